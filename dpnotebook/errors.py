@@ -1,0 +1,75 @@
+"""What can go wrong, in the words of the person it happens to.
+
+Every error that a user can cause is a `DPError`: a real exception (Run All stops, `except` works) that a notebook
+shows in one or two lines, without a traceback through this package.
+"""
+
+from __future__ import annotations
+
+
+class DPError(Exception):
+    """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Return the lines IPython shows instead of a traceback."""
+        return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self}"]
+
+
+class DomainError(DPError, ValueError):
+    """A domain that cannot be: empty, overlapping, not finite, or not what the table holds."""
+
+
+class PredicateError(DPError, ValueError):
+    """A `where=` text that is not a predicate over declared attributes."""
+
+
+class AccuracyError(DPError, ValueError):
+    """Both or none of `epsilon=`, `error=`, `variance=`, or a value that no mechanism can reach."""
+
+
+class WorkloadError(DPError, ValueError):
+    """A workload or strategy that is ill-formed, of the wrong shape, or too large to hold."""
+
+
+class SQLError(DPError, ValueError):
+    """A SQL statement that cannot be answered privately; the text points at the token."""
+
+
+class NotProtected(DPError, LookupError):
+    """A frame, table or session that dpnotebook does not know."""
+
+
+class FrameChanged(DPError, RuntimeError):
+    """A protected frame that was modified after it was protected."""
+
+
+class BudgetExceeded(DPError):
+    """A query that costs more than what is left of the budget."""
+
+
+class NotConfirmed(DPError):
+    """A query that needs a yes and got none."""
+
+
+class LedgerError(DPError):
+    """A ledger that cannot be used; subclasses say why."""
+
+
+class LedgerLocked(LedgerError):
+    """Another process holds the ledger."""
+
+
+class LedgerCorrupt(LedgerError):
+    """The ledger file is not a ledger, is damaged, or its records do not follow from one another."""
+
+
+class LedgerReadOnly(LedgerError):
+    """The ledger file or its folder cannot be written."""
+
+
+class LedgerFull(LedgerError):
+    """No room on the disk to write a record."""
+
+
+class LedgerMismatch(LedgerError):
+    """The ledger was made for another budget, or knows this table name as another snapshot."""

@@ -1,0 +1,1 @@
+"""Privacy: budgets, accountants, spend per cell, exact noise and its tails."""

@@ -1,0 +1,348 @@
+"""What is asked: measures of the rows that satisfy a predicate, for every combination of levels of the keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Attribute, Domain
+from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.budget import positive
+from dpnotebook.workload import Workload, workload_from_json
+
+Kind = Literal["count", "sum", "mean", "cdf", "quantile", "workload"]
+
+# At most this many steps between the bounds of a sum unless a granularity is given: rounding a value to the nearest
+# of a million steps is invisible beside any noise, and the noise stays far below 2^53 steps.
+DEFAULT_STEPS = 10**6
+
+
+@dataclass(frozen=True)
+class Summand:
+    """What one row adds to each component of a measurement: an integer, bounded whatever the row holds.
+
+    Parameters
+    ----------
+    column
+        The column whose value is added; None adds 1.
+    low, high
+        Bounds to which a value is clamped.
+    step
+        Granularity: a clamped value x counts as the nearest whole number of steps.
+    ends
+        False: one component, x / step. True: two, (x - low) / step and (high - x) / step, whose sum is the same for
+        every row, so that together they count rows as well as add values.
+    """
+
+    column: str | None = None
+    low: Fraction = Fraction(0)
+    high: Fraction = Fraction(1)
+    step: Fraction = Fraction(1)
+    ends: bool = False
+
+    @property
+    def components(self) -> int:
+        """How many numbers a row adds to."""
+        return 2 if self.ends else 1
+
+    @property
+    def steps(self) -> int:
+        """Whole steps from the lower to the upper bound."""
+        return int((self.high - self.low) / self.step)
+
+    def norms(self, attribute: Attribute, power: int) -> NDArray[np.int64]:
+        """Return, per level of the column's attribute, the most that a row there adds: sum of |component|^power.
+
+        Parameters
+        ----------
+        attribute
+            The declared attribute of `column`.
+        power
+            1 for Laplace noise, 2 for Gaussian noise.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape (attribute.size,). Levels without a value (other, null) add nothing.
+        """
+        lows, highs = attribute.level_bounds()
+        norms = np.zeros(attribute.size, dtype=np.int64)
+        for level, (least, most) in enumerate(zip(lows, highs, strict=True)):
+            norms[level] = max(self._norm(self._clamp(value), power) for value in (least, most))
+        return norms
+
+    def _clamp(self, value: float) -> Fraction:
+        return min(max(Fraction(str(value)), self.low), self.high)
+
+    def _norm(self, value: Fraction, power: int) -> int:
+        if self.ends:
+            up = math.floor((value - self.low) / self.step + Fraction(1, 2))
+            # |x|^p + |K - x|^p is convex in x, so its maximum over a level is at one of the level's ends.
+            return int(up**power + (self.steps - up) ** power)
+        return int(abs(math.floor(value / self.step + Fraction(1, 2))) ** power)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` makes the same summand."""
+        return {
+            "column": self.column,
+            "low": str(self.low),
+            "high": str(self.high),
+            "step": str(self.step),
+            "ends": self.ends,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Summand:
+        """Return the summand that `to_json` wrote."""
+        return cls(
+            values["column"],
+            Fraction(values["low"]),
+            Fraction(values["high"]),
+            Fraction(values["step"]),
+            values["ends"],
+        )
+
+
+def bounded_value(
+    domain: Domain,
+    column: str,
+    bounds: tuple[float, float] | None = None,
+    granularity: float | None = None,
+    *,
+    ends: bool = False,
+) -> Summand:
+    """Return the summand of a column's values, clamped to bounds and rounded to a granularity.
+
+    Parameters
+    ----------
+    domain
+        The declared domain; the column must be a Range or Bins in it.
+    column
+        Whose values to add.
+    bounds
+        (low, high) to clamp to; the declared bounds of the column when None.
+    granularity
+        The step to which values are rounded; it must divide both bounds. 1 for a Range; when None for Bins, a decimal
+        step of which at most a million fit between the bounds.
+    ends
+        See `Summand`.
+
+    Raises
+    ------
+    DomainError
+        If the column has no numeric bounds, the bounds are not two increasing finite numbers, or the granularity does
+        not divide them.
+    """
+    attribute = domain[column]
+    if attribute.bounds is None:
+        raise DomainError(f"{column!r} is declared as {attribute!r}: only a Range or Bins can be summed or averaged")
+    low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
+    if granularity is not None:
+        step = positive(granularity, "granularity")
+        if (high - low) % step or low % step:
+            raise DomainError(
+                f"granularity {granularity!r} does not divide the bounds of {column!r}, {low} to {high}; "
+                "write one that does, or bounds that are multiples of it"
+            )
+    else:
+        whole = low.denominator == high.denominator == 1
+        step = Fraction(1) if whole and type(attribute).__name__ == "Range" else _decimal_step(low, high)
+    return Summand(column, low, high, step, ends)
+
+
+def _checked_bounds(column: str, bounds: tuple[float, float]) -> tuple[Fraction, Fraction]:
+    try:
+        low, high = (float(value) for value in bounds)
+    except (TypeError, ValueError):
+        raise DomainError(f"bounds of {column!r} must be two numbers (low, high), not {bounds!r}") from None
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise DomainError(f"bounds of {column!r} must be finite and increasing, not {bounds!r}")
+    return Fraction(repr(low)), Fraction(repr(high))
+
+
+def _decimal_step(low: Fraction, high: Fraction) -> Fraction:
+    span = high - low
+    step = Fraction(10) ** math.ceil(math.log10(span / DEFAULT_STEPS))
+    return step if not span % step and not low % step else span / 2**20
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column of an answer.
+
+    Parameters
+    ----------
+    kind
+        What to compute; "workload" is the answers of a whole workload over the keys.
+    column
+        The column that is summed, averaged or ranked; None for counts.
+    name
+        What the answer's column is called.
+    summand
+        What each row adds, for sums and means.
+    quantile
+        The fraction of rows below the answer, in [0, 1].
+    workload
+        The queries asked of the histogram over the keys, shape (answers, cells).
+    """
+
+    kind: Kind
+    column: str | None = None
+    name: str = "value"
+    summand: Summand = Summand()
+    quantile: float | None = None
+    workload: Workload | None = None
+
+    @property
+    def words(self) -> str:
+        """The measure as a person would say it."""
+        match self.kind:
+            case "count":
+                return "COUNT"
+            case "cdf":
+                return f"cumulative COUNT of {self.column}"
+            case "quantile":
+                return f"{'MEDIAN' if self.quantile == 0.5 else f'{self.quantile:g} quantile'} of {self.column}"
+            case "workload":
+                assert self.workload is not None
+                return f"{self.workload.shape[0]:,} queries of a workload"
+            case _:
+                return f"{self.kind.upper()} of {self.column}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` makes the same measure."""
+        return {
+            "kind": self.kind,
+            "column": self.column,
+            "name": self.name,
+            "summand": self.summand.to_json(),
+            "quantile": self.quantile,
+            "workload": None if self.workload is None else self.workload.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Measure:
+        """Return the measure that `to_json` wrote."""
+        workload = values["workload"]
+        return cls(
+            values["kind"],
+            values["column"],
+            values["name"],
+            Summand.from_json(values["summand"]),
+            values["quantile"],
+            None if workload is None else workload_from_json(workload),
+        )
+
+
+@dataclass(frozen=True)
+class Question:
+    """Measures of the rows of one table that satisfy a predicate, for every combination of levels of the keys.
+
+    Parameters
+    ----------
+    table
+        Name under which the table is protected.
+    measures
+        What to compute; one column of the answer each.
+    keys
+        Attributes by which the answer is grouped; every level that the predicate allows is present, zeros included.
+    where
+        Which rows take part.
+    """
+
+    table: str
+    measures: tuple[Measure, ...]
+    keys: tuple[str, ...]
+    where: Predicate
+
+    @property
+    def key(self) -> str:
+        """A digest that is equal for questions of equal meaning, however they were written."""
+        canonical = self.to_json()
+        canonical["where"] = self.where.key
+        for measure in canonical["measures"]:
+            del measure["name"]
+        return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def words(self) -> str:
+        """The question as a person would say it, without its predicate."""
+        text = " and ".join(measure.words for measure in self.measures)
+        return text + (f" by {', '.join(self.keys)}" if self.keys else "")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` makes the same question."""
+        return {
+            "table": self.table,
+            "measures": [measure.to_json() for measure in self.measures],
+            "keys": list(self.keys),
+            "where": self.where.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Question:
+        """Return the question that `to_json` wrote, over the table's domain."""
+        return cls(
+            values["table"],
+            tuple(Measure.from_json(measure) for measure in values["measures"]),
+            tuple(values["keys"]),
+            Predicate.from_json(values["where"], domain),
+        )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How good an answer must be, or what it may cost: exactly one of three.
+
+    Parameters
+    ----------
+    epsilon
+        What the query may spend.
+    error
+        Half-width of the confidence interval of every answer, in the answer's own units.
+    variance
+        Variance of every answer.
+    confidence
+        Probability that an interval holds the exact answer, in (0, 1).
+
+    Raises
+    ------
+    AccuracyError
+        If none or several are given, or one is not a finite number above 0.
+    """
+
+    epsilon: float | None = None
+    error: float | None = None
+    variance: float | None = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        given = {name: value for name in ("epsilon", "error", "variance") if (value := getattr(self, name)) is not None}
+        if len(given) != 1:
+            said = "none of them" if not given else " and ".join(f"{name}=" for name in given)
+            raise AccuracyError(
+                "say how accurate the answer must be, or what it may cost: exactly one of epsilon=, error=, "
+                f"variance= (got {said}); for example error=25"
+            )
+        name, value = next(iter(given.items()))
+        object.__setattr__(self, name, float(positive(value, name)))
+        confidence = float(positive(self.confidence, "confidence"))
+        if confidence >= 1:
+            raise AccuracyError(f"confidence must lie between 0 and 1, such as 0.95, not {self.confidence!r}")
+        object.__setattr__(self, "confidence", confidence)
+
+    @property
+    def text(self) -> str:
+        """The accuracy as it is written in code: error=25."""
+        name = next(name for name in ("epsilon", "error", "variance") if getattr(self, name) is not None)
+        rest = "" if self.confidence == 0.95 else f", confidence={self.confidence:g}"
+        return f"{name}={getattr(self, name):g}{rest}"

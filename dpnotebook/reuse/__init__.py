@@ -1,0 +1,1 @@
+"""Planning: from a question and the record of past answers to what must be measured, without reading data."""
