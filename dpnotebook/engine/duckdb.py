@@ -1,0 +1,207 @@
+"""True answers from DuckDB: histograms of declared attributes over frames, Parquet files and tables, in place."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.engine.source import Source
+from dpnotebook.engine.sql import (
+    FLOATING,
+    INTEGERS,
+    Column,
+    contributions,
+    identifier,
+    in_domain,
+    is_null,
+    level_number,
+    literal,
+    selects,
+)
+from dpnotebook.errors import DomainError
+from dpnotebook.measurement import Axis, Measurement, flat_size
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class DuckDBEngine:
+    """The rows of one protected table, bounded to `max_rows` rows a privacy unit.
+
+    A row takes part if every declared attribute has a level for it. Units are bounded once, here, by a sample that is
+    uniform over each unit's rows and depends on nothing but those rows and the ledger's key: it is the same in every
+    session, and nobody else's rows change it.
+
+    Parameters
+    ----------
+    source
+        Where the rows are.
+    domain
+        The declared attributes.
+    unit
+        The column that identifies a privacy unit; None: every row is one.
+    max_rows
+        Most rows of a unit that take part; needed with `unit`.
+    key
+        The ledger's secret.
+
+    Raises
+    ------
+    DomainError
+        If a declared column holds another kind of value than declared, or there are no rows at all.
+    """
+
+    def __init__(self, source: Source, domain: Domain, unit: str | None, max_rows: int | None, key: bytes) -> None:
+        self.domain = domain
+        self._lock = threading.Lock()
+        self._connection, relation = source.connect()
+        names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
+        # Numbered columns: names that differ only in case are one column to SQL.
+        inner = ", ".join(f"{identifier(name)} AS c{i}" for i, name in enumerate(names))
+        self._relation = f"(SELECT {inner} FROM {relation})"
+        kinds = self._fetch(f"DESCRIBE SELECT * FROM {self._relation}")
+        self.columns = {name: Column(f"c{i}", str(kinds[i][1])) for i, name in enumerate(names)}
+        for name, attribute in domain.items():
+            self.columns[name] = _checked(name, attribute, self.columns[name])
+        if not self._fetch(f"SELECT 1 FROM {self._relation} LIMIT 1"):
+            raise DomainError("the table has no rows; there is nobody to protect")
+        self._filter = self._domain_filter()
+        if unit is not None:
+            assert max_rows is not None
+            self._bound_units(self.columns[unit], max_rows, key)
+
+    def totals(self, measurement: Measurement) -> NDArray[np.int64]:
+        """Return what the rows add up to in every cell of a measurement's histogram.
+
+        Returns
+        -------
+        numpy.ndarray
+            int64, shape (components, cells), cells in C order over the axes.
+        """
+        summand = measurement.summand
+        if summand.column is None:
+            sums = ["count(*)"]
+        else:
+            attribute, column = self.domain[summand.column], self.columns[summand.column]
+            sums = [f"CAST(sum({part}) AS BIGINT)" for part in contributions(summand, attribute, column.sql, column.kind)]
+        keys = [self._key(axis) for axis in measurement.axes]
+        selected = ", ".join([f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{s} AS s{i}" for i, s in enumerate(sums)])
+        query = f"SELECT {selected} FROM {self._relation}{self._where(selects(measurement.where, self.domain, self.columns))}"
+        if keys:
+            query += " GROUP BY " + ", ".join(f"k{i}" for i in range(len(keys)))
+        found = self._fetch_columns(query)
+        cells = np.zeros(len(next(iter(found.values()))), dtype=np.int64)
+        kept = np.ones(cells.size, dtype=bool)
+        for i, axis in enumerate(measurement.axes):
+            position = self._positions(axis, found[f"k{i}"])
+            kept &= position >= 0
+            cells = cells * axis.size + position
+        totals = np.zeros((summand.components, flat_size(measurement.axes)), dtype=np.int64)
+        for i in range(summand.components):
+            values = np.ma.filled(np.ma.asarray(found[f"s{i}"]), 0).astype(np.int64)
+            np.add.at(totals[i], cells[kept], values[kept])
+        return totals
+
+    def _key(self, axis: Axis) -> str:
+        attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]
+        if isinstance(attribute, (Range, Bins)):
+            return level_number(attribute, column.sql, column.kind)
+        return column.sql  # a category is looked up after grouping: there are few groups and many rows
+
+    def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[np.int64]:
+        attribute = self.domain[axis.attribute]
+        if isinstance(attribute, (Range, Bins)):
+            levels = np.ma.filled(np.ma.asarray(found), -1).astype(np.int64)
+        else:
+            values = np.ma.filled(np.ma.asarray(found).astype(object), None)
+            levels = attribute.encode(values)
+        position = np.full(attribute.size + 1, -1, dtype=np.int64)
+        position[list(axis.levels)] = np.arange(axis.size)
+        return position[levels]
+
+    def _domain_filter(self) -> str | None:
+        """Return the condition that a row has a level in every attribute; None when all rows do, which is usual."""
+        conditions = [
+            condition
+            for name, attribute in self.domain.items()
+            if (condition := in_domain(attribute, self.columns[name].sql, self.columns[name].kind)) is not None
+        ]
+        if not conditions:
+            return None
+        every = " AND ".join(f"coalesce({condition}, FALSE)" for condition in conditions)
+        outside = self._fetch(f"SELECT 1 FROM {self._relation} WHERE NOT ({every}) LIMIT 1")
+        return every if outside else None
+
+    def _bound_units(self, unit: Column, max_rows: int, key: bytes) -> None:
+        salt = literal(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
+        parts = [f"c{i}" for i in range(len(self.columns))]
+        texts = [f"CAST({part} AS VARCHAR)" for part in parts]
+        row = ", ".join(f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts)
+        condition = self._where(f"NOT {is_null(unit.sql, unit.kind)}")
+        # Equal rows of a unit are numbered, so that each of them has its own chance to be drawn.
+        numbered = (
+            f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)}) AS twin FROM {self._relation}{condition}"
+        )
+        drawn = (
+            f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY md5(concat({salt}, {row}, '#', twin))) AS place "
+            f"FROM ({numbered})"
+        )
+        columns = ", ".join(parts)
+        with self._lock:
+            self._connection.execute(
+                f"CREATE OR REPLACE TEMP TABLE bounded AS SELECT {columns} FROM ({drawn}) WHERE place <= {int(max_rows)}"
+            )
+        self._relation, self._filter = "bounded", None
+
+    def _where(self, condition: str | None) -> str:
+        conditions = [part for part in (condition, self._filter) if part]
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._connection.execute(query).fetchall()
+
+    def _fetch_columns(self, query: str) -> dict[str, NDArray[Any]]:
+        with self._lock:
+            return dict(self._connection.execute(query).fetchnumpy())
+
+
+def _checked(name: str, attribute: Attribute, column: Column) -> Column:
+    """Check that a column holds what is declared, and return how to read it."""
+    numeric = column.kind in INTEGERS or column.kind in FLOATING or column.kind.startswith("DECIMAL")
+    text = column.kind == "VARCHAR" or column.kind.startswith("ENUM")
+    if isinstance(attribute, (Range, Bins)):
+        if not numeric:
+            raise DomainError(f"{name!r} is declared as {attribute!r}, but the column does not hold numbers ({column.kind})")
+    elif isinstance(attribute, Boolean):
+        if column.kind != "BOOLEAN":
+            if not numeric:
+                raise DomainError(f"{name!r} is declared as Boolean, but the column does not hold booleans ({column.kind})")
+            return Column(f"({column.sql} <> 0)", "BOOLEAN")
+    elif isinstance(attribute, Categories):
+        levels = attribute.labels[: attribute.regular]
+        if all(isinstance(level, bool) for level in levels):
+            fits, kind = column.kind == "BOOLEAN", "booleans"
+        elif all(isinstance(level, str) for level in levels):
+            fits, kind = text, "text"
+        elif not any(isinstance(level, (str, bool)) for level in levels):
+            fits, kind = numeric, "numbers"
+        else:
+            fits, kind = False, "levels of different types"
+        if not fits:
+            raise DomainError(f"the levels of {name!r} are {kind}, but the column holds {_plain(column.kind)}")
+        if column.kind.startswith("ENUM"):
+            return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR")
+    return column
+
+
+def _plain(kind: str) -> str:
+    if kind == "VARCHAR" or kind.startswith("ENUM"):
+        return "text"
+    return "booleans" if kind == "BOOLEAN" else f"numbers ({kind})" if kind in (*INTEGERS, *FLOATING) else kind
+

@@ -1,0 +1,302 @@
+"""From noisy measurements to answers: what to measure for a measure, how wrong it will be, what the answers are.
+
+Each kind of measure has one small class here with the same four methods (the `Answers` protocol), used both before
+anything is measured (`expected`, `scale_for`) and after (`estimate`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import AccuracyError
+from dpnotebook.measurement import Measurement
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.noise import laplace_variance
+from dpnotebook.privacy.tails import half_widths, kappa, laplace_scale_for
+from dpnotebook.question import Accuracy
+from dpnotebook.strategy import Strategy
+
+# Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
+# equal variance is reported instead, which is never narrower.
+WEIGHTS_LIMIT = 2_000_000
+# Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
+GRID_BITS = 10
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The error that a noise scale will give.
+
+    Parameters
+    ----------
+    std_errors
+        Standard error of every answer, shape (answers,).
+    half_width
+        Half-width of the interval, worst answer.
+    """
+
+    std_errors: Floats
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Answers with their uncertainty, each of shape (answers,)."""
+
+    value: Floats
+    std_error: Floats
+    lower: Floats
+    upper: Floats
+
+
+class Answers(Protocol):
+    """What the planner and the session need to know of one measure."""
+
+    @property
+    def measurement(self) -> Measurement:
+        """What must be measured."""
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give."""
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy` (an error or a variance)."""
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return answers from the noisy numbers of the measurement, shape (components, queries)."""
+
+
+def grid_bits(noise: Noise, scale: Fraction) -> int:
+    """Return the number of bits below the integers on which noise of this scale is drawn.
+
+    Discrete Laplace stays on the integers, where its variance is least for its epsilon.
+    """
+    if noise == "laplace":
+        return 0
+    return max(0, GRID_BITS - math.floor(math.log2(scale)))
+
+
+def noise_variance(noise: Noise, scale: Fraction) -> float:
+    """Return the variance of one noisy number, in squared integers of its measurement."""
+    if noise == "laplace":
+        return laplace_variance(scale)
+    return float(scale) ** 2 + 4.0 ** -grid_bits(noise, scale) / 12
+
+
+@dataclass(frozen=True)
+class LinearAnswers:
+    """Answers that are linear in the histogram: counts, sums, cumulative counts, whole workloads.
+
+    Parameters
+    ----------
+    measurement
+        What is measured.
+    strategy
+        The measured queries together with the workload that is answered from them.
+    step
+        What one integer of the measurement is worth in the answer's units.
+    """
+
+    measurement: Measurement
+    strategy: Strategy
+    step: float = 1.0
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give."""
+        variance = noise_variance(noise, scale)
+        factors = self.strategy.error_factors()
+        std_errors = np.sqrt(factors * variance) * self.step
+        if self._direct:
+            width = half_widths(np.array([[self.step]]), scale, noise, confidence)[0]
+        else:
+            worst = int(np.argmax(factors))
+            width = self._widths(noise, scale, confidence, [worst], std_errors[[worst]])[0]
+        return Expected(std_errors, float(width))
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy`."""
+        worst = float(np.max(self.strategy.error_factors())) * self.step**2
+        if accuracy.error is not None and self._direct and noise == "laplace":
+            return laplace_scale_for(accuracy.error / self.step, accuracy.confidence)
+        if accuracy.error is not None:
+            variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
+        else:
+            assert accuracy.variance is not None
+            variance = accuracy.variance
+        spread = math.sqrt(variance / worst)
+        return _positive_scale(spread / math.sqrt(2) if noise == "laplace" else spread)
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the least-squares answers with their intervals."""
+        value = self.strategy.answers(noisy[0]) * self.step
+        std_error = np.sqrt(self.strategy.error_factors() * noise_variance(noise, scale)) * self.step
+        if self._direct:
+            width = np.full(value.size, half_widths(np.array([[self.step]]), scale, noise, confidence)[0])
+        else:
+            width = self._widths(noise, scale, confidence, range(value.size), std_error)
+        return Estimates(value, std_error, value - width, value + width)
+
+    @property
+    def _direct(self) -> bool:
+        """Whether every answer is one noisy number."""
+        return self.strategy.direct
+
+    def _widths(
+        self, noise: Noise, scale: Fraction, confidence: float, rows: Sequence[int] | range, std_errors: Floats
+    ) -> Floats:
+        if noise == "gaussian" or len(rows) * self.strategy.operator.shape[0] > WEIGHTS_LIMIT:
+            return std_errors * kappa(confidence, noise)
+        weights = self.strategy.answer_weights(np.asarray(rows)) * self.step
+        return np.asarray(half_widths(weights, scale, noise, confidence))
+
+
+@dataclass(frozen=True)
+class MeanAnswers:
+    """Means from two sums: of what each value lies above the lower bound, and of what it lies below the upper one.
+
+    Every row adds the same to both together, so the pair has the sensitivity of the span alone and gives the number of
+    rows as well: at equal epsilon half the variance of a noisy centred sum over a noisy count that share the budget.
+
+    Parameters
+    ----------
+    measurement
+        The pair of sums, by group.
+    rows
+        Rows that the expected error assumes in each group.
+    value
+        Mean that the expected error assumes; None assumes the worst.
+    """
+
+    measurement: Measurement
+    rows: float
+    value: float | None = None
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give in a group of `rows` rows."""
+        summand = self.measurement.summand
+        share = 0.0 if self.value is None else (self.value - float(summand.low)) / float(summand.high - summand.low)
+        share = min(max(share, 0.0), 1.0)
+        weights = np.array([[1 - share, share]]) * float(summand.step) / self.rows
+        std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
+        groups = int(self.measurement.operator.shape[0])
+        width = float(half_widths(weights, scale, noise, confidence)[0])
+        return Expected(np.full(groups, std_error), width)
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
+        unit = float(self.measurement.summand.step) / self.rows
+        if accuracy.error is not None:
+            if noise == "laplace":
+                return laplace_scale_for(accuracy.error / unit, accuracy.confidence)
+            return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / unit)
+        assert accuracy.variance is not None
+        spread = math.sqrt(accuracy.variance) / unit
+        return _positive_scale(spread / math.sqrt(2) if noise == "laplace" else spread)
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the ratio of the two sums, with intervals by linearisation.
+
+        A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
+        """
+        summand = self.measurement.summand
+        low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
+        above, below = noisy
+        both = above + below
+        variance = noise_variance(noise, scale)
+        known = both > 3 * math.sqrt(2 * variance)
+        safe = np.where(known, both, 1.0)
+        value = np.where(known, low + span * above / safe, (low + high) / 2)
+        weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
+        std_error = np.where(known, np.sqrt(variance * (weights**2).sum(axis=1)), span / 2)
+        width = np.asarray(half_widths(weights, scale, noise, confidence))
+        lower = np.where(known, np.clip(value - width, low, high), low)
+        upper = np.where(known, np.clip(value + width, low, high), high)
+        return Estimates(np.clip(value, low, high), std_error, lower, upper)
+
+
+@dataclass(frozen=True)
+class QuantileAnswers:
+    """Quantiles read off a noisy cumulative count; expected errors are in rows of rank.
+
+    Parameters
+    ----------
+    ranks
+        The cumulative counts, groups by levels, last axis the ranked column.
+    quantile
+        Fraction of rows below the answer.
+    levels
+        Value of every level of the ranked column, in order.
+    """
+
+    ranks: LinearAnswers
+    quantile: float
+    levels: tuple[float, ...]
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of the cumulative counts."""
+        return self.ranks.measurement
+
+    @property
+    def groups(self) -> int:
+        """Number of answers."""
+        return int(self.ranks.strategy.workload.shape[0]) // len(self.levels)
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the expected error in rows of rank."""
+        expected = self.ranks.expected(noise, scale, confidence)
+        worst = expected.std_errors.reshape(self.groups, len(self.levels)).max(axis=1)
+        return Expected(worst, expected.half_width)
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps ranks within `accuracy`, in rows."""
+        return self.ranks.scale_for(accuracy, noise)
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the level at which the cumulative count passes the quantile, and where its band does."""
+        from scipy.optimize import isotonic_regression
+
+        ranks = self.ranks.estimate(noisy, noise, scale, confidence)
+        shape = (self.groups, len(self.levels))
+        columns = [
+            self._crossings(*group)
+            for group in zip(
+                ranks.value.reshape(shape),
+                ranks.std_error.reshape(shape),
+                (ranks.upper - ranks.value).reshape(shape),
+                strict=True,
+            )
+        ]
+        value, below, above, lower, upper = np.array(columns).T
+        return Estimates(value, (above - below) / 2, lower, upper)
+
+    def _crossings(self, counts: Floats, spread: Floats, width: Floats) -> list[float]:
+        """Where the count of rows passes its target: as estimated, one standard error and one interval either way."""
+        from scipy.optimize import isotonic_regression
+
+        rising = isotonic_regression(counts).x
+        excess = rising - self.quantile * max(rising[-1], 0.0)
+        # The target is noisy too. Counts below a level and in all are positively correlated, so this is an upper bound.
+        spread, width = (np.hypot(band, self.quantile * band[-1]) for band in (spread, width))
+        shifts = (np.zeros_like(spread), spread, -spread, width, -width)
+        return [self.levels[_first_above(excess + shift)] for shift in shifts]
+
+
+def _first_above(excess: Floats) -> int:
+    above = np.flatnonzero(excess >= 0)
+    return int(above[0]) if above.size else excess.size - 1
+
+
+def _positive_scale(scale: float) -> Fraction:
+    if not (math.isfinite(scale) and scale > 0):
+        raise AccuracyError("no amount of noise gives this accuracy; ask for a larger error=")
+    return Fraction(scale)

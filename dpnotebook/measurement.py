@@ -1,0 +1,163 @@
+"""A measurement: integer queries over a small histogram, a noise scale, and what that costs in every cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.question import Summand
+from dpnotebook.workload import Kron, Stack, Workload, workload_from_json
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a histogram: an attribute and those of its levels that take part, in order."""
+
+    attribute: str
+    levels: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of levels that take part."""
+        return len(self.levels)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is asked of the data: `operator` applied to the histogram of `summand` over `axes`, rows as `where` says.
+
+    Parameters
+    ----------
+    operator
+        Integer queries, shape (answers, product of the axes' sizes); cells in C order.
+    axes
+        The sides of the histogram.
+    where
+        Which rows take part.
+    summand
+        What each row adds to its cell; each component is measured by the same queries.
+    """
+
+    operator: Workload
+    axes: tuple[Axis, ...]
+    where: Predicate
+    summand: Summand = field(default_factory=Summand)
+
+    @property
+    def answers(self) -> int:
+        """How many noisy numbers come out."""
+        return int(self.operator.shape[0]) * self.summand.components
+
+    def norm(self, domain: Domain, power: int) -> int:
+        """Return the largest column norm^power over all cells: what one row can change, for the noise scale."""
+        queries = int(_integers(self.operator.column_norms(power)).max(initial=0))
+        column = self.summand.column
+        return queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
+
+    def cost(self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int) -> CellCost:
+        """Return what the measurement costs in each cell of the table.
+
+        Parameters
+        ----------
+        domain
+            The table's declared domain.
+        accountant
+            Which norm counts, and how.
+        scale
+            b of discrete Laplace noise, sigma of Gaussian noise.
+        rows
+            Most rows of one privacy unit.
+        """
+        power = norm_power(accountant.noise)
+        rate = accountant.rate(scale) * accountant.per_unit(rows)
+        terms = []
+        for part in self._parts(domain, power):
+            for box in self.where.products() or ({},):
+                norms = dict(part)
+                for name, mask in box.items():
+                    norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
+                if all(norm.any() for norm in norms.values()):
+                    terms.append(Term(rate, norms))
+        return CellCost(tuple(terms))
+
+    def _parts(self, domain: Domain, power: int) -> list[dict[str, NDArray[np.int64]]]:
+        """Column norms of the operator per level of each attribute; the norm of a cell is a sum of products."""
+        parts = []
+        for factors in _product_norms(self.operator, [axis.size for axis in self.axes], power):
+            part: dict[str, NDArray[np.int64]] = {}
+            for axis, norm in zip(self.axes, factors, strict=True):
+                full = np.zeros(domain[axis.attribute].size, dtype=np.int64)
+                full[list(axis.levels)] = norm
+                part[axis.attribute] = part.get(axis.attribute, 1) * full
+            column = self.summand.column
+            if column is not None:
+                part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)
+            parts.append(part)
+        return parts
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` makes the same measurement."""
+        return {
+            "operator": self.operator.to_json(),
+            "axes": [[axis.attribute, list(axis.levels)] for axis in self.axes],
+            "where": self.where.to_json(),
+            "summand": self.summand.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Measurement:
+        """Return the measurement that `to_json` wrote, over the table's domain."""
+        return cls(
+            workload_from_json(values["operator"]),
+            tuple(Axis(name, tuple(levels)) for name, levels in values["axes"]),
+            Predicate.from_json(values["where"], domain),
+            Summand.from_json(values["summand"]),
+        )
+
+
+def norm_power(noise: Noise) -> int:
+    """Return the power of the column norm that a noise law pays for: 1 for Laplace, 2 for Gaussian."""
+    return 1 if noise == "laplace" else 2
+
+
+def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[list[NDArray[np.int64]]]:
+    """Write the column norms^power of an operator as a sum of products of one vector an axis.
+
+    Where an operator over several axes is no product, every cell is given the largest norm: never less than its own.
+    """
+    if isinstance(operator, Stack):
+        return [part for piece in operator.parts for part in _product_norms(piece, sizes, power)]
+    if len(sizes) == 1:
+        return [[_integers(operator.column_norms(power))]]
+    if isinstance(operator, Kron) and [factor.shape[1] for factor in operator.factors] == list(sizes):
+        return [[_integers(factor.column_norms(power)) for factor in operator.factors]]
+    top = int(_integers(operator.column_norms(power)).max(initial=0))
+    uniform = [np.ones(size, dtype=np.int64) for size in sizes]
+    return [[uniform[0] * top, *uniform[1:]]] if uniform else [[]] if top <= 1 else _repeat_empty(top)
+
+
+def _repeat_empty(times: int) -> list[list[NDArray[np.int64]]]:
+    return [[] for _ in range(times)]
+
+
+def _integers(norms: NDArray[Any]) -> NDArray[np.int64]:
+    rounded = np.rint(norms).astype(np.int64)
+    if not np.array_equal(rounded, norms):
+        raise ValueError("a measured operator must have integer entries")
+    return rounded
+
+
+def flat_size(axes: Sequence[Axis]) -> int:
+    """Return the number of cells of a histogram over `axes`."""
+    return reduce(lambda product, axis: product * axis.size, axes, 1)

@@ -1,0 +1,78 @@
+"""A query: a question and an accuracy, asked of a session. Lazy: nothing is spent or read until it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from dpnotebook.question import Accuracy, Question
+from dpnotebook.release import Release
+from dpnotebook.reuse.plan import Plan
+from dpnotebook.reuse.prepare import Assumption
+
+if TYPE_CHECKING:
+    from dpnotebook.session import Session
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, how accurate its answer must be, and the session that would answer it.
+
+    Parameters
+    ----------
+    session
+        Who pays.
+    question, accuracy
+        What is asked, and how good the answer must be or what it may cost.
+    fresh
+        Measure anew although the ledger has an answer.
+    assumption
+        For means: what the expected error assumes.
+    """
+
+    session: Session = field(repr=False)
+    question: Question
+    accuracy: Accuracy
+    fresh: bool = False
+    assumption: Assumption = Assumption()
+
+    @property
+    def plan(self) -> Plan:
+        """What the query costs and how wrong its answer will be, as the ledger stands now; reads no data."""
+        return self.session.plan(self)
+
+    def run(self, progress: Progress | None = None) -> Release:
+        """Charge the budget, measure, record, and return the release; calling it is the consent to spend.
+
+        Parameters
+        ----------
+        progress
+            Called with a fraction and what is being done, from the calling thread.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it costs more than is left; nothing is spent.
+        FrameChanged
+            If the protected frame was modified; nothing is spent.
+        """
+        return self.session.run(self, progress)
+
+    def at(
+        self,
+        *,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float | None = None,
+    ) -> Query:
+        """Return the same question at another accuracy (exactly one of epsilon, error, variance)."""
+        confidence = self.accuracy.confidence if confidence is None else confidence
+        return replace(self, accuracy=Accuracy(epsilon, error, variance, confidence))
+
+    def assuming(self, *, rows: float | None = None, value: float | None = None) -> Query:
+        """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes."""
+        return replace(self, assumption=Assumption(rows, value))

@@ -1,0 +1,195 @@
+"""A release: noisy answers with their intervals, as a frame. Everything in it is public."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.inference.answers import Answers, Estimates
+from dpnotebook.measurement import Axis
+from dpnotebook.question import Measure, Question
+from dpnotebook.reuse.prepare import answer_axes
+from dpnotebook.workload import AllRange
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import plotly.graph_objects as go
+
+
+@dataclass(frozen=True)
+class Release:
+    """The answer to a question, as it was recorded in the ledger.
+
+    Parameters
+    ----------
+    frame
+        One row an answer: the keys, then value, std_error, lower, upper (prefixed by the name of the measure where a
+        question has several or names them).
+    question
+        What was asked.
+    number
+        Its number in the ledger.
+    epsilon, delta
+        What the query alone cost when it was measured.
+    paid
+        What this run of it cost the session, as epsilon: 0 when it was answered from the ledger.
+    confidence
+        Probability that an interval holds the exact answer.
+    unit
+        What the answer is counted in.
+    ordered
+        Whether each key has an order, for plots.
+    """
+
+    frame: pd.DataFrame = field(repr=False)
+    question: Question = field(repr=False)
+    number: int
+    epsilon: float
+    delta: float
+    paid: float
+    confidence: float
+    unit: str
+    ordered: tuple[bool, ...] = ()
+
+    @property
+    def table(self) -> str:
+        """Name of the table that was asked."""
+        return self.question.table
+
+    @property
+    def title(self) -> str:
+        """The question in words."""
+        return self.question.words
+
+    @property
+    def where(self) -> str:
+        """The predicate as text; empty when every row takes part."""
+        return "" if self.question.where.is_everything else str(self.question.where)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Names of the frame's key columns."""
+        return tuple(self.frame.columns[: len(self.ordered)])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the value columns, one a measure."""
+        return tuple(measure.name for measure in self.question.measures)
+
+    @property
+    def value(self) -> float:
+        """The single answer.
+
+        Raises
+        ------
+        ValueError
+            If the release has several; they are in `frame`.
+        """
+        return float(self._single(self.names[0]))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the single answer.
+
+        Raises
+        ------
+        ValueError
+            If the release has several; they are in `frame`.
+        """
+        low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
+        return float(self._single(low)), float(self._single(high))
+
+    def _single(self, column: str) -> Any:
+        if len(self.frame) != 1 or len(self.names) != 1:
+            raise ValueError(f"this release has {len(self.frame) * len(self.names)} answers: use .frame")
+        return self.frame[column].iloc[0]
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write the frame, which holds nothing but public values, to a CSV file.
+
+        Parameters
+        ----------
+        path
+            Where to write.
+        """
+        self.frame.to_csv(path, index=False)
+
+    def plot(self) -> go.Figure:
+        """Return a plotly figure of the answers with their intervals."""
+        from dpnotebook.notebook.plots import plot_release
+
+        return plot_release(self)
+
+
+def column_name(measure: str, part: str) -> str:
+    """Return the name of a measure's std_error, lower or upper column."""
+    return part if measure == "value" else f"{measure}_{part}"
+
+
+def answer_frame(
+    question: Question, domain: Domain, estimates: Sequence[Estimates], answers: Sequence[Answers]
+) -> tuple[pd.DataFrame, tuple[bool, ...]]:
+    """Return the answers of a question as a frame, and whether each of its key columns has an order.
+
+    Parameters
+    ----------
+    question, domain
+        What was asked, of which declared domain.
+    estimates
+        The answers of each measure.
+    answers
+        How each measure is answered.
+    """
+    import pandas as pd
+
+    first = question.measures[0]
+    if first.kind == "workload":
+        columns, ordered = _query_columns(first, answers[0].measurement.axes, domain)
+    else:
+        axes = answer_axes(first, question, domain)
+        if first.kind == "quantile":
+            axes = axes[:-1]
+        columns, ordered = _level_columns(axes, domain)
+    for measure, estimate in zip(question.measures, estimates, strict=True):
+        columns[measure.name] = estimate.value
+        for part in ("std_error", "lower", "upper"):
+            columns[column_name(measure.name, part)] = getattr(estimate, part)
+        if measure.kind == "cdf":
+            totals = estimate.value.reshape(-1, axes[-1].size)[:, -1:]
+            shares = estimate.value.reshape(-1, axes[-1].size) / np.where(totals > 0, totals, np.nan)
+            columns[column_name(measure.name, "share")] = shares.ravel()
+    return pd.DataFrame(columns), ordered
+
+
+def _level_columns(axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    sizes = [axis.size for axis in axes]
+    index = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
+    for axis, positions in zip(axes, index, strict=True):
+        attribute = domain[axis.attribute]
+        labels = [attribute.labels[level] for level in axis.levels]
+        if all(isinstance(label, int) for label in labels):
+            columns[axis.attribute] = np.asarray(labels)[positions]
+        else:
+            columns[axis.attribute] = pd.Series([labels[position] for position in positions], dtype=object)
+    return columns, tuple(domain[axis.attribute].ordered for axis in axes)
+
+
+def _query_columns(
+    measure: Measure, axes: Sequence[Axis], domain: Domain
+) -> tuple[dict[str, Any], tuple[bool, ...]]:
+    assert measure.workload is not None
+    if isinstance(measure.workload, AllRange) and len(axes) == 1:
+        labels = np.array([domain[axes[0].attribute].labels[level] for level in axes[0].levels], dtype=object)
+        first, last = np.triu_indices(labels.size)
+        return {f"{axes[0].attribute} from": labels[first], f"{axes[0].attribute} to": labels[last]}, (True, True)
+    if measure.workload.shape[0] == int(np.prod([axis.size for axis in axes])):
+        return _level_columns(axes, domain)
+    return {"query": np.arange(measure.workload.shape[0])}, (True,)

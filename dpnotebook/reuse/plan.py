@@ -1,0 +1,180 @@
+"""A plan: what a question will cost and how wrong its answer will be, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.measurement import Measurement
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.question import Accuracy, Question
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the session pays for a query.
+
+    Parameters
+    ----------
+    epsilon
+        The rise of the session's total, as the epsilon of a query that alone costs as much.
+    delta
+        The delta at which epsilon is stated; 0 in a pure session.
+    units
+        The same rise in the accountant's exact units.
+    """
+
+    epsilon: float
+    delta: float
+    units: int
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """The budget around one query, as epsilons and as fractions of the whole.
+
+    Parameters
+    ----------
+    total, spent, left_after
+        The budget, what was spent before the query, and what a single further query could still take after it.
+    spent_fraction, cost_fraction
+        Shares of the budget in the notion that is enforced (epsilon, or mu^2), in [0, 1].
+    """
+
+    total: float
+    spent: float
+    left_after: float
+    spent_fraction: float
+    cost_fraction: float
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The same question at another price.
+
+    Parameters
+    ----------
+    epsilon
+        What the query would take.
+    error
+        Half-width of its interval, worst answer.
+    left_after
+        What would remain.
+    chosen
+        Whether this is the plan itself.
+    affordable
+        Whether the budget allows it.
+    """
+
+    epsilon: float
+    error: float
+    left_after: float
+    chosen: bool
+    affordable: bool
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A measurement and the noise it will get.
+
+    Parameters
+    ----------
+    measurement
+        What to ask of the data.
+    scale
+        b of discrete Laplace noise or sigma of Gaussian noise, in the measurement's own integers.
+    bits
+        The noise lives on a grid of 2^-bits.
+    """
+
+    measurement: Measurement
+    scale: Fraction
+    bits: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a question will be answered, what it costs and how wrong it will be; nothing was read to make it.
+
+    Parameters
+    ----------
+    question, accuracy
+        What was asked.
+    title, where, unit
+        The question in words, its predicate, and what its answer is counted in.
+    answers
+        Number of rows of the answer.
+    cost
+        What the session pays; 0 when a recorded release answers the question.
+    epsilon, delta, units
+        What the query alone costs, before parallel composition and reuse.
+    budget
+        The budget before and after.
+    std_errors
+        Expected standard error of every answer, shape (answers,); of the first measure when there are several.
+    error
+        Half-width of the interval at `confidence`, worst answer.
+    confidence
+        Probability that an interval holds the exact answer.
+    alternatives
+        The same question at other prices.
+    reused
+        Numbers of the releases that answer it.
+    affordable
+        Whether the budget allows it.
+    assumption
+        What the expected error assumes beyond the declared domain; empty when nothing.
+    warnings, steps
+        What a reader should know, and how it is computed, in words.
+    code
+        The same question as Python.
+    noise
+        The noise law.
+    measurements
+        What will be measured; empty when the answer is reused.
+    cells
+        The cost in every cell.
+    """
+
+    question: Question
+    accuracy: Accuracy
+    title: str
+    where: str
+    unit: str
+    answers: int
+    cost: Cost
+    epsilon: float
+    delta: float
+    units: int
+    budget: BudgetState
+    std_errors: NDArray[np.float64]
+    error: float
+    confidence: float
+    alternatives: tuple[Alternative, ...]
+    reused: tuple[int, ...]
+    affordable: bool
+    assumption: str
+    warnings: tuple[str, ...]
+    steps: tuple[str, ...]
+    code: str
+    noise: str
+    measurements: tuple[Planned, ...] = field(repr=False)
+    cells: CellCost = field(repr=False)
+
+    @property
+    def table(self) -> str:
+        """Name of the table that is asked."""
+        return self.question.table
+
+    @property
+    def free(self) -> bool:
+        """Whether a recorded release answers the question at no cost."""
+        return bool(self.reused)
+
+    @property
+    def std_error(self) -> float:
+        """Expected standard error of the worst answer."""
+        return float(self.std_errors.max(initial=0.0))

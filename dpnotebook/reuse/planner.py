@@ -1,0 +1,325 @@
+"""The planner: from a question, an accuracy and the books to a plan, without touching any data.
+
+It knows the declared domain, the budget and what earlier releases recorded: a plan is a function of the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import AccuracyError
+from dpnotebook.inference.answers import Answers, Expected, grid_bits
+from dpnotebook.measurement import Measurement, norm_power
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.question import Accuracy, Question
+from dpnotebook.reuse import words
+from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan, Planned
+from dpnotebook.reuse.prepare import Assumption, prepare
+
+# Prices beside the chosen one that a plan shows.
+FACTORS = (0.5, 2.0, 5.0)
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is public about a protected table.
+
+    Parameters
+    ----------
+    name, domain
+        What it is called, and its declared attributes.
+    unit, max_rows
+        The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
+    rows
+        About how many rows it has, where the owner has said so; never read from the data.
+    """
+
+    name: str
+    domain: Domain
+    unit: str | None = None
+    max_rows: int = 1
+    rows: float | None = None
+
+
+class PastRelease(Protocol):
+    """A recorded answer, as the planner sees it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned, as `plan_to_json` wrote it."""
+
+
+class Books(Protocol):
+    """The read-only side of a ledger."""
+
+    accountant: Accountant
+
+    @property
+    def spent(self) -> int:
+        """Units spent so far."""
+
+    def price(self, table: str, cost: CellCost) -> int:
+        """Return by how many units the total would rise."""
+
+    def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
+        """Return the recorded answers to a question."""
+
+
+def make_plan(
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    books: Books,
+    *,
+    fresh: bool = False,
+    assumption: Assumption | None = None,
+) -> Plan:
+    """Return how a question will be answered, what that costs and how wrong the answer will be.
+
+    Parameters
+    ----------
+    question, accuracy
+        What is asked, and how good the answer must be or what it may cost.
+    table
+        What is public about the table.
+    books
+        The budget and the record of past answers.
+    fresh
+        Measure anew although a recorded release answers the question.
+    assumption
+        For means: how many rows and which mean to expect.
+
+    Raises
+    ------
+    AccuracyError
+        If the accuracy cannot be planned for, or fits no mechanism.
+    DomainError
+        If the question cannot be asked of the declared domain.
+    """
+    accountant = books.accountant
+    assumption = assumption or Assumption()
+    if assumption.rows is None:
+        assumption = Assumption(table.rows, assumption.value)
+    answers = [
+        prepare(measure, question, table.domain, accountant.noise, assumption) for measure in question.measures
+    ]
+    past = None if fresh else _best_release(question, accuracy, table, books, assumption)
+    if past is not None:
+        answers, scales, units, numbers = past
+        planned: tuple[Planned, ...] = ()
+        cells, price = CellCost(()), 0
+    else:
+        units = _units_for(question, accuracy, answers, table, accountant, assumption)
+        scales, numbers = _scales(answers, units, table, accountant), ()
+        planned = tuple(
+            Planned(answer.measurement, scale, grid_bits(accountant.noise, scale))
+            for answer, scale in zip(answers, scales, strict=True)
+        )
+        cells = _cost(answers, scales, table, accountant)
+        price = books.price(table.name, cells)
+    spent = books.spent
+    expected = [
+        answer.expected(accountant.noise, scale, accuracy.confidence)
+        for answer, scale in zip(answers, scales, strict=True)
+    ]
+    epsilon = accountant.epsilon(units)
+    budget = _budget_state(accountant, spent, price)
+    alternatives = (
+        ()
+        if numbers
+        else _alternatives(answers, accuracy, units, expected[0], budget.left_after, table, books, spent, price)
+    )
+    return Plan(
+        question=question,
+        accuracy=accuracy,
+        title=question.words,
+        where="" if question.where.is_everything else str(question.where),
+        unit=words.unit(question.measures[0]),
+        answers=int(expected[0].std_errors.size),
+        cost=Cost(accountant.epsilon(price), accountant.delta, price),
+        epsilon=epsilon,
+        delta=accountant.delta,
+        units=units,
+        budget=budget,
+        std_errors=expected[0].std_errors,
+        error=expected[0].half_width,
+        confidence=accuracy.confidence,
+        alternatives=alternatives,
+        reused=numbers,
+        affordable=spent + price <= accountant.total,
+        assumption=words.assumption(question, assumption, answers[0]),
+        warnings=words.warnings(question, table.domain, assumption, expected[0], epsilon),
+        steps=words.steps(table, answers, scales, accountant.noise, numbers),
+        code=words.code(question, accuracy),
+        noise=accountant.noise,
+        measurements=planned,
+        cells=cells,
+    )
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: enough to measure it again and to read its answers."""
+    return {
+        "question": plan.question.to_json(),
+        "units": plan.units,
+        "noise": plan.noise,
+        "accuracy": plan.accuracy.text,
+        "measurements": [
+            {"measurement": item.measurement.to_json(), "scale": str(item.scale), "bits": item.bits}
+            for item in plan.measurements
+        ],
+    }
+
+
+def planned_from_json(values: Mapping[str, Any], domain: Domain) -> tuple[Planned, ...]:
+    """Return the measurements of a plan that the ledger kept."""
+    return tuple(
+        Planned(Measurement.from_json(item["measurement"], domain), Fraction(item["scale"]), int(item["bits"]))
+        for item in values["measurements"]
+    )
+
+
+def recorded_answers(
+    question: Question, values: Mapping[str, Any], domain: Domain, assumption: Assumption | None = None
+) -> tuple[list[Answers], list[Fraction]]:
+    """Return how the measures of a recorded release are answered from what was measured then, and the noise scales."""
+    planned = planned_from_json(values, domain)
+    answers = [
+        prepare(measure, question, domain, values["noise"], assumption, item.measurement)
+        for measure, item in zip(question.measures, planned, strict=True)
+    ]
+    return answers, [item.scale for item in planned]
+
+
+def _best_release(
+    question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption
+) -> tuple[list[Answers], list[Fraction], int, tuple[int, ...]] | None:
+    """Return the most accurate recorded release of the question if it is as good as asked."""
+    found = max(books.records(table.name, question.key), key=lambda record: record.plan["units"], default=None)
+    if found is None:
+        return None
+    answers, scales = recorded_answers(question, found.plan, table.domain, assumption)
+    units = int(found.plan["units"])
+    if accuracy.epsilon is not None:
+        good = units >= books.accountant.units(accuracy.epsilon)
+    else:
+        good = all(
+            _keeps(accuracy, answer.expected(books.accountant.noise, scale, accuracy.confidence))
+            for answer, scale in zip(answers, scales, strict=True)
+        )
+    return (answers, scales, units, (found.number,)) if good else None
+
+
+def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
+    if accuracy.error is not None:
+        return expected.half_width <= accuracy.error
+    assert accuracy.variance is not None
+    return float(np.max(expected.std_errors)) ** 2 <= accuracy.variance * (1 + 1e-12)
+
+
+def _units_for(
+    question: Question,
+    accuracy: Accuracy,
+    answers: Sequence[Answers],
+    table: Table,
+    accountant: Accountant,
+    assumption: Assumption,
+) -> int:
+    """Return what the whole query costs, in units."""
+    if accuracy.epsilon is not None:
+        return accountant.units(accuracy.epsilon)
+    kinds = {words.unit(measure) for measure in question.measures}
+    if len(kinds) > 1:
+        raise AccuracyError(
+            f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask one at a time"
+        )
+    if any(measure.kind == "mean" for measure in question.measures) and assumption.rows is None:
+        raise AccuracyError(
+            "the error of a mean depends on the number of rows, which planning does not read; say about how many "
+            f"there are with rows= when you protect {table.name!r}, or give epsilon="
+        )
+    return sum(
+        _round_up(_least_units(answer, answer.scale_for(accuracy, accountant.noise), table, accountant))
+        for answer in answers
+    )
+
+
+def _least_units(answer: Answers, scale: Fraction, table: Table, accountant: Accountant) -> int:
+    norm = _norm(answer, table, accountant)
+    return max(math.ceil(norm * accountant.rate(scale)), 1000)
+
+
+def _round_up(units: int) -> int:
+    """Round a cost up to four figures: a person reads it, and it costs at most a thousandth more."""
+    step = 10 ** max(len(str(units)) - 4, 0)
+    return -(-units // step) * step
+
+
+def _norm(answer: Answers, table: Table, accountant: Accountant) -> int:
+    norm = answer.measurement.norm(table.domain, norm_power(accountant.noise))
+    return norm * accountant.per_unit(table.max_rows)
+
+
+def _scales(answers: Sequence[Answers], units: int, table: Table, accountant: Accountant) -> list[Fraction]:
+    """Share the cost evenly over the measures; every one gets the least noise that its share allows."""
+    share = units // len(answers)
+    return [accountant.scale(share, _norm(answer, table, accountant)) for answer in answers]
+
+
+def _cost(answers: Sequence[Answers], scales: Sequence[Fraction], table: Table, accountant: Accountant) -> CellCost:
+    return CellCost(
+        tuple(
+            term
+            for answer, scale in zip(answers, scales, strict=True)
+            for term in answer.measurement.cost(table.domain, accountant, scale, table.max_rows).terms
+        )
+    )
+
+
+def _budget_state(accountant: Accountant, spent: int, price: int) -> BudgetState:
+    left = max(accountant.total - spent - price, 0)
+    return BudgetState(
+        total=accountant.epsilon(accountant.total),
+        spent=accountant.epsilon(spent),
+        left_after=accountant.epsilon(left),
+        spent_fraction=min(spent / accountant.total, 1.0),
+        cost_fraction=price / accountant.total,
+    )
+
+
+def _alternatives(
+    answers: Sequence[Answers],
+    accuracy: Accuracy,
+    units: int,
+    expected: Expected,
+    left_after: float,
+    table: Table,
+    books: Books,
+    spent: int,
+    price: int,
+) -> tuple[Alternative, ...]:
+    accountant = books.accountant
+    epsilon = accountant.epsilon(units)
+    found = [Alternative(epsilon, expected.half_width, left_after, True, spent + price <= accountant.total)]
+    for factor in FACTORS:
+        other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
+        scales = _scales(answers, other, table, accountant)
+        rise = books.price(table.name, _cost(answers, scales, table, accountant))
+        left = accountant.total - spent - rise
+        error = answers[0].expected(accountant.noise, scales[0], accuracy.confidence).half_width
+        found.append(
+            Alternative(accountant.epsilon(other), error, accountant.epsilon(max(left, 0)), False, left >= 0)
+        )
+    return tuple(sorted(found, key=lambda alternative: alternative.epsilon))

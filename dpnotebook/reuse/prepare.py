@@ -1,0 +1,140 @@
+"""What must be measured for each measure of a question, and how its answers follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import DomainError, WorkloadError
+from dpnotebook.inference.answers import Answers, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.measurement import Axis, Measurement, flat_size
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.question import Measure, Question
+from dpnotebook.strategy import Strategy, select
+from dpnotebook.workload import Identity, Kron, Prefix, Workload
+
+MAX_CELLS = 10**7
+DEFAULT_ROWS = 1000.0
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What the expected error of a mean rests on, from public knowledge only.
+
+    Parameters
+    ----------
+    rows
+        Rows that the question selects, over all its groups; None when nobody has said.
+    value
+        The mean that is expected; None for the worst case.
+    """
+
+    rows: float | None = None
+    value: float | None = None
+
+
+def prepare(
+    measure: Measure,
+    question: Question,
+    domain: Domain,
+    noise: Noise,
+    assumption: Assumption | None = None,
+    measured: Measurement | None = None,
+) -> Answers:
+    """Return how one measure is answered.
+
+    Parameters
+    ----------
+    measure
+        One of the question's measures.
+    question, domain
+        What is asked, of which table.
+    noise
+        The law whose error the strategy is chosen for.
+    assumption
+        For means.
+    measured
+        The measurement of a recorded release; None to choose a strategy.
+
+    Raises
+    ------
+    DomainError
+        If the groups have too many cells, or the ranked column has no order.
+    WorkloadError
+        If a workload does not fit the keys.
+    """
+    axes = answer_axes(measure, question, domain)
+    cells = flat_size(axes)
+    if cells > MAX_CELLS:
+        raise DomainError(
+            f"{question.words} has {cells:,} cells; at most {MAX_CELLS:,} can be measured. Group by fewer attributes, "
+            "or restrict them with where="
+        )
+    workload = _workload(measure, axes)
+    if measured is None:
+        strategy = select(workload, noise)
+        measured = Measurement(strategy.operator, axes, question.where, measure.summand)
+    else:
+        strategy = Strategy(measured.operator, workload, noise, "as recorded")
+    match measure.kind:
+        case "mean":
+            assumed = assumption or Assumption()
+            rows = (assumed.rows or DEFAULT_ROWS * cells) / cells
+            return MeanAnswers(measured, rows, assumed.value)
+        case "quantile":
+            ranked = domain[cast(str, measure.column)]
+            assert measure.quantile is not None
+            levels = tuple(float(high) for high in ranked.level_bounds()[1])
+            kept = tuple(levels[level] for level in axes[-1].levels)
+            return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantile, kept)
+        case _:
+            return LinearAnswers(measured, strategy, float(measure.summand.step) if measure.kind == "sum" else 1.0)
+
+
+def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[Axis, ...]:
+    """Return the sides of the histogram that a measure needs: the keys, and the column it ranks."""
+    axes = [Axis(name, allowed_levels(question.where, name, domain)) for name in question.keys]
+    if measure.kind in ("cdf", "quantile"):
+        assert measure.column is not None
+        ranked = domain[measure.column]
+        if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
+            raise DomainError(
+                f"{measure.column!r} is declared as {ranked!r}: a {measure.kind} needs an order; "
+                "declare it as Range or Bins"
+            )
+        levels = allowed_levels(question.where, measure.column, domain)
+        axes.append(Axis(measure.column, tuple(level for level in levels if level < ranked.regular)))
+    return tuple(axes)
+
+
+def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
+    """Return the levels of an attribute that some row satisfying the predicate can have."""
+    if name not in where.attributes:
+        return tuple(range(domain[name].size))
+    allowed = np.zeros(domain[name].size, dtype=bool)
+    for box in where.products():
+        allowed |= box.get(name, True)
+    return tuple(int(level) for level in np.flatnonzero(allowed))
+
+
+def _workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
+    if measure.kind == "workload":
+        assert measure.workload is not None
+        cells = flat_size(axes)
+        if measure.workload.shape[1] != cells:
+            raise WorkloadError(
+                f"the workload is over {measure.workload.shape[1]:,} cells, but "
+                f"{' x '.join(axis.attribute for axis in axes) or 'the table'} has {cells:,} "
+                f"({' x '.join(str(axis.size) for axis in axes) or 1})"
+            )
+        return measure.workload
+    factors: list[Workload] = [Identity(axis.size) for axis in axes]
+    if measure.kind in ("cdf", "quantile"):
+        factors[-1] = Prefix(axes[-1].size)
+    if not factors:
+        return Identity(1)
+    return factors[0] if len(factors) == 1 else Kron(*factors)

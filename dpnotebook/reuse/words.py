@@ -1,0 +1,127 @@
+"""A plan in words: its unit, its assumptions, its warnings, how it is computed, the same question as code."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from dpnotebook.domain import Domain
+from dpnotebook.inference.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.question import Accuracy, Measure, Question
+from dpnotebook.reuse.prepare import Assumption
+
+if TYPE_CHECKING:
+    from dpnotebook.reuse.planner import Table
+
+WEAK_EPSILON = 5.0
+
+
+def unit(measure: Measure) -> str:
+    """Return what a measure's answers and errors are counted in."""
+    match measure.kind:
+        case "sum" | "mean":
+            return str(measure.column)
+        case "quantile":
+            return "rows of rank"
+        case _:
+            return "rows"
+
+
+def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
+    """Return what the expected error rests on beyond the declared domain; empty when nothing."""
+    if not isinstance(answer, MeanAnswers):
+        return ""
+    groups = int(answer.measurement.operator.shape[0])
+    text = f"assuming about {answer.rows:,.0f} rows" + (" in each group" if groups > 1 else "")
+    if assumed.rows is None:
+        text += " (a guess: say rows= when you protect the table, or query.assuming(rows=...))"
+    return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
+
+
+def warnings(
+    question: Question, domain: Domain, assumed: Assumption, expected: Expected, epsilon: float
+) -> tuple[str, ...]:
+    """Return what a reader should know before the query runs."""
+    found = []
+    for measure in question.measures:
+        if measure.kind in ("sum", "mean"):
+            low, high = float(measure.summand.low), float(measure.summand.high)
+            found.append(
+                f"{measure.column} outside {low:g} to {high:g} counts as the nearest bound: the interval is for the "
+                "noise only, clamping can add to it"
+            )
+    cells = expected.std_errors.size
+    if assumed.rows is not None and question.measures[0].kind in ("count", "cdf") and question.where.is_everything:
+        typical = assumed.rows / cells
+        if question.measures[0].kind == "count" and expected.half_width > typical / 2:
+            found.append(
+                f"an average group holds about {typical:,.0f} rows: ±{expected.half_width:,.0f} is "
+                f"{expected.half_width / typical:.0%} of that; fewer groups or more epsilon would help"
+            )
+    if epsilon >= WEAK_EPSILON:
+        found.append(
+            f"ε = {epsilon:g} is weak protection: an observer's odds about a person may change by a factor of "
+            f"{math.exp(min(epsilon, 50)):,.0f}"
+        )
+    return tuple(found)
+
+
+def steps(
+    table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise, reused: tuple[int, ...]
+) -> tuple[str, ...]:
+    """Return how the answer is computed, one sentence a step."""
+    if reused:
+        return (f"release #{reused[0]} in the ledger answers this question; nothing is measured and nothing is spent",)
+    found = []
+    if table.unit is not None:
+        found.append(
+            f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.unit}"
+        )
+    law = "discrete Laplace" if noise == "laplace" else "Gaussian"
+    for answer, scale in zip(answers, scales, strict=True):
+        measurement = answer.measurement
+        axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes) or "one cell"
+        what = "counts" if measurement.summand.column is None else f"sums of {measurement.summand.column}"
+        worth = float(scale) * float(measurement.summand.step)
+        found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
+        found.append(f"{law} noise of scale {worth:,.6g} on each, drawn exactly")
+        if isinstance(answer, MeanAnswers):
+            found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
+        elif isinstance(answer, QuantileAnswers):
+            found.append("the quantile is read off the cumulative counts")
+        elif isinstance(answer, LinearAnswers) and not answer.strategy.direct:
+            found.append("answers by least squares from the noisy numbers")
+    return tuple(found)
+
+
+def code(question: Question, accuracy: Accuracy) -> str:
+    """Return the question as a line of Python."""
+    name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
+    verbs = f"{name}.dp" if question.table.isidentifier() else name
+    where = [] if question.where.is_everything else [f"where={str(question.where)!r}"]
+    calls = []
+    for measure in question.measures:
+        arguments = [] if measure.column is None else [repr(measure.column)]
+        if measure.kind == "quantile":
+            arguments.append(f"{measure.quantile:g}")
+        keys = list(question.keys)
+        if measure.kind == "workload":
+            call = f".answer(workload, on={keys!r}, "
+        elif measure.kind == "count" and len(keys) == 1:
+            call = f".histogram({keys[0]!r}, "
+        elif measure.kind == "count" and len(keys) == 2:
+            call = f".crosstab({keys[0]!r}, {keys[1]!r}, "
+        else:
+            grouped = f".groupby({keys!r})" if keys else ""
+            call = f"{grouped}.{measure.kind}({', '.join(arguments)}{', ' if arguments else ''}"
+        calls.append(f"{verbs}{call}{', '.join([*where, accuracy.text])})")
+    return "\n".join(calls)
+
+
+def _strategy_name(answer: Answers) -> str:
+    if isinstance(answer, QuantileAnswers):
+        answer = answer.ranks
+    return answer.strategy.name if isinstance(answer, LinearAnswers) else "identity"

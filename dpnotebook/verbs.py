@@ -1,0 +1,165 @@
+"""The verbs of `df.dp`, of `session.table(name)` and of what `protect` returns: each makes a lazy Query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.predicate import Predicate
+from dpnotebook.question import Accuracy, Measure, Question, bounded_value
+from dpnotebook.query import Query
+from dpnotebook.reuse.planner import Table
+from dpnotebook.workload import Workload
+
+if TYPE_CHECKING:
+    from dpnotebook.session import Session
+
+Bounds = tuple[float, float]
+
+
+class Grouped:
+    """Questions about one protected table, grouped by keys.
+
+    Every verb takes exactly one of `epsilon=` (what it may cost), `error=` (half-width of the interval, in the answer's
+    own units) or `variance=`; and optionally `confidence=` (0.95) and `fresh=True` (measure anew although the ledger
+    holds an answer).
+
+    Parameters
+    ----------
+    session, table
+        Who pays, and what is asked.
+    keys
+        Declared attributes to group by.
+    """
+
+    def __init__(self, session: Session, table: Table, keys: Sequence[str] = ()) -> None:
+        self._session, self._table = session, table
+        self._keys = tuple(checked_keys(keys, table))
+
+    def count(self, *, where: str | None = None, **accuracy: Any) -> Query:
+        """Return a query for the number of rows."""
+        return self._query(Measure("count"), where, accuracy)
+
+    def sum(
+        self,
+        column: str,
+        *,
+        bounds: Bounds | None = None,
+        granularity: float | None = None,
+        where: str | None = None,
+        **accuracy: Any,
+    ) -> Query:
+        """Return a query for the sum of a column, its values clamped to bounds and rounded to a granularity.
+
+        Parameters
+        ----------
+        column
+            A column declared as Range or Bins.
+        bounds
+            (low, high); those of the declaration when None.
+        granularity
+            Step to which values are rounded, in the column's units.
+        where
+            Which rows take part, as pandas-query text.
+        accuracy
+            Exactly one of epsilon, error, variance; confidence; fresh.
+        """
+        summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
+        return self._query(Measure("sum", column, summand=summand), where, accuracy)
+
+    def mean(
+        self,
+        column: str,
+        *,
+        bounds: Bounds | None = None,
+        granularity: float | None = None,
+        where: str | None = None,
+        **accuracy: Any,
+    ) -> Query:
+        """Return a query for the mean of a column; parameters as for `sum`."""
+        summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
+        return self._query(Measure("mean", column, summand=summand), where, accuracy)
+
+    def cdf(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
+        """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows."""
+        return self._query(Measure("cdf", self._known(column)), where, accuracy)
+
+    def quantile(self, column: str, q: float = 0.5, *, where: str | None = None, **accuracy: Any) -> Query:
+        """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank."""
+        if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
+            raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {q!r}")
+        return self._query(Measure("quantile", self._known(column), quantile=float(q)), where, accuracy)
+
+    def _query(self, measure: Measure, where: str | None, options: dict[str, Any]) -> Query:
+        accuracy, fresh = split_options(options)
+        domain = self._table.domain
+        predicate = Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
+        return Query(self._session, Question(self._table.name, (measure,), self._keys, predicate), accuracy, fresh)
+
+    def _known(self, column: str) -> str:
+        return checked_keys([column], self._table)[0]
+
+
+class Verbs(Grouped):
+    """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
+
+    def groupby(self, keys: str | Sequence[str]) -> Grouped:
+        """Return the verbs for answers grouped by declared attributes; every declared level is present."""
+        return Grouped(self._session, self._table, [keys] if isinstance(keys, str) else list(keys))
+
+    def histogram(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
+        """Return a query for the number of rows at every level of an attribute."""
+        return self.groupby(column).count(where=where, **accuracy)
+
+    def crosstab(self, *columns: str, where: str | None = None, **accuracy: Any) -> Query:
+        """Return a query for the number of rows at every combination of levels of two or more attributes."""
+        if len(columns) < 2:
+            raise DomainError("crosstab takes two or more attributes; histogram takes one")
+        return self.groupby(columns).count(where=where, **accuracy)
+
+    def answer(
+        self, workload: Workload, on: str | Sequence[str], *, where: str | None = None, **accuracy: Any
+    ) -> Query:
+        """Return a query for all answers of a workload over the histogram of some attributes.
+
+        Parameters
+        ----------
+        workload
+            Queries over the cells of `on` in C order, shape (answers, product of the attributes' sizes).
+        on
+            One or several declared attributes.
+        where
+            Which rows take part.
+        accuracy
+            Exactly one of epsilon, error, variance; confidence; fresh.
+        """
+        if not isinstance(workload, Workload):
+            raise DomainError(f"answer() takes a workload, such as dpn.workload.Prefix(100), not {workload!r}")
+        return self.groupby(on)._query(Measure("workload", workload=workload), where, accuracy)
+
+
+def checked_keys(keys: Sequence[str], table: Table) -> list[str]:
+    """Return the names as a list if all are declared and none comes twice, or raise DomainError."""
+    from difflib import get_close_matches
+
+    for name in keys:
+        if name not in table.domain:
+            close = get_close_matches(str(name), table.domain.names, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else f"; declared are {', '.join(table.domain.names)}"
+            raise DomainError(f"{name!r} is not declared in the domain of {table.name!r}{hint}")
+    if len(set(keys)) != len(keys):
+        raise DomainError(f"an attribute comes twice: {', '.join(keys)}")
+    return list(keys)
+
+
+def split_options(options: dict[str, Any]) -> tuple[Accuracy, bool]:
+    """Return the accuracy and whether to measure anew from the keywords that every verb takes."""
+    fresh = options.pop("fresh", False)
+    unknown = set(options) - {"epsilon", "error", "variance", "confidence"}
+    if unknown:
+        raise AccuracyError(
+            f"unknown keyword {', '.join(sorted(unknown))}; the accuracy is one of epsilon=, error=, variance=, "
+            "with confidence= and fresh= beside it"
+        )
+    return Accuracy(**options), bool(fresh)
