@@ -173,6 +173,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     """Return what the ledger keeps of a plan: enough to measure it again and to read its answers."""
     return {
         "question": plan.question.to_json(),
+        "words": plan.title + (f" where {plan.where}" if plan.where else ""),
         "units": plan.units,
         "noise": plan.noise,
         "accuracy": plan.accuracy.text,

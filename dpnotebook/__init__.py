@@ -1,0 +1,72 @@
+"""Differentially private answers in Jupyter: see the cost and the error of a query before it runs.
+
+    import dpnotebook as dpn
+
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
+    session.protect(patients, "patients", domain={"age": dpn.Range(0, 115), "sex": ["F", "M"]})
+    query = patients.dp.count(where="age >= 65", error=25)   # nothing is spent; shows cost and error
+    query.run()
+"""
+
+from dpnotebook import strategy, workload
+from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.errors import (
+    AccuracyError,
+    BudgetExceeded,
+    DomainError,
+    DPError,
+    FrameChanged,
+    LedgerCorrupt,
+    LedgerError,
+    LedgerFull,
+    LedgerLocked,
+    LedgerMismatch,
+    LedgerReadOnly,
+    NotConfirmed,
+    NotProtected,
+    PredicateError,
+    SQLError,
+    WorkloadError,
+)
+from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.query import Query
+from dpnotebook.release import Release
+from dpnotebook.reuse.plan import Plan
+from dpnotebook.session import Session, active_session
+from dpnotebook.suggest import suggest_domain
+
+__all__ = [
+    "AccuracyError",
+    "Bins",
+    "Boolean",
+    "Budget",
+    "BudgetExceeded",
+    "Categories",
+    "DPError",
+    "Domain",
+    "DomainError",
+    "FrameChanged",
+    "LedgerCorrupt",
+    "LedgerError",
+    "LedgerFull",
+    "LedgerLocked",
+    "LedgerMismatch",
+    "LedgerReadOnly",
+    "NotConfirmed",
+    "NotProtected",
+    "Plan",
+    "PredicateError",
+    "Query",
+    "Range",
+    "Release",
+    "SQLError",
+    "Session",
+    "WorkloadError",
+    "active_session",
+    "load_ipython_extension",
+    "strategy",
+    "suggest_domain",
+    "unload_ipython_extension",
+    "workload",
+]

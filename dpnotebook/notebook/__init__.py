@@ -1,0 +1,22 @@
+"""What a notebook sees: the accessor, the magics, cards, controls, dashboard and plots."""
+
+from typing import Any
+
+from dpnotebook.notebook import accessor as _accessor  # noqa: F401 - importing it registers df.dp
+from dpnotebook.notebook.display import attach as _attach
+
+_attach()
+
+
+def load_ipython_extension(ip: Any) -> None:
+    """Register `%dpsql`, `%%dpsql` and `%dp`: `%load_ext dpnotebook`."""
+    from dpnotebook.notebook import extension
+
+    extension.load_ipython_extension(ip)
+
+
+def unload_ipython_extension(ip: Any) -> None:
+    """Remove the magics again: `%unload_ext dpnotebook`."""
+    from dpnotebook.notebook import extension
+
+    extension.unload_ipython_extension(ip)

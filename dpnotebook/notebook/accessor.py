@@ -1,0 +1,76 @@
+"""The pandas accessor `df.dp`. It holds no state: pandas makes a new one at every access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from dpnotebook.protected import ProtectedTable, frames
+from dpnotebook.session import Session, active_session
+from dpnotebook.verbs import Verbs
+
+NAMES = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "mean", "quantile", "sum")
+
+
+@pd.api.extensions.register_dataframe_accessor("dp")
+class DPAccessor:
+    """Private questions about a protected frame; the verbs are those of `dpnotebook.verbs.Verbs`.
+
+    Parameters
+    ----------
+    frame
+        The frame it is an accessor of.
+    """
+
+    # Runs at every access, Tab and dir() included: it must be cheap and must not raise.
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    @property
+    def table(self) -> ProtectedTable:
+        """The protected table that this frame is; raises NotProtected if it is none."""
+        return frames.find(self._frame)
+
+    @property
+    def session(self) -> Session:
+        """The session that pays for this frame's questions."""
+        return self.table.session
+
+    def protect(
+        self,
+        name: str,
+        *,
+        domain: Mapping[str, Any],
+        unit: str | None = None,
+        max_rows: int | None = None,
+        rows: float | None = None,
+        session: Session | None = None,
+    ) -> ProtectedTable:
+        """Protect this frame in a session, the active one unless given; see `Session.protect`."""
+        paying = session if session is not None else active_session()
+        return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)
+
+    def __repr__(self) -> str:
+        try:
+            return repr(self.table)
+        except LookupError as error:
+            return f"<df.dp: {error}>"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *NAMES]
+
+
+def _verb(name: str) -> Any:
+    def verb(self: DPAccessor, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self.table, name)(*args, **kwargs)
+
+    original = getattr(Verbs, name)
+    verb.__name__, verb.__doc__ = name, original.__doc__
+    verb.__wrapped__ = original  # type: ignore[attr-defined] - help() and Tab show the verb's own signature
+    return verb
+
+
+for _name in NAMES:
+    setattr(DPAccessor, _name, _verb(_name))

@@ -1,0 +1,38 @@
+"""How queries, plans, releases and sessions look: text and HTML, attached here so that nothing below knows Jupyter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpnotebook.query import Query
+from dpnotebook.release import Release
+from dpnotebook.reuse.plan import Plan
+from dpnotebook.session import Session
+
+
+def attach() -> None:
+    """Give the objects of the lower layers a text form and a rich form."""
+    _show(Plan, lambda plan: plan, "plan")
+    _show(Query, lambda query: query.plan, "plan")
+    _show(Release, lambda release: release, "release")
+    _show(Session, lambda session: session, "budget")
+
+
+def _show(kind: type, what: Callable[[Any], Any], card: str) -> None:
+    def text(self: Any) -> str:
+        from dpnotebook.notebook import cards
+
+        return str(getattr(cards, f"{card}_text")(what(self)))
+
+    def bundle(self: Any, include: object = None, exclude: object = None) -> dict[str, str]:
+        from dpnotebook.notebook import cards
+
+        shown = what(self)
+        return {
+            "text/plain": str(getattr(cards, f"{card}_text")(shown)),
+            "text/html": str(getattr(cards, f"{card}_html")(shown)),
+        }
+
+    kind.__repr__ = text  # type: ignore[method-assign,assignment]
+    kind._repr_mimebundle_ = bundle  # type: ignore[attr-defined]

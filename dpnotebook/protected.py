@@ -1,0 +1,143 @@
+"""A protected table: a snapshot of rows, an engine that can count them, and the frame it was made from."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.engine.duckdb import DuckDBEngine
+from dpnotebook.engine.source import FrameSource, source_of
+from dpnotebook.errors import DomainError, FrameChanged, NotProtected
+from dpnotebook.reuse.planner import Table
+from dpnotebook.verbs import Verbs
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.session import Session
+
+
+class ProtectedTable(Verbs):
+    """A table under a session's budget, with all the verbs of `df.dp`.
+
+    Parameters
+    ----------
+    session
+        Who pays.
+    table
+        Its name and declared domain.
+    data
+        The frame, file or DuckDB table.
+    key
+        The ledger's secret.
+
+    Raises
+    ------
+    DomainError
+        If the data does not hold what the domain declares.
+    """
+
+    def __init__(self, session: Session, table: Table, data: Any, key: bytes) -> None:
+        super().__init__(session, table)
+        self.table = table
+        self.source = source_of(data)
+        columns = list(self.source.columns)
+        for name in table.domain.names:
+            if name not in columns:
+                raise DomainError(f"{name!r} is in the domain but not in the table, whose columns are {_listed(columns)}")
+        if table.unit is not None and table.unit not in columns:
+            raise DomainError(f"unit={table.unit!r} is not a column of the table, whose columns are {_listed(columns)}")
+        max_rows = table.max_rows if table.unit is not None else None
+        self.engine = DuckDBEngine(self.source, table.domain, table.unit, max_rows, key)
+        used = [*table.domain.names, *([table.unit] if table.unit else [])]
+        self._used = list(dict.fromkeys(used))
+        self.fingerprint = self.source.fingerprint(self._used, key)
+        self._frame = weakref.ref(data) if isinstance(self.source, FrameSource) else None
+
+    @property
+    def session(self) -> Session:
+        """The session that pays."""
+        return self._session
+
+    def check_unchanged(self) -> None:
+        """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
+        frame = self._frame() if self._frame is not None else None
+        if frame is None or not isinstance(self.source, FrameSource):
+            return
+        for name in self._used:
+            if name not in frame.columns or not _same_memory(frame[name], self.source.frame[name]):
+                raise FrameChanged(
+                    f"{name!r} was changed after {self.table.name!r} was protected; nothing was spent. "
+                    f"To ask about the new values, protect the frame under a new name. "
+                    f"session.table({self.table.name!r}) still asks about the old ones"
+                )
+
+    def retire(self) -> None:
+        """Forget the frame: another one has taken this table's name."""
+        self._frame = None
+
+    def __repr__(self) -> str:
+        unit = f"one {self.table.unit}, up to {self.table.max_rows} rows" if self.table.unit else "one row"
+        return f"<protected table {self.table.name!r}: {', '.join(self.table.domain.names)}; privacy unit: {unit}>"
+
+
+class Frames:
+    """Which frame is which protected table: by identity, forgotten with the frame.
+
+    A frame derived from a protected one is another frame, so it is not in here: state never follows `df.attrs`.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[int, tuple[weakref.ref[Any], ProtectedTable]] = {}
+
+    def bind(self, data: Any, protected: ProtectedTable) -> None:
+        """Remember that `data`, if it is a frame, is `protected`."""
+        if isinstance(protected.source, FrameSource):
+            key = id(data)
+            forget = weakref.ref(data, lambda _: self._entries.pop(key, None))
+            self._entries[key] = (forget, protected)
+
+    def find(self, frame: pd.DataFrame) -> ProtectedTable:
+        """Return the protected table of a frame.
+
+        Raises
+        ------
+        NotProtected
+            If it is not one, or its session is gone.
+        """
+        known, protected = self._entries.get(id(frame), (None, None))
+        if known is None or known() is not frame or protected is None:  # ids are used again
+            raise NotProtected(
+                "this frame is not protected. A filtered or copied frame is a new one: ask the original and say "
+                "which rows with where=, for example patients.dp.count(where='age >= 65', error=25). To protect this "
+                "one: session.protect(frame, name, domain={...})"
+            )
+        return protected
+
+
+frames = Frames()
+
+
+def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:
+    """Whether two columns are the same memory: pandas copies a column before it writes to one that is shared."""
+    if now.dtype != then.dtype or len(now) != len(then):
+        return False
+    tokens = [_buffers(column.array) for column in (now, then)]
+    return tokens[0] == tokens[1] if tokens[0] is not None else now.equals(then)
+
+
+def _buffers(array: Any) -> Any:
+    """Return what identifies the memory of a column, or None where that cannot be told."""
+    arrow = getattr(array, "_pa_array", None)
+    if arrow is not None:
+        return [buffer.address for chunk in arrow.chunks for buffer in chunk.buffers() if buffer is not None]
+    codes = getattr(array, "codes", None)
+    if codes is not None:
+        return codes.__array_interface__["data"], tuple(array.categories)
+    parts = [getattr(array, name, None) for name in ("_ndarray", "_data", "_mask")]
+    found = [part.__array_interface__["data"][0] for part in parts if hasattr(part, "__array_interface__")]
+    return found or None
+
+
+def _listed(columns: list[str]) -> str:
+    return ", ".join(columns[:12]) + (", ..." if len(columns) > 12 else "")

@@ -1,0 +1,439 @@
+"""A session: protected tables, one budget, one ledger; and the order plan, charge, measure, record, reveal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, NotProtected
+from dpnotebook.ledger import Audit, Ledger, Record
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.budget import Budget, positive
+from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.protected import ProtectedTable, frames
+from dpnotebook.query import Progress, Query
+from dpnotebook.question import Accuracy, Question
+from dpnotebook.release import Release, answer_frame
+from dpnotebook.reuse import words
+from dpnotebook.reuse.plan import Plan, Planned
+from dpnotebook.reuse.planner import Table, make_plan, plan_to_json, planned_from_json, recorded_answers
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Confirm = Literal["auto", "always", "never"]
+Draw = Callable[[Planned, Noise], NDArray[np.int64]]
+
+_latest: Session | None = None
+
+
+class Session:
+    """The budget for a set of tables, and everything that was ever answered from it.
+
+    Parameters
+    ----------
+    budget
+        The most that all answers together may reveal about one privacy unit.
+    ledger
+        Path of the file that records every charge and every answer; ":memory:" keeps it for this process only.
+    planner
+        "optimal": the only one so far.
+    confirm
+        When a magic asks before it spends: "auto" above `confirm_above`, "always", or "never".
+    confirm_above
+        Epsilon above which "auto" asks; 5% of the budget when None.
+    timeout
+        Seconds to wait for another process that holds the ledger.
+
+    Raises
+    ------
+    AccuracyError
+        If the budget or `confirm_above` is not a number in its range.
+    LedgerError
+        If the ledger cannot be used; the subclass and the text say why.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        ledger: str | Path = ":memory:",
+        planner: str = "optimal",
+        confirm: Confirm = "auto",
+        confirm_above: float | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        if not isinstance(budget, Budget):
+            raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {budget!r}")
+        if planner != "optimal":
+            raise ValueError(f"planner must be 'optimal', not {planner!r}")
+        if confirm not in ("auto", "always", "never"):
+            raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {confirm!r}")
+        self.budget = budget
+        self.confirm: Confirm = confirm
+        self.confirm_above = (
+            0.05 * budget.epsilon if confirm_above is None else float(positive(confirm_above, "confirm_above"))
+        )
+        self.ledger = Ledger(ledger, budget, timeout=timeout)
+        self._tables: dict[str, ProtectedTable] = {}
+        self._draw: Draw = draw_noise
+        self._callbacks: list[Callable[[], None]] = []
+        self._running = threading.RLock()
+        global _latest
+        _latest = self
+
+    def protect(
+        self,
+        data: Any,
+        name: str,
+        *,
+        domain: Mapping[str, Any],
+        unit: str | None = None,
+        max_rows: int | None = None,
+        rows: float | None = None,
+    ) -> ProtectedTable:
+        """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame; the path of a Parquet file; or (database, table) with a DuckDB file or connection.
+        name
+            What to call it in SQL and in the ledger.
+        domain
+            The attributes that may be asked about, from public knowledge: Range, Bins, a list of levels, bool.
+        unit
+            The column that says whose row it is; None when each row is a person of its own.
+        max_rows
+            With `unit`: most rows of one unit that count; more are sampled away, once, here.
+        rows
+            About how many rows there are, if that is public; used for the expected error of means only.
+
+        Raises
+        ------
+        DomainError
+            If the domain cannot be, or the table does not hold what it says.
+        LedgerMismatch
+            If the ledger knows this name as another table.
+        """
+        table = _checked_table(name, domain, unit, max_rows, rows)
+        protected = ProtectedTable(self, table, data, self.ledger.key)
+        known = self._tables.get(name)
+        self.ledger.register(
+            name,
+            fingerprint=protected.fingerprint,
+            domain=table.domain.to_json(),
+            unit=unit,
+            max_rows=max_rows,
+        )
+        if known is not None:
+            known.retire()
+        self._tables[name] = protected
+        frames.bind(data, protected)
+        self._complete(protected)
+        return protected
+
+    def table(self, name: str) -> ProtectedTable:
+        """Return a protected table by name.
+
+        Raises
+        ------
+        NotProtected
+            If there is none of that name.
+        """
+        try:
+            return self._tables[name]
+        except KeyError:
+            known = ", ".join(self._tables) or "none so far"
+            raise NotProtected(f"no table {name!r} is protected in this session (protected: {known})") from None
+
+    def tables(self) -> pd.DataFrame:
+        """Return what is protected: name, attributes, cells, unit, max_rows."""
+        import pandas as pd
+
+        rows = [
+            {
+                "table": name,
+                "attributes": ", ".join(protected.table.domain.names),
+                "cells": protected.table.domain.size,
+                "unit": protected.table.unit or "row",
+                "max_rows": protected.table.max_rows,
+            }
+            for name, protected in self._tables.items()
+        ]
+        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "max_rows"])
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        parameters: Mapping[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for a SQL statement: COUNT and SUM over one protected table, WHERE and GROUP BY.
+
+        Parameters
+        ----------
+        statement
+            The SQL.
+        epsilon, error, variance, confidence
+            Exactly one of the first three.
+        parameters
+            Values for `:name` in the statement.
+        fresh
+            Measure anew although the ledger has an answer.
+
+        Raises
+        ------
+        SQLError
+            If the statement is not one that can be answered.
+        """
+        from dpnotebook.sql import question_from_sql
+
+        tables = {name: protected.table for name, protected in self._tables.items()}
+        question = question_from_sql(statement, tables, parameters or {})
+        return Query(self, question, Accuracy(epsilon, error, variance, confidence), fresh)
+
+    def plan(self, query: Query) -> Plan:
+        """Return the plan of a query; reads the ledger, never the data."""
+        table = self.table(query.question.table).table
+        return make_plan(
+            query.question, query.accuracy, table, self.ledger, fresh=query.fresh, assumption=query.assumption
+        )
+
+    def run(self, query: Query, progress: Progress | None = None) -> Release:
+        """Plan, charge, measure, record, reveal; see `Query.run`."""
+        report = progress or _silent
+        protected = self.table(query.question.table)
+        with self._running:
+            protected.check_unchanged()
+            report(0.0, "planning")
+            plan = self.plan(query)
+            if plan.free:
+                return self._reveal(self.ledger.get(plan.reused[0]), query, paid=0)
+            report(0.1, "charging the ledger")
+            try:
+                charge = self.ledger.charge(
+                    plan.table, query.question.key, plan_to_json(plan), plan.cells
+                )
+            except BudgetExceeded as refusal:
+                raise self._explained(refusal, query, plan) from None
+            record = self._measure(protected, charge.number, plan.measurements, report)
+            report(1.0, "done")
+            release = self._reveal(record, query, paid=charge.units)
+        self._changed()
+        return release
+
+    def release(self, number: int) -> Release:
+        """Return a recorded release again, at no cost.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it.
+
+        Raises
+        ------
+        NotProtected
+            If there is no such release, or its table is not protected in this session.
+        """
+        record = self.ledger.get(number)
+        domain = self.table(record.table).table.domain
+        question = Question.from_json(record.plan["question"], domain)
+        return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
+
+    @property
+    def spent(self) -> Amount:
+        """What has been spent, as (epsilon, delta)."""
+        return Amount(self.ledger.accountant.epsilon(self.ledger.spent), self.budget.delta)
+
+    @property
+    def remaining(self) -> Amount:
+        """What a single further query could still take, as (epsilon, delta)."""
+        return Amount(self.ledger.accountant.epsilon(self.ledger.remaining), self.budget.delta)
+
+    def history(self) -> pd.DataFrame:
+        """Return every charge of the ledger: number, time, table, question, epsilon, paid, state."""
+        import pandas as pd
+
+        epsilon = self.ledger.accountant.epsilon
+        rows = []
+        for entry in self.ledger.history():
+            plan = entry["plan"]
+            rows.append(
+                {
+                    "number": entry["number"],
+                    "time": pd.Timestamp(entry["time"]),
+                    "table": entry["table"],
+                    "question": plan.get("words", ""),
+                    "epsilon": epsilon(plan["units"]),
+                    "paid": epsilon(entry["cost"]),
+                    "state": entry["state"],
+                }
+            )
+        return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", "state"])
+
+    def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
+        """Return, per table and attribute, the epsilon spent on the dearest cell of each level."""
+        found = {}
+        for name, protected in self._tables.items():
+            spend = self.ledger.spend(name)
+            for attribute in protected.table.domain.names:
+                units = spend.by_attribute(attribute)
+                found[name, attribute] = np.array([self.ledger.accountant.epsilon(int(u)) for u in units])
+        return found
+
+    def audit(self, expected: str | None = None) -> Audit:
+        """Check that nothing in the ledger was removed or changed.
+
+        Parameters
+        ----------
+        expected
+            The head of an earlier audit, noted elsewhere: proves that everything up to then is still there.
+        """
+        return self.ledger.audit(expected)
+
+    def dashboard(self) -> Any:
+        """Return a widget: what is left, spend over time, history, spend by column, what can still be afforded."""
+        from dpnotebook.notebook.dashboard import dashboard
+
+        return dashboard(self)
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every release; return a function that stops it."""
+        self._callbacks.append(callback)
+
+        def stop() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return stop
+
+    def close(self) -> None:
+        """Close the ledger; the session cannot be asked any more."""
+        global _latest
+        if _latest is self:
+            _latest = None
+        self.ledger.close()
+
+    def _measure(
+        self, protected: ProtectedTable, number: int, measurements: Sequence[Planned], report: Progress
+    ) -> Record:
+        """Measure what was charged for and record it; the record that is returned is the one that may be shown."""
+        noisy = []
+        for i, item in enumerate(measurements):
+            report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
+            totals = protected.engine.totals(item.measurement)
+            answers = np.stack([item.measurement.operator.matvec(component) for component in totals])
+            report(0.2 + 0.6 * (i + 0.7) / len(measurements), "drawing noise")
+            noisy.append((answers.astype(np.int64) << item.bits) + self._draw(item, self.ledger.accountant.noise).reshape(answers.shape))
+        report(0.9, "recording")
+        return self.ledger.record(number, noisy, {})
+
+    def _complete(self, protected: ProtectedTable) -> None:
+        """Measure what was charged by a process that died before it recorded an answer; nobody has seen one."""
+        for charge in self.ledger.pending(protected.table.name):
+            planned = planned_from_json(charge.plan, protected.table.domain)
+            self._measure(protected, charge.number, planned, _silent)
+
+    def _reveal(self, record: Record, query: Query, paid: int) -> Release:
+        domain = self.table(record.table).table.domain
+        accountant = self.ledger.accountant
+        answers, scales = recorded_answers(query.question, record.plan, domain, query.assumption)
+        estimates = [
+            answer.estimate(np.ldexp(noisy.astype(np.float64), -item["bits"]), accountant.noise, scale, query.accuracy.confidence)
+            for answer, scale, noisy, item in zip(
+                answers, scales, record.answers, record.plan["measurements"], strict=True
+            )
+        ]
+        frame, ordered = answer_frame(query.question, domain, estimates, answers)
+        return Release(
+            frame=frame,
+            question=query.question,
+            number=record.number,
+            epsilon=accountant.epsilon(record.plan["units"]),
+            delta=accountant.delta,
+            paid=accountant.epsilon(paid),
+            confidence=query.accuracy.confidence,
+            unit=words.unit(query.question.measures[0]),
+            ordered=ordered,
+        )
+
+    def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
+        """Say what would still fit."""
+        left = self.remaining.epsilon
+        fits = float(f"{left * 0.9995:.3g}")
+        text = (
+            f"this query needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of {self.budget.epsilon:g} is left; "
+            "nothing was spent"
+        )
+        if fits > 1e-6:
+            error = self.plan(query.at(epsilon=fits)).error
+            text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
+        explained = BudgetExceeded(text)
+        explained.__dict__.update(refusal.__dict__)
+        return explained
+
+    def _changed(self) -> None:
+        for callback in list(self._callbacks):
+            callback()
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy loss, as (epsilon, delta)."""
+
+    epsilon: float
+    delta: float
+
+
+def active_session() -> Session:
+    """Return the session that was made last.
+
+    Raises
+    ------
+    NotProtected
+        If there is none.
+    """
+    if _latest is None:
+        raise NotProtected("there is no session yet: write session = dpn.Session(budget=dpn.Budget(epsilon=1.0))")
+    return _latest
+
+
+def draw_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
+    """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
+    size = item.measurement.answers
+    if noise == "laplace":
+        return discrete_laplace(item.scale * 2**item.bits, size)
+    return rounded_gaussian(item.scale * 2**item.bits, size)
+
+
+def _checked_table(
+    name: str, domain: Mapping[str, Any], unit: str | None, max_rows: int | None, rows: float | None
+) -> Table:
+    if not isinstance(name, str) or not name.strip():
+        raise DomainError(f"a protected table needs a name, such as 'patients', not {name!r}")
+    declared = domain if isinstance(domain, Domain) else Domain(domain)
+    if unit is None and max_rows is not None:
+        raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
+    if unit is not None:
+        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
+            raise DomainError(
+                f"with unit={unit!r} say how many rows of one {unit} may count at most: max_rows=8, for example "
+                f"(got {max_rows!r}). Fewer rows need less noise, more rows lose less data"
+            )
+    return Table(name, declared, unit, max_rows or 1, None if rows is None else float(positive(rows, "rows")))
+
+
+def _silent(fraction: float, doing: str) -> None:
+    """Report to nobody."""
