@@ -1,0 +1,200 @@
+"""The audit: everything recomputed from the entries, every problem named."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpnotebook.errors import LedgerCorrupt
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, faults
+from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
+from dpnotebook.ledger.releases import unpack
+from dpnotebook.ledger.store import Store
+from dpnotebook.ledger.view import View
+from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import Spend
+
+MOST_PROBLEMS = 20
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit of a ledger found.
+
+    Parameters
+    ----------
+    ok
+        Whether the entries follow from one another and everything else in the file from them.
+    entries
+        How many entries there are.
+    releases, pending
+        How many charges there are, and how many of them have no recorded answer.
+    spent
+        What they cost, in units, recomputed.
+    head
+        The hash of the last entry: note it elsewhere, and a later audit can prove that nothing before it was changed.
+    problems
+        What is wrong, in words.
+    compared
+        Whether a head that was noted elsewhere was among the hashes; None if none was given.
+    summary
+        Budget and spend in words.
+    """
+
+    ok: bool
+    entries: int
+    releases: int
+    pending: int
+    spent: int
+    head: str
+    problems: tuple[str, ...]
+    compared: bool | None
+    summary: str
+
+    def __str__(self) -> str:
+        lines = [f"ledger {'ok' if self.ok else 'NOT OK'}: {self.summary}"]
+        lines += [f"  - {problem}" for problem in self.problems]
+        if self.compared:
+            lines.append("nothing up to the noted head was removed or changed since it was noted")
+        elif self.compared is None and self.ok:
+            lines.append("note the head elsewhere: with it, audit(expected=head) proves later that nothing was changed")
+        return "\n".join([*lines, f"head {self.head}"])
+
+
+def audit_file(path: str | Path, expected: str | None = None, *, timeout: float = 60.0) -> Audit:
+    """Audit a ledger file without its budget, also one that is too damaged to be opened for use.
+
+    Parameters
+    ----------
+    path
+        The file; it is not changed.
+    expected
+        A head that was noted earlier.
+    timeout
+        Seconds to wait for another process.
+
+    Raises
+    ------
+    LedgerCorrupt
+        If the file is no ledger at all.
+    """
+    store = Store(path, timeout, None)
+    try:
+        return examine(store, expected)
+    finally:
+        store.close()
+
+
+def examine(store: Store, expected: str | None = None) -> Audit:
+    """Return what an audit of an open store finds; see `Audit`."""
+    view = View()
+    problems: list[str] = []
+    hashes: set[str] = set()
+    try:
+        with store.reading() as connection:
+            for problem in _problems(connection, view, hashes):
+                problems.append(problem)
+                if len(problems) == MOST_PROBLEMS:
+                    problems.append("and perhaps more")
+                    break
+    except LedgerCorrupt as error:
+        problems.append(str(error))
+    compared = None if expected is None else expected.strip().lower() in hashes
+    if compared is False:
+        problems.append("the noted head is not among its entries: what came before it was removed or changed")
+    pending = sum(line.record is None for line in view.lines)
+    return Audit(
+        ok=not problems,
+        entries=view.entries,
+        releases=len(view.lines),
+        pending=pending,
+        spent=view.spent,
+        head=view.head.hex(),
+        problems=tuple(problems),
+        compared=compared,
+        summary=_summary(view, pending),
+    )
+
+
+def _problems(connection: sqlite3.Connection, view: View, hashes: set[str]) -> Iterator[str]:
+    """Replay every entry into `view`, collect every hash, and yield what is wrong."""
+    for (line,) in connection.execute("PRAGMA integrity_check(5)"):
+        if line != b"ok":
+            yield f"the database is damaged: {line.decode(errors='replace')}"
+    kept: dict[str, tuple[int, bytes]] = {}
+    try:
+        kept = snapshots(connection)
+    except Broken as error:
+        yield str(error)
+    for *row, answers in connection.execute(f"SELECT {COLUMNS}, answers FROM entry ORDER BY number"):
+        try:
+            entry = entry_from_row(tuple(row))
+        except Broken as error:
+            yield str(error)
+            continue
+        hashes.add(entry.hash.hex())
+        yield from faults(entry, view.entries + 1, view.head)
+        try:
+            view.take(entry)
+            _check_answers(entry, answers)
+        except Broken as error:
+            yield str(error)
+        if entry.kind == "charge" and view.lines:
+            name = view.lines[-1].table
+            if name in kept and kept[name][0] == len(view.lines):
+                yield from _snapshot_faults(name, kept.pop(name)[1], view.tables[name].spend)
+    yield from (f"there is a snapshot of the spend of {name!r} that belongs to no charge" for name in kept)
+    yield from _beside(connection, view)
+
+
+def _snapshot_faults(name: str, packed: bytes, spend: Spend) -> Iterator[str]:
+    try:
+        same = snapshot.digest(snapshot.unpack(packed, spend.sizes, spend.limit)) == snapshot.digest(spend)
+    except Broken:
+        same = False
+    if not same:
+        yield f"the snapshot of the spend of {name!r} does not follow from the entries"
+
+
+def _check_answers(entry: Entry, answers: object) -> None:
+    if entry.kind == "record":
+        try:
+            unpack(answers, entry.values["answers"])
+        except Broken as error:
+            raise Broken(f"entry {entry.number}: {error}") from None
+
+
+def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:
+    """Yield what does not follow from the entries: totals, key, budget."""
+    states = connection.execute("SELECT entries, spent, head FROM state").fetchall()
+    if states != [(view.entries, view.spent, view.head)]:
+        yield "the totals do not follow from the entries: some were added, removed or changed"
+    try:
+        if states:
+            key_of(connection, view)
+    except Broken as error:
+        yield str(error)
+    if view.entries and view.spent > _budget(view)[1]:
+        yield "more was spent than the budget allows"
+
+
+def _budget(view: View) -> tuple[Budget | None, int]:
+    values: dict[str, Any] = view.opening
+    return (Budget(**values["budget"]), int(values["total"])) if values else (None, 0)
+
+
+def _summary(view: View, pending: int) -> str:
+    budget, total = _budget(view)
+    if budget is None:
+        return "no entry could be read"
+    accountant = accountant_for(budget)
+    waiting = f", {pending} without a recorded answer" if pending else ""
+    return (
+        f"{view.entries} entries, {len(view.lines)} releases{waiting}; spent ε = {accountant.epsilon(view.spent):.6g} "
+        f"of the budget of {budget} ({view.spent / total:.1%})"
+    )

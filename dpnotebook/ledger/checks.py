@@ -1,0 +1,102 @@
+"""What a ledger checks before it writes, and how it says what does not fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.errors import BudgetExceeded, LedgerMismatch
+from dpnotebook.ledger.chain import to_bytes
+from dpnotebook.ledger.snapshot import LARGEST
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import CellCost
+
+
+def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
+    """Check that a cost is one of a table whose attributes have these sizes.
+
+    Raises
+    ------
+    ValueError
+        If it names another attribute, has another number of levels, is negative anywhere, or is too large to add up.
+    """
+    for term in cost.terms:
+        if term.rate <= 0:
+            raise ValueError(f"a cost must have a positive rate, not {term.rate}")
+        for name, norms in term.norms.items():
+            if name not in sizes or norms.shape != (sizes[name],):
+                raise ValueError(f"a cost over {norms.size} levels of {name!r} does not belong to this table")
+            if not np.issubdtype(norms.dtype, np.integer) or norms.min(initial=0) < 0:
+                raise ValueError(f"the column norms of {name!r} must be non-negative integers")
+        if math.prod(int(norms.max(initial=0)) for norms in term.norms.values()) >= LARGEST:
+            raise ValueError("column norms of 2^62 and more cannot be added up; measure on a coarser grid")
+
+
+def check_same_budget(path: str, opening: Mapping[str, Any], budget: Budget, noise: str) -> None:
+    """Check that a ledger was made for this budget.
+
+    Raises
+    ------
+    LedgerMismatch
+        If it was made for another one.
+    """
+    made_for = Budget(**opening["budget"])
+    if made_for != budget or opening["noise"] != noise:
+        raise LedgerMismatch(
+            f"{path} was made for a budget of {made_for}, not {budget}. A budget cannot be changed once it is used: "
+            f"open the ledger with {made_for!r}, or write another path for a new one"
+        )
+
+
+def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, Any], names: Collection[str]) -> None:
+    """Check that a table is the one that was registered by its name.
+
+    Parameters
+    ----------
+    path
+        Of the ledger.
+    known, values
+        What was registered, and what is to be; fingerprint, domain, unit and max_rows count.
+    names
+        Of all registered tables.
+
+    Raises
+    ------
+    LedgerMismatch
+        If anything differs; the text names what, and a name that is free.
+    """
+    words = {"fingerprint": "its data", "domain": "its domain", "unit": "its unit", "max_rows": "its max_rows"}
+    other = [word for part, word in words.items() if to_bytes(known[part]) != to_bytes(values[part])]
+    if other:
+        name = values["name"]
+        free = next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
+        raise LedgerMismatch(
+            f"the ledger {path} knows another table by the name {name!r}: {' and '.join(other)} differ from what was "
+            f"protected before. To go on with this one, protect it by another name, such as {free!r}; what both cost "
+            f"adds up in the same budget"
+        )
+
+
+def refused(requested: int, remaining: int, budget: Budget, accountant: Accountant) -> BudgetExceeded:
+    """Return the error for a cost that does not fit what is left of the budget.
+
+    Parameters
+    ----------
+    requested, remaining
+        By how much the total would rise, and what is left of the budget, in units.
+    budget, accountant
+        The budget, and how its units are said as epsilon.
+    """
+    asked, left = accountant.epsilon(min(requested, LARGEST)), accountant.epsilon(remaining)
+    at = f" (at δ = {budget.delta:g})" if budget.delta else ""
+    digits = next((n for n in range(3, 17) if f"{asked:.{n}g}" != f"{left:.{n}g}"), 17)
+    error = BudgetExceeded(
+        f"this query would cost ε = {asked:.{digits}g}, but of the budget of ε = {budget.epsilon:g}{at} only "
+        f"ε = {left:.{digits}g} is left: {asked - left:.3g} too little. Nothing was spent"
+    )
+    error.requested_units, error.remaining_units = requested, remaining
+    return error

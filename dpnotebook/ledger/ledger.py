@@ -1,0 +1,339 @@
+"""The ledger of a session: charge, then measure, then record, then reveal."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpnotebook.errors import AccuracyError, LedgerError
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.audit import Audit, examine
+from dpnotebook.ledger.chain import Broken
+from dpnotebook.ledger.checks import check_cost, check_same_budget, check_same_table, refused
+from dpnotebook.ledger.failures import corrupt
+from dpnotebook.ledger.reading import (
+    hash_of,
+    key_of,
+    read_charge,
+    read_history,
+    read_record,
+    read_refusals,
+    replay,
+)
+from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
+from dpnotebook.ledger.store import Store
+from dpnotebook.ledger.view import SNAPSHOT_WORK, View
+from dpnotebook.ledger.writing import append, write_opening, write_refusal, write_snapshot
+from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import CellCost, Spend
+
+
+class Ledger:
+    """The durable record of what was charged to a budget and what was answered for it.
+
+    Any number of processes and threads may use one file at a time; together they are never granted more than the
+    budget. Nothing is ever changed or removed, and every entry is chained to the one before it by a hash.
+
+    Parameters
+    ----------
+    path
+        The file; made if there is none. ":memory:" keeps the ledger in this process only.
+    budget
+        What all answers together may cost. An existing ledger must have been made for the same one.
+    timeout
+        Seconds to wait while another process writes.
+
+    Raises
+    ------
+    LedgerMismatch
+        If the file was made for another budget.
+    LedgerCorrupt
+        If the file is no ledger, is damaged, or its entries do not follow from one another.
+    LedgerReadOnly, LedgerLocked, LedgerFull, LedgerError
+        If the file cannot be used for another reason; the text says which and what to do.
+    """
+
+    def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
+        if not (math.isfinite(timeout) and timeout >= 0):
+            raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
+        self.budget = budget
+        self.accountant = accountant_for(budget)
+        if self.accountant.total >= snapshot.LARGEST:
+            raise AccuracyError(f"a budget of {budget} protects nobody; write an epsilon below a thousand")
+        self._lock = threading.RLock()  # held while the view is read or moved on
+        self._view: View | None = None
+        self._seen: tuple[int, bytes] | None = None
+        self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
+        self.path = self._store.path
+        with self._reading() as (connection, view):
+            self._key = key_of(connection, view)
+            check_same_budget(self.path, view.opening, budget, self.accountant.noise)
+            # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
+            self._limit = min(int(view.opening["total"]), self.accountant.total)
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.path}: budget {self.budget}>"
+
+    @property
+    def key(self) -> bytes:
+        """32 secret random bytes that were made with the file; fingerprints and samples are keyed with them."""
+        return self._key
+
+    @property
+    def total(self) -> int:
+        """The whole budget, in units."""
+        return self._limit
+
+    @property
+    def spent(self) -> int:
+        """What was spent, in units: the sum over tables of what the dearest cell of each was charged."""
+        with self._reading() as (_, view):
+            return view.spent
+
+    @property
+    def remaining(self) -> int:
+        """What is left of the budget, in units."""
+        return max(0, self._limit - self.spent)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, as hex digits; noted elsewhere, it lets `audit` prove that nothing was lost."""
+        with self._reading() as (_, view):
+            return view.head.hex()
+
+    def register(
+        self, name: str, *, fingerprint: str, domain: dict[str, Any], unit: str | None, max_rows: int | None
+    ) -> None:
+        """Make a table known, or check that it is the one that is known by this name.
+
+        Parameters
+        ----------
+        name
+            What the table is called.
+        fingerprint
+            Keyed digest of its data.
+        domain
+            The declared domain, as `Domain.to_json` gives it.
+        unit, max_rows
+            The column that identifies a privacy unit and the most rows of one that count; None for units of one row.
+
+        Raises
+        ------
+        LedgerMismatch
+            If another snapshot, domain or unit is known by this name.
+        """
+        values = {"name": name, "fingerprint": fingerprint, "domain": domain, "unit": unit, "max_rows": max_rows}
+        with self._reading() as (_, view):
+            if self._knows(view, values):
+                return
+        from dpnotebook.domain import Domain
+
+        # Pairs, because the order of attributes is the order of the axes of the spend.
+        sizes = [[attribute, size] for attribute, size in Domain.from_json(domain).sizes.items()]
+        with self._writing() as (connection, view):
+            if not self._knows(view, values):
+                append(connection, view, "register", values | {"sizes": sizes})
+
+    def charge(self, table: str, question: str, plan: dict[str, Any], cost: CellCost) -> Charge:
+        """Pay for a question, before its data is touched: read, check and append in one transaction.
+
+        Parameters
+        ----------
+        table
+            A registered table.
+        question
+            The question in its canonical form.
+        plan
+            JSON values to find again.
+        cost
+            What it costs in each cell of the table.
+
+        Returns
+        -------
+        Charge
+            With the units by which the session's total rose.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the total would pass the budget; nothing is left of the question but a line in a log.
+        NotProtected
+            If the ledger knows no such table.
+        """
+        terms = cost.to_json()
+        try:
+            with self._writing() as (connection, view):
+                state = view.table(table)
+                check_cost(cost, state.spend.sizes)
+                after, units = snapshot.plus(state.spend, cost)
+                if view.spent + units > self._limit:
+                    raise _Refused(units, self._limit - view.spent)  # noqa: TRY301 - leaves the transaction first
+                number = len(view.lines) + 1
+                values = {
+                    "number": number,
+                    "table": table,
+                    "question": question,
+                    "plan": plan,
+                    "cost": terms,
+                    "units": units,
+                    "spent": view.spent + units,
+                    "cells": snapshot.digest(after),
+                }
+                entry = append(connection, view, "charge", values, units=units)
+                if state.work >= SNAPSHOT_WORK:
+                    write_snapshot(connection, table, number, after)
+                    state.work = 0
+        except _Refused as no:
+            with contextlib.suppress(LedgerError), self._store.writing() as connection:
+                write_refusal(connection, table, question, no.requested, no.remaining)
+            raise refused(no.requested, no.remaining, self.budget, self.accountant) from None
+        return charge_from(entry.values, entry.time)
+
+    def record(self, number: int, answers: Sequence[Any], details: dict[str, Any]) -> Record:
+        """Record the noisy answers of a charge; only what this returns may be shown.
+
+        Parameters
+        ----------
+        number
+            Of the charge.
+        answers
+            int64 arrays, one a measurement.
+        details
+            JSON values that belong to them.
+
+        Returns
+        -------
+        Record
+            The first that was recorded of this charge: where there was one, the given answers are thrown away.
+        """
+        blob, about = pack(answers)
+        values = {"charge": number, "answers": about, "details": details}
+        with self._writing() as (connection, view):
+            line = view.line(number)
+            if line.record is not None:
+                return read_record(connection, line)
+            charge = read_charge(connection, line)
+            entry = append(connection, view, "record", values, blob=blob)
+        return record_from(charge, unpack(blob, about), entry.values["details"])
+
+    def pending(self, table: str) -> tuple[Charge, ...]:
+        """Return the charges of a table whose answers were never recorded: paid for, and still to be measured."""
+        with self._reading() as (connection, view):
+            lines = [view.lines[number - 1] for number in view.numbers(table)]
+            return tuple(read_charge(connection, line) for line in lines if line.record is None)
+
+    def records(self, table: str, question: str | None = None, *, after: int = 0) -> tuple[Record, ...]:
+        """Return the recorded answers of a table in order; of one question only, or after a number only, if given."""
+        with self._reading() as (connection, view):
+            lines = [view.lines[number - 1] for number in view.numbers(table, question) if number > after]
+            return tuple(read_record(connection, line) for line in lines if line.record is not None)
+
+    def get(self, number: int) -> Record:
+        """Return the record of a charge.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge, or its answer was not recorded.
+        """
+        with self._reading() as (connection, view):
+            line = view.line(number)
+            if line.record is None:
+                raise LedgerError(f"release {number} was charged but its answer was not recorded yet")
+            return read_record(connection, line)
+
+    def price(self, table: str, cost: CellCost) -> int:
+        """Return by how many units a cost would raise the session's total; appends nothing."""
+        with self._reading() as (_, view):
+            state = view.table(table)
+            check_cost(cost, state.spend.sizes)
+            return snapshot.plus(state.spend, cost)[1]
+
+    def spend(self, table: str) -> Spend:
+        """Return what was spent on each cell of a table, as a copy."""
+        with self._reading() as (_, view):
+            return snapshot.copied(view.table(table).spend)
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """Return the registered tables by name: fingerprint, domain, unit and max_rows as they were registered."""
+        with self._reading() as (_, view):
+            return {name: dict(table.registered) for name, table in view.tables.items()}
+
+    def history(self) -> list[dict[str, Any]]:
+        """Return every charge in order: number, time, table, question, plan, units and state.
+
+        The state is "recorded", or "charged" while the answer is missing.
+        """
+        with self._reading() as (connection, view):
+            return read_history(connection, view)
+
+    def refusals(self) -> list[dict[str, Any]]:
+        """Return the log of refused charges: time, table, question, requested and remaining units."""
+        with self._reading() as (connection, _):
+            return read_refusals(connection)
+
+    def audit(self, expected: str | None = None) -> Audit:
+        """Recompute everything from the entries and compare.
+
+        Parameters
+        ----------
+        expected
+            A `head` that was noted earlier, elsewhere: proves that nothing up to it was removed or changed since.
+
+        Returns
+        -------
+        Audit
+            Whether all is as it should be, and what is not.
+        """
+        return examine(self._store, expected)
+
+    def close(self) -> None:
+        """Close the ledger; it cannot be used afterwards."""
+        self._store.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+        with self._store.reading() as connection, self._lock, self._damage_named():
+            yield connection, self._synced(connection)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+        # The lock of the file first, then that of the view: readers need not wait while a writer waits its turn.
+        with self._store.writing() as connection, self._lock, self._damage_named():
+            yield connection, self._synced(connection)
+
+    @contextlib.contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except Broken as error:
+            raise corrupt(self._store.path, str(error)) from None
+
+    def _synced(self, connection: sqlite3.Connection) -> View:
+        """Return the view after the entries that any process has appended since it was last looked at."""
+        view, self._view = self._view, None  # an interrupt or a broken entry leaves none: the next look starts anew
+        view = replay(connection, view)
+        if self._seen is not None and hash_of(connection, self._seen[0]) != self._seen[1]:
+            raise Broken("it is another copy than the one that was in use: entries that were there are gone")
+        self._view, self._seen = view, (view.entries, view.head)
+        return view
+
+    def _knows(self, view: View, values: dict[str, Any]) -> bool:
+        if values["name"] not in view.tables:
+            return False
+        check_same_table(self.path, view.tables[values["name"]].registered, values, view.tables)
+        return True
+
+
+class _Refused(Exception):
+    """Leaves the transaction of a charge that does not fit."""
+
+    def __init__(self, requested: int, remaining: int) -> None:
+        super().__init__(requested, remaining)
+        self.requested, self.remaining = requested, remaining

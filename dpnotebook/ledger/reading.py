@@ -1,0 +1,117 @@
+"""Reading the database: replaying entries, and finding charges, answers and refusals again."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from typing import Any
+
+from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
+from dpnotebook.ledger.releases import Charge, Record, charge_from, record_from, unpack
+from dpnotebook.ledger.view import Line, View
+
+COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
+
+
+def replay(connection: sqlite3.Connection, view: View | None) -> View:
+    """Bring a view up to the last entry, and check that the state kept beside the entries follows from them.
+
+    Parameters
+    ----------
+    connection
+        In a transaction.
+    view
+        What was replayed before; None starts with the first entry. It is changed, also where this raises.
+
+    Raises
+    ------
+    Broken
+        If an entry does not follow from the one before, or the state from the entries.
+    """
+    entries, spent, head, last = _state(connection)
+    if view is None:
+        view = View(snapshots(connection))
+    if entries > view.entries:
+        for row in connection.execute(f"SELECT {COLUMNS} FROM entry WHERE number > ? ORDER BY number", (view.entries,)):
+            view.apply(entry_from_row(row))
+    if entries < view.entries:
+        raise Broken("entries that were there are gone")
+    if (view.entries, view.spent, view.head) != (entries, spent, head) or last != entries or view.unused_snapshots:
+        raise Broken("its totals do not follow from its entries")
+    return view
+
+
+def snapshots(connection: sqlite3.Connection) -> dict[str, tuple[int, bytes]]:
+    """Return the snapshots of spends: by table, the number of a charge and the packed spend after it."""
+    rows = connection.execute("SELECT name, charge, spend FROM snapshot").fetchall()
+    try:
+        return {name.decode(): (int(charge), bytes(spend)) for name, charge, spend in rows}
+    except (AttributeError, ValueError, TypeError):
+        raise Broken("a snapshot of the spend cannot be read") from None
+
+
+def hash_of(connection: sqlite3.Connection, number: int) -> bytes | None:
+    """Return the hash of the entry with this number, None if there is none."""
+    row = connection.execute("SELECT hash FROM entry WHERE number = ?", (number,)).fetchone()
+    return None if row is None else row[0]
+
+
+def key_of(connection: sqlite3.Connection, view: View) -> bytes:
+    """Return the ledger's key, checked against the digest in its first entry."""
+    (key,) = connection.execute("SELECT key FROM state").fetchone()
+    if not isinstance(key, bytes) or hashlib.sha256(key).hexdigest() != view.opening.get("key"):
+        raise Broken("its key was changed")
+    return key
+
+
+def read_charge(connection: sqlite3.Connection, line: Line) -> Charge:
+    """Return a charge."""
+    entry, _ = _entry(connection, line.entry)
+    return charge_from(entry.values, entry.time)
+
+
+def read_record(connection: sqlite3.Connection, line: Line) -> Record:
+    """Return a charge with its recorded answers."""
+    assert line.record is not None
+    entry, blob = _entry(connection, line.record)
+    values = entry.values
+    return record_from(read_charge(connection, line), unpack(blob, values["answers"]), values["details"])
+
+
+def read_history(connection: sqlite3.Connection, view: View) -> list[dict[str, Any]]:
+    """Return every charge in order, and whether its answer was recorded."""
+    rows = []
+    for line in view.lines:
+        charge = read_charge(connection, line)
+        names = ("number", "time", "table", "question", "plan", "units")
+        state = "charged" if line.record is None else "recorded"
+        rows.append({name: getattr(charge, name) for name in names} | {"state": state})
+    return rows
+
+
+def read_refusals(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+    """Return the log of refused charges."""
+    rows = connection.execute("SELECT time, name, question, requested, remaining FROM refusal ORDER BY rowid")
+    names = ("time", "table", "question", "requested", "remaining")
+    texts = [[value.decode() for value in row] for row in rows]
+    return [dict(zip(names, [*row[:3], int(row[3]), int(row[4])], strict=True)) for row in texts]
+
+
+def _state(connection: sqlite3.Connection) -> tuple[int, int, bytes, int]:
+    rows = connection.execute("SELECT entries, spent, head, (SELECT max(number) FROM entry) FROM state").fetchall()
+    if len(rows) != 1:
+        raise Broken("its totals are missing")
+    entries, spent, head, last = rows[0]
+    if not (isinstance(entries, int) and isinstance(spent, int) and isinstance(last, int) and entries > 0):
+        raise Broken("its totals cannot be read")
+    return entries, spent, head, last
+
+
+def _entry(connection: sqlite3.Connection, number: int) -> tuple[Entry, object]:
+    row = connection.execute(f"SELECT {COLUMNS}, answers FROM entry WHERE number = ?", (number,)).fetchone()
+    if row is None:
+        raise Broken(f"entry {number} is missing")
+    entry = entry_from_row(row[:-1])
+    if not intact(entry):
+        raise Broken(f"entry {number} was changed after it was written")
+    return entry, row[-1]

@@ -1,0 +1,130 @@
+"""What the ledger gives back: charges, and the records of noisy answers that belong to them."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.ledger.chain import Broken
+from dpnotebook.privacy.spend import CellCost
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Charge:
+    """A price that was paid: from now on the question may be asked of the data, and its answer recorded once.
+
+    Parameters
+    ----------
+    number
+        1, 2, 3, ... in the order in which charges were made.
+    table
+        The protected table that is asked.
+    question
+        The question in its canonical form.
+    plan
+        What the planner wants to find again, as JSON values.
+    cost
+        The cost in each cell of the table.
+    units
+        By how much the session's total rose.
+    time
+        When it was charged, ISO 8601 in UTC.
+    """
+
+    number: int
+    table: str
+    question: str
+    plan: dict[str, Any]
+    cost: CellCost
+    units: int
+    time: str
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Charge):
+    """A charge and the noisy answers it paid for: all that may ever be shown of them.
+
+    Parameters
+    ----------
+    answers
+        The noisy answers of the strategy queries; int64, read-only, one array a measurement.
+    details
+        What belongs to the answers, as JSON values.
+    """
+
+    answers: tuple[Integers, ...] = field(repr=False)
+    details: dict[str, Any]
+
+
+def charge_from(values: dict[str, Any], time: str) -> Charge:
+    """Return the charge that an entry's payload holds."""
+    return Charge(
+        values["number"],
+        values["table"],
+        values["question"],
+        values["plan"],
+        CellCost.from_json(values["cost"]),
+        values["units"],
+        time,
+    )
+
+
+def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str, Any]) -> Record:
+    """Return the record that belongs to a charge."""
+    return Record(
+        charge.number,
+        charge.table,
+        charge.question,
+        charge.plan,
+        charge.cost,
+        charge.units,
+        charge.time,
+        answers,
+        details,
+    )
+
+
+def pack(answers: Sequence[Any]) -> tuple[bytes, dict[str, Any]]:
+    """Return integer arrays as one compressed blob, and the JSON values that describe it.
+
+    Raises
+    ------
+    TypeError
+        If an array is not of integers that fit 64 bits: noise is integer noise, and nothing else is ever recorded.
+    """
+    arrays = [np.asarray(answer) for answer in answers]
+    for array in arrays:
+        if not (np.issubdtype(array.dtype, np.integer) and np.can_cast(array.dtype, np.int64, "safe")):
+            raise TypeError(f"recorded answers must be 64-bit integers, not {array.dtype}")
+    blob = zlib.compress(b"".join(array.astype("<i8").tobytes() for array in arrays), 6)
+    shapes = [list(array.shape) for array in arrays]
+    return blob, {"shapes": shapes, "bytes": len(blob), "sha256": hashlib.sha256(blob).hexdigest()}
+
+
+def unpack(blob: object, about: dict[str, Any]) -> tuple[Integers, ...]:
+    """Return the arrays that `pack` wrote, read-only.
+
+    Raises
+    ------
+    Broken
+        If the blob is not the one that `about` describes.
+    """
+    if not isinstance(blob, bytes) or hashlib.sha256(blob).hexdigest() != about["sha256"]:
+        raise Broken("recorded answers were changed after they were written")
+    values = np.frombuffer(zlib.decompress(blob), dtype="<i8").astype(np.int64)
+    values.setflags(write=False)
+    ends = np.cumsum([0, *(math.prod(shape) for shape in about["shapes"])])
+    if ends[-1] != values.size:
+        raise Broken("recorded answers are not of the recorded shape")
+    return tuple(
+        values[start:end].reshape(shape) for start, end, shape in zip(ends, ends[1:], about["shapes"], strict=False)
+    )

@@ -1,0 +1,76 @@
+"""The spend of a table as bytes, so that opening a long ledger need not add up every cell of every charge again.
+
+A snapshot proves nothing by itself: each charge in the chain names the digest of the spend after it, and a snapshot
+is used only if it has that digest.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import zlib
+
+import numpy as np
+
+from dpnotebook.ledger.chain import Broken
+from dpnotebook.privacy.spend import CellCost, Spend
+
+# Spends are 64-bit integers: budgets and single costs stay below half of what those hold, so that sums are exact.
+LARGEST = 1 << 62
+
+
+def plus(spend: Spend, cost: CellCost) -> tuple[Spend, int]:
+    """Return the spend after one more charge, and the units by which its maximum rises; `spend` stays as it is."""
+    if cost.bound >= LARGEST:  # no budget pays it, and its cells would not fit 64 bits
+        return spend, cost.bound
+    after = copy.copy(spend)  # `add` puts new cells in place of the old ones
+    after.add(cost)
+    return after, after.maximum - spend.maximum
+
+
+def copied(spend: Spend) -> Spend:
+    """Return a copy that can be added to without changing the original."""
+    twin = copy.copy(spend)
+    twin.sizes, twin.cells = dict(spend.sizes), spend.cells.copy()
+    return twin
+
+
+def digest(spend: Spend) -> str:
+    """Return the SHA-256 of every cell's spend, as hex digits."""
+    return hashlib.sha256(_header(spend) + spend.cells.astype("<i8", copy=False).tobytes()).hexdigest()
+
+
+def pack(spend: Spend) -> bytes:
+    """Return a spend as compressed bytes."""
+    return zlib.compress(_header(spend) + spend.cells.astype("<i8", copy=False).tobytes(), 1)
+
+
+def unpack(packed: bytes, sizes: dict[str, int], limit: int) -> Spend:
+    """Return the spend that `pack` wrote, of a table with these sizes.
+
+    Raises
+    ------
+    Broken
+        If the bytes hold no spend of such a table.
+    """
+    try:
+        header, _, cells = zlib.decompress(packed).partition(b"\n")
+        values = json.loads(header)
+        shape = tuple(int(length) for length in values["shape"])
+        everywhere = int(values["everywhere"])
+    except (zlib.error, ValueError, KeyError, TypeError):
+        raise Broken("a snapshot of the spend cannot be read") from None
+    if values["sizes"] != [[name, size] for name, size in sizes.items()] or len(cells) != 8 * math.prod(shape):
+        raise Broken("a snapshot of the spend is of another table")
+    spend = Spend(sizes, limit)
+    spend.everywhere = everywhere
+    spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape(shape)
+    return spend
+
+
+def _header(spend: Spend) -> bytes:
+    sizes = [[name, size] for name, size in spend.sizes.items()]
+    values = {"sizes": sizes, "shape": list(spend.cells.shape), "everywhere": spend.everywhere}
+    return json.dumps(values, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,234 @@
+"""The SQLite file under the ledger: one connection a thread, transactions that are whole or nothing.
+
+Write-ahead log, full synchronisation (a commit is on the disk when it returns), and `BEGIN IMMEDIATE` around every
+read-check-append, so that of several kernels only one at a time decides whether a cost still fits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dpnotebook.errors import LedgerError
+from dpnotebook.ledger.failures import corrupt, translated, translated_system
+from dpnotebook.ledger.files import check_place, create
+from dpnotebook.ledger.forking import Handle
+
+MEMORY = ":memory:"
+APPLICATION = 0x64706E62  # "dpnb"
+FORMAT = 1
+TURN = 0.25  # seconds
+
+# Nothing outside the chain is trusted: `state` and `snapshot` must follow from it, `refusal` is only a log.
+SCHEMA = (
+    "CREATE TABLE entry (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, time TEXT NOT NULL, payload BLOB NOT NULL, "
+    "prev BLOB NOT NULL, hash BLOB NOT NULL, answers BLOB)",
+    "CREATE TABLE state (one INTEGER PRIMARY KEY CHECK (one = 1), entries INTEGER NOT NULL, spent INTEGER NOT NULL, "
+    "head BLOB NOT NULL, key BLOB NOT NULL)",
+    "CREATE TABLE snapshot (name TEXT NOT NULL UNIQUE, charge INTEGER NOT NULL, spend BLOB NOT NULL)",
+    "CREATE TABLE refusal (time TEXT NOT NULL, name TEXT NOT NULL, question TEXT NOT NULL, requested TEXT NOT NULL, "
+    "remaining TEXT NOT NULL)",
+    "CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never removed'); END",
+    "CREATE TRIGGER entry_is_final BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries are never changed'); END",
+)
+
+Fill = Callable[[sqlite3.Connection], None]
+
+
+class Store:
+    """A ledger's database, in a file or in memory.
+
+    Parameters
+    ----------
+    path
+        The file, or ":memory:".
+    timeout
+        Seconds to wait for another process's transaction.
+    fill
+        Writes the first rows into a new database whose schema is there; None: the file must exist.
+
+    Raises
+    ------
+    LedgerError
+        If the file cannot be used; its subclasses say why.
+    """
+
+    def __init__(self, path: Path | str, timeout: float, fill: Fill | None) -> None:
+        self.timeout = timeout
+        self.memory = str(path) == MEMORY
+        self.path = MEMORY if self.memory else os.path.realpath(path)
+        self._process = os.getpid()
+        self._closed = False
+        self._threads = threading.local()
+        self._shared = Handle(self._connect_memory, survives=True) if self.memory else None
+        if self.memory:
+            if fill is None:
+                raise LedgerError("a ledger in memory has no file to open")
+            with self.writing() as connection:
+                _lay_out(connection)
+                fill(connection)
+        else:
+            self._find_or_create(Path(self.path), fill)
+            self._identity = _identity(self.path)
+            with self.reading() as connection:
+                _check_schema(connection, self.path)
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that sees one state of the database; never waits for a writer."""
+        with self._transaction("BEGIN") as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that alone may write; all is written when the block ends, nothing if it raises."""
+        with self._transaction("BEGIN IMMEDIATE") as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Close the connections; each closes when the thread that is using it is done."""
+        self._closed = True
+        self._threads = threading.local()
+        if self._shared is not None:
+            with self._shared.lock:
+                self._shared.close()
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+        handle = self._handle()
+        with handle.lock:
+            try:
+                connection = handle.connection
+                if connection.in_transaction:  # an interrupt struck between the end of a block and its commit
+                    connection.execute("ROLLBACK")
+                self._begin(connection, begin)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    if connection.in_transaction:
+                        with contextlib.suppress(sqlite3.Error):
+                            connection.execute("ROLLBACK")
+                    raise
+            except sqlite3.Error as error:
+                raise translated(error, self.path, self.timeout) from error
+
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        """Begin a transaction, waiting in short turns: an interrupt of the kernel gets through between them."""
+        patience = time.monotonic() + self.timeout
+        while True:
+            wait = max(0.0, min(TURN, patience - time.monotonic()))
+            connection.execute(f"PRAGMA busy_timeout = {math.ceil(1000 * wait)}")
+            try:
+                connection.execute(begin)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= patience:
+                    raise
+            else:
+                connection.execute(f"PRAGMA busy_timeout = {math.ceil(1000 * self.timeout)}")
+                return
+
+    def _handle(self) -> Handle:
+        if self._closed:
+            raise LedgerError(f"the ledger {self.path} was closed; open it again")
+        if self._shared is not None:
+            if os.getpid() != self._process:
+                raise LedgerError(
+                    "a ledger in memory belongs to the process that made it, and this one was forked from it; "
+                    'keep the ledger in a file: Session(ledger="my.ledger")'
+                )
+            return self._shared
+        if _identity(self.path) != self._identity:
+            raise corrupt(self.path, "the file was moved, deleted or replaced while it was in use")
+        threads = self._threads
+        handle: Handle | None = getattr(threads, "handle", None)
+        if handle is None:
+            handle = threads.handle = Handle(self._connect_file)
+        return handle
+
+    @staticmethod
+    def _connect_memory() -> sqlite3.Connection:
+        return _prepared(sqlite3.connect(MEMORY, isolation_level=None, check_same_thread=False))
+
+    def _connect_file(self) -> sqlite3.Connection:
+        # mode=rw: an existing file, never a new one. Threads take turns by the handle's lock.
+        connection = sqlite3.connect(
+            f"{Path(self.path).as_uri()}?mode=rw",
+            uri=True,
+            timeout=self.timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            connection.text_factory = bytes
+            _recognise(connection, self.path)
+            return _prepared(connection)
+        except BaseException:
+            connection.close()
+            raise
+
+    def _find_or_create(self, file: Path, fill: Fill | None) -> None:
+        def build(draft: Path) -> None:
+            with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = WAL")
+                _prepared(connection)
+                connection.execute("BEGIN IMMEDIATE")
+                _lay_out(connection)
+                assert fill is not None
+                fill(connection)
+                connection.execute("COMMIT")
+
+        try:
+            check_place(file)
+            if fill is not None and not file.exists():
+                create(file, build)
+        except sqlite3.Error as error:
+            raise translated(error, self.path, self.timeout) from error
+        except OSError as error:
+            raise translated_system(error, self.path) from error
+
+
+def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
+    connection.text_factory = bytes  # what was tampered with need not be text
+    for pragma in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "trusted_schema = OFF"):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def _recognise(connection: sqlite3.Connection, path: str) -> None:
+    """Check that a database is a ledger of this format before anything in it is changed."""
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
+        raise corrupt(path, "it is a database of another program")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT:
+        raise LedgerError(f"{path} was written by another version of dpnotebook (format {version}); use that one")
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != b"wal":
+        raise LedgerError(f"{path} is on a file system without shared memory; write a path on a local disk")
+
+
+def _lay_out(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    for statement in SCHEMA:
+        connection.execute(statement)
+
+
+def _check_schema(connection: sqlite3.Connection, path: str) -> None:
+    # A trigger or view that somebody added could make statements do something else.
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
+    if found != {statement.encode() for statement in SCHEMA}:
+        raise corrupt(path, "its tables are not those of a ledger")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

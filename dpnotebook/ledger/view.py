@@ -1,0 +1,175 @@
+"""What the entries add up to: the tables, the charges and the spend, replayed entry by entry.
+
+Every process replays the same entries and so knows the same total; nothing else in the file is believed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpnotebook.errors import LedgerError, NotProtected
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
+from dpnotebook.privacy.spend import DENSE_LIMIT, CellCost, Spend
+
+# A snapshot is due when this many cells were added to since the last: replaying what follows it takes well under 1 s.
+SNAPSHOT_WORK = 1 << 24
+CHARGE_WORK = 1 << 15
+
+
+@dataclass(slots=True)
+class Line:
+    """One charge: where it and its record are in the chain, and what it cost."""
+
+    table: str
+    units: int
+    entry: int
+    record: int | None = None
+
+
+@dataclass(slots=True)
+class Table:
+    """A registered table and its spend."""
+
+    registered: dict[str, Any]
+    spend: Spend
+    units: int = 0
+    work: int = 0
+    charges: list[int] = field(default_factory=list)
+
+
+class View:
+    """The ledger as of the last entry that was replayed.
+
+    Parameters
+    ----------
+    snapshots
+        For some tables, the number of a charge and the packed spend after it: what came before need not be added up.
+    """
+
+    def __init__(self, snapshots: Mapping[str, tuple[int, bytes]] | None = None) -> None:
+        self.entries = 0
+        self.head = GENESIS
+        self.spent = 0
+        self.opening: dict[str, Any] = {}
+        self.tables: dict[str, Table] = {}
+        self.lines: list[Line] = []
+        self._questions: dict[tuple[str, bytes], list[int]] = {}
+        self._snapshots = dict(snapshots or {})
+
+    @property
+    def unused_snapshots(self) -> int:
+        """How many snapshots belong to no charge in the chain."""
+        return len(self._snapshots)
+
+    def apply(self, entry: Entry) -> None:
+        """Replay the next entry.
+
+        Raises
+        ------
+        Broken
+            If it does not follow from the entries before it.
+        """
+        for fault in faults(entry, self.entries + 1, self.head):
+            raise Broken(fault)
+        self.take(entry)
+
+    def take(self, entry: Entry) -> None:
+        """Replay what an entry says, whether or not its hash follows."""
+        self.entries, self.head = entry.number, entry.hash
+        take = {"open": self._open, "register": self._register, "charge": self._charge, "record": self._record}
+        if entry.kind not in take:
+            raise Broken(f"entry {entry.number} is of no known kind")
+        try:
+            values = entry.values
+            if entry.size != (values["answers"]["bytes"] if entry.kind == "record" else None):
+                raise Broken(f"the answers beside entry {entry.number} are not those that were recorded")
+            take[entry.kind](entry.number, values)
+        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            raise Broken(f"entry {entry.number} cannot be read: {error}") from None
+
+    def table(self, name: str) -> Table:
+        """Return a registered table.
+
+        Raises
+        ------
+        NotProtected
+            If there is none of this name.
+        """
+        if name not in self.tables:
+            known = ", ".join(map(repr, self.tables)) or "no table yet"
+            raise NotProtected(f"the ledger knows no table {name!r} (it knows {known}): protect it first")
+        return self.tables[name]
+
+    def line(self, number: int) -> Line:
+        """Return a charge by its number.
+
+        Raises
+        ------
+        LedgerError
+            If there is none of this number.
+        """
+        if not 1 <= number <= len(self.lines):
+            raise LedgerError(f"there is no release {number} in the ledger; it has {len(self.lines)}")
+        return self.lines[number - 1]
+
+    def numbers(self, table: str, question: str | None = None) -> list[int]:
+        """Return the numbers of the charges of a table, or of one question asked of it, in order."""
+        if question is None:
+            return list(self.tables[table].charges) if table in self.tables else []
+        return list(self._questions.get(_key(table, question), ()))
+
+    def _open(self, number: int, values: dict[str, Any]) -> None:
+        if number != 1:
+            raise Broken(f"entry {number} opens the ledger a second time")
+        int(values["total"]), str(values["key"])
+        self.opening = values
+
+    def _register(self, number: int, values: dict[str, Any]) -> None:
+        name = values["name"]
+        if name in self.tables:
+            raise Broken(f"entry {number} registers a table a second time")
+        self.tables[name] = Table(values, Spend(dict(values["sizes"]), self.opening.get("cells", DENSE_LIMIT)))
+
+    def _charge(self, number: int, values: dict[str, Any]) -> None:
+        table = self.tables[values["table"]]
+        charge, units = int(values["number"]), int(values["units"])
+        if charge != len(self.lines) + 1:
+            raise Broken(f"entry {number} does not charge release {len(self.lines) + 1}")
+        self.lines.append(Line(values["table"], units, number))
+        self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
+        table.charges.append(charge)
+        table.units += units
+        self.spent += units
+        self._add(table, charge, values)
+        if self.spent != values["spent"] or units < 0:
+            raise Broken(f"entry {number} does not add up to the total that it names")
+
+    def _add(self, table: Table, charge: int, values: dict[str, Any]) -> None:
+        name = values["table"]
+        known = self._snapshots.get(name)
+        if known is not None:
+            if charge < known[0]:
+                return
+            if charge == known[0]:
+                table.spend = snapshot.unpack(known[1], table.spend.sizes, table.spend.limit)
+                del self._snapshots[name]
+        else:
+            table.spend.add(CellCost.from_json(values["cost"]))
+            table.work += table.spend.cells.size + CHARGE_WORK
+        if table.units != table.spend.maximum or values["cells"] != snapshot.digest(table.spend):
+            raise Broken(f"release {charge} does not add up to the spend that was written with it")
+
+    def _record(self, number: int, values: dict[str, Any]) -> None:
+        charge = int(values["charge"])
+        if not 1 <= charge <= len(self.lines) or self.lines[charge - 1].record is not None:
+            raise Broken(f"entry {number} records an answer that was not charged, or a second one")
+        self.lines[charge - 1].record = number
+
+
+def _key(table: str, question: str) -> tuple[str, bytes]:
+    # Questions can be long; of each only 16 bytes of its digest are kept in memory.
+    return table, hashlib.sha256(question.encode("utf-8", "surrogatepass")).digest()[:16]

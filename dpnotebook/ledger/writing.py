@@ -1,0 +1,70 @@
+"""Writing the database: the first entry, those that follow, and the log of refusals. All inside a transaction."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sqlite3
+from datetime import UTC, datetime
+from typing import Any
+
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.chain import GENESIS, Entry, entry_after, to_bytes
+from dpnotebook.ledger.view import View
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import DENSE_LIMIT, Spend
+
+
+def write_opening(connection: sqlite3.Connection, budget: Budget, accountant: Accountant) -> None:
+    """Write the first entry of a new ledger: its budget, and the digest of a fresh key."""
+    key = secrets.token_bytes(32)
+    opening = {
+        "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+        "noise": accountant.noise,
+        "total": accountant.total,
+        "cells": DENSE_LIMIT,
+        "key": hashlib.sha256(key).hexdigest(),
+    }
+    entry = entry_after(0, GENESIS, "open", to_bytes(opening))
+    _insert(connection, entry, None)
+    connection.execute("INSERT INTO state VALUES (1, ?, 0, ?, ?)", (entry.number, entry.hash, key))
+
+
+def append(
+    connection: sqlite3.Connection,
+    view: View,
+    kind: str,
+    values: dict[str, Any],
+    *,
+    units: int = 0,
+    blob: bytes | None = None,
+) -> Entry:
+    """Append an entry and move the state on.
+
+    The view stays as it is until the entry is read back, so that after a failed commit there is nothing to undo.
+    """
+    entry = entry_after(view.entries, view.head, kind, to_bytes(values))
+    _insert(connection, entry, blob)
+    state = (entry.number, view.spent + units, entry.hash)
+    connection.execute("UPDATE state SET entries = ?, spent = ?, head = ?", state)
+    return entry
+
+
+def write_snapshot(connection: sqlite3.Connection, table: str, charge: int, spend: Spend) -> None:
+    """Write the spend of a table after a charge in place of its last snapshot."""
+    row = (table, charge, snapshot.pack(spend))
+    connection.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", row)
+
+
+def write_refusal(connection: sqlite3.Connection, table: str, question: str, requested: int, remaining: int) -> None:
+    """Log a charge that did not fit."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    # As text: what was asked for may be more than 64 bits hold.
+    row = (time, table, question, str(requested), str(remaining))
+    connection.execute("INSERT INTO refusal VALUES (?, ?, ?, ?, ?)", row)
+
+
+def _insert(connection: sqlite3.Connection, entry: Entry, blob: bytes | None) -> None:
+    row = (entry.number, entry.kind, entry.time, entry.payload, entry.prev, entry.hash, blob)
+    connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?, ?)", row)
