@@ -1,0 +1,75 @@
+"""Reconstruct the cells from noisy answers of a strategy: x = A^+ y.
+
+Source: HDMM, section 10 (RECONSTRUCT): the pseudo-inverse of a product is the product of its factors'; unions of
+products are solved iteratively, with the implicit operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.inverse import inverse
+from dpnotebook.workload.base import Array, Workload, require_memory
+from dpnotebook.workload.compose import apply_factors, terms
+
+Solver = Callable[[Array], Array]
+DIRECT_CELLS = 1024  # up to this many cells, a union is solved by its pseudo-inverse, which is kept
+TOLERANCE = 1e-12  # relative accuracy asked of the iteration
+ACCEPTED = 1e-7  # relative size of the normal residual above which its result is refused
+
+
+def least_squares(operator: Workload, noisy: ArrayLike) -> Array:
+    """Return the cells of least norm among those that fit the noisy answers best.
+
+    Parameters
+    ----------
+    operator
+        What was measured, shape (p, n): every row with the same noise variance.
+    noisy
+        Noisy answers, shape (p,).
+
+    Returns
+    -------
+    Estimated counts of the cells, shape (n,), float. `workload.matvec` of them are the best linear unbiased answers of
+    every workload that the operator supports.
+
+    Raises
+    ------
+    WorkloadError
+        If there is not one finite number for every measurement, or the cells do not fit in memory.
+    """
+    measured = np.asarray(noisy)
+    p, n = operator.shape
+    if measured.shape != (p,) or measured.dtype.kind not in "biuf" or not np.isfinite(measured).all():
+        raise WorkloadError(f"reconstruction needs one finite number for each of {p:,} measurements")
+    require_memory(n, f"an estimate of {n:,} cells")
+    flat = terms(operator)
+    if len(flat) == 1:
+        sizes = [factor.shape[0] for factor in flat[0].factors]
+        steps = [(axis, solver(factor)) for axis, factor in enumerate(flat[0].factors)]
+        return apply_factors(measured.reshape(1, p, 1) / flat[0].weight, sizes, steps).reshape(n)
+    if n <= DIRECT_CELLS:
+        return solver(operator)(measured.reshape(1, p, 1)).reshape(n)
+    return _iterate(operator, measured.astype(float))
+
+
+def solver(factor: Workload) -> Solver:
+    """Return the function y -> A^+ y = (A'A)^+ A' y along the middle axis, (a, p, b) to (a, n, b)."""
+    return lambda y: inverse(factor).apply(factor.apply_transposed(y))
+
+
+def _iterate(operator: Workload, measured: Array) -> Array:
+    from scipy.sparse.linalg import LinearOperator, lsmr
+
+    matrix = LinearOperator(operator.shape, matvec=operator.matvec, rmatvec=operator.rmatvec, dtype=np.float64)
+    found = lsmr(matrix, measured, atol=TOLERANCE, btol=TOLERANCE, conlim=0, maxiter=10_000)
+    estimate = np.asarray(found[0])
+    # Relative to |A'y| alone: where y is nearly all noise outside the range of A, the residual itself stays large.
+    scale = np.linalg.norm(operator.rmatvec(measured))
+    if not np.linalg.norm(operator.rmatvec(measured - operator.matvec(estimate))) <= ACCEPTED * scale:
+        raise WorkloadError(f"least squares over {operator!r} did not converge")
+    return estimate

@@ -1,0 +1,90 @@
+"""Strategies that have a name: the identity, the workload itself, hierarchies."""
+
+from __future__ import annotations
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.strategy.product import hierarchy_choice, product_operator
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.workload import Hierarchy, Identity, Kron, Weighted, Workload
+from dpnotebook.workload.base import whole
+from dpnotebook.workload.compose import Term, terms
+from dpnotebook.workload.contiguous import Contiguous
+
+
+def identity(workload: Workload, noise: Noise = "laplace") -> Strategy:
+    """Return the strategy that measures every cell."""
+    parts = terms(workload)
+    if len(parts[0].sizes) == 1 or not same_attributes(parts):
+        return Strategy(workload, Identity(workload.shape[1]), noise, "identity")
+    return Strategy(workload, Kron(*map(Identity, parts[0].sizes)), noise, "identity")
+
+
+def itself(workload: Workload, noise: Noise = "laplace") -> Strategy:
+    """Return the strategy that measures the queries that are asked, without a common weight.
+
+    Raises
+    ------
+    WorkloadError
+        If the queries have coefficients that are not integers.
+    """
+    parts = terms(workload)
+    operator = parts[0].product if len(parts) == 1 else workload
+    while isinstance(operator, Weighted):
+        operator = operator.workload
+    if not operator.integer:
+        raise WorkloadError("queries whose coefficients are not integers cannot be measured as they are")
+    return Strategy(workload, operator, noise, "workload itself")
+
+
+def hierarchical(
+    workload: Workload, noise: Noise = "laplace", branching: int | None = None, levels: int | None = None
+) -> Strategy:
+    """Return the strategy that measures a tree of blocks in each attribute.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered.
+    noise
+        "laplace" or "gaussian".
+    branching
+        Children of a node in every attribute (at most its number of cells); the best in each, unless given.
+    levels
+        Number of levels measured, from the leaves; the best number, unless given. One level is the identity.
+
+    Raises
+    ------
+    WorkloadError
+        If branching or levels is out of range, or parts of the workload are products over different attributes.
+    """
+    parts = terms(workload)
+    if branching is not None:
+        whole(branching, "the branching of a hierarchy", 2)
+    if levels is not None:
+        whole(levels, "the number of levels")
+    if not same_attributes(parts):
+        raise WorkloadError("a hierarchy in each attribute needs parts over the same attributes")
+    operator = product_operator(parts, hierarchy_choice(noise, branching, levels))
+    return Strategy(workload, operator, noise, operator_name(operator, workload))
+
+
+def same_attributes(parts: tuple[Term, ...]) -> bool:
+    """Return whether all terms are products over the same attribute sizes."""
+    return len({part.sizes for part in parts}) == 1
+
+
+def operator_name(operator: Workload, workload: Workload) -> str:
+    """Return what to call a product operator: by its factors, or as the workload itself."""
+    measured, asked = terms(operator)[0].factors, terms(workload)
+    if all(isinstance(factor, Identity) for factor in measured):
+        return "identity"
+    if len(asked) == 1 and measured == asked[0].factors:
+        return "workload itself"
+    return " x ".join(map(_factor_name, measured))
+
+
+def _factor_name(factor: Workload) -> str:
+    if isinstance(factor, Hierarchy):
+        return f"hierarchy of branching {factor.branching} with {factor.levels} levels"
+    return factor.kind.lower() if isinstance(factor, Contiguous) else "queries"

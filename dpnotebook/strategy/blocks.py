@@ -1,0 +1,136 @@
+"""Which measurements answer which queries: a strategy as blocks W_j A_j^+ that are products over attributes.
+
+Every property of a strategy (variances, weights, answers) follows from these blocks by small per-factor matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import accumulate
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.inverse import inverse, total_variance, variances
+from dpnotebook.inference.least_squares import Solver, solver
+from dpnotebook.workload import Identity, Stack, Workload
+from dpnotebook.workload.base import Array, Number, require_memory
+from dpnotebook.workload.compose import Term, apply_factors, row_products, terms
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive queries, answered as weight times the Kronecker product of (query factor)(measured factor)^+.
+
+    Parameters
+    ----------
+    weight
+        Weight of the queries over the weight of the measurements.
+    pairs
+        The queries' and the measurements' factor for each attribute.
+    first
+        Column of the block's first measurement.
+    """
+
+    weight: float
+    pairs: tuple[tuple[Workload, Workload], ...]
+    first: int
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return math.prod(query.shape[0] for query, _ in self.pairs)
+
+    @property
+    def measured(self) -> slice:
+        """Columns of the block's measurements."""
+        return slice(self.first, self.first + math.prod(operator.shape[0] for _, operator in self.pairs))
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`, from the factors (HDMM, Theorem 4)."""
+        return self.weight**2 * math.prod(total_variance(operator, query) for query, operator in self.pairs)
+
+    def variances(self) -> Array:
+        """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
+        require_memory(self.queries, f"the variances of {self.queries:,} answers")
+        factors = [variances(inverse(operator), query) for query, operator in self.pairs]
+        return self.weight**2 * reduce(np.kron, factors)
+
+    def weights(self, rows: Array) -> Array:
+        """Return the coefficients of the block's measurements in the given answers, shape (rows, measured)."""
+        where = np.unravel_index(rows, [query.shape[0] for query, _ in self.pairs])
+        factors = []
+        for (query, operator), index in zip(self.pairs, where, strict=True):
+            found, wanted = inverse(operator), query.rows(index)
+            if not found.supports(wanted).all():
+                raise WorkloadError(f"the measurements {operator!r} do not determine every answer of {query!r}")
+            require_memory(len(rows) * operator.shape[0], "these weights")
+            factors.append(operator.apply(found.apply(wanted.T.astype(float)[None]))[0].T)
+        return self.weight * row_products(factors)
+
+    def answers(self, noisy: Array) -> Array:
+        """Return the answers from all measurements, shape (queries,)."""
+        sizes = [operator.shape[0] for _, operator in self.pairs]
+        # An axis that shrinks goes first, so that no intermediate array is larger than it must be.
+        order = sorted(range(len(sizes)), key=lambda axis: self.pairs[axis][0].shape[0] / sizes[axis])
+        steps = [(axis, _reconstruct(*self.pairs[axis])) for axis in order]
+        return self.weight * apply_factors(noisy[self.measured].reshape(1, -1, 1), sizes, steps).reshape(-1)
+
+
+def blocks(workload: Workload, operator: Workload, split: bool) -> tuple[Block, ...]:
+    """Return the blocks of a strategy, in the order of the workload's rows.
+
+    Parameters
+    ----------
+    workload, operator
+        Queries and measurements over the same cells.
+    split
+        Whether term j of the workload is answered from term j of the operator alone. Else every answer is least
+        squares over all measurements: by factors if the operator is one product that fits the workload's factors, over
+        all cells at once if not.
+    """
+    measured = terms(operator)
+    if not split:
+        if len(measured) == 1:
+            found = [_paired(query, measured[0], 0) for query in terms(workload)]
+            if all(found):
+                return tuple(block for block in found if block)
+        return (Block(1.0, ((workload, operator),), 0),)
+    queries = terms(workload)
+    if len(queries) != len(measured):
+        raise WorkloadError(f"{len(queries)} parts cannot be answered one by one from {len(measured)}")
+    offsets = accumulate((term.product.shape[0] for term in measured), initial=0)
+    found = [_paired(query, term, first) for query, term, first in zip(queries, measured, offsets, strict=False)]
+    if not all(found):
+        raise WorkloadError("a part and the measurements that answer it are products over different attributes")
+    return tuple(block for block in found if block)
+
+
+def _paired(query: Term, measured: Term, first: int) -> Block | None:
+    factors = _aligned(measured.factors, query.sizes)
+    if factors is None:
+        return None
+    return Block(query.weight / measured.weight, tuple(zip(query.factors, factors, strict=True)), first)
+
+
+def _aligned(factors: Sequence[Workload], sizes: tuple[int, ...]) -> Sequence[Workload] | None:
+    if tuple(factor.shape[1] for factor in factors) == sizes:
+        return factors
+    cells = math.prod(factor.shape[1] for factor in factors)
+    if cells == math.prod(sizes) and all(isinstance(factor, Identity) for factor in factors):
+        return [Identity(size) for size in sizes]
+    return None
+
+
+def _reconstruct(query: Workload, operator: Workload) -> Solver:
+    solve = solver(operator)
+    return lambda y: query.apply(solve(y))
+
+
+def stacked(parts: Sequence[Workload], weights: Sequence[Number]) -> Workload:
+    """Return the parts as one workload, each with its weight."""
+    weighted = [part if weight == 1 else weight * part for part, weight in zip(parts, weights, strict=True)]
+    return weighted[0] if len(weighted) == 1 else Stack(*weighted)

@@ -1,0 +1,124 @@
+"""One product strategy for a whole workload: the best known operator in each attribute.
+
+Source: HDMM, Definitions 17 and 18: the error of a product is a sum of products of per-attribute errors, so one
+attribute's operator is chosen for a weighted union of that attribute's factors while the others stay fixed. Here the
+choice in each attribute is by exact expected error among named operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from dpnotebook.inference.inverse import total_variance
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.strategy.bounds import closed_bound
+from dpnotebook.strategy.hierarchy import best_hierarchy
+from dpnotebook.workload import Identity, Kron, Stack, Workload
+from dpnotebook.workload.base import Array
+from dpnotebook.workload.compose import Term
+from dpnotebook.workload.contiguous import Contiguous
+
+ITSELF_CELLS = 1024  # up to this many cells, query factors without structure are a candidate
+UNION_CELLS = 256  # up to this many cells, an attribute's distinct query factors together are a candidate
+ROUNDS = 8
+BETTER = 1 - 1e-9  # a candidate replaces an earlier one only if it is better by more than rounding
+
+Choice = Callable[[Sequence[tuple[float, Workload]]], Workload]
+
+
+def product_operator(parts: Sequence[Term], choose: Choice) -> Workload:
+    """Return the Kronecker product of one operator an attribute, chosen in turn until nothing gets better.
+
+    Parameters
+    ----------
+    parts
+        The workload, terms over the same attributes.
+    choose
+        Returns the operator for one attribute's union of (squared weight, factor).
+    """
+    sizes = parts[0].sizes
+    operators: list[Workload] = [Identity(size) for size in sizes]
+    errors = np.array([[total_variance(a, w) for a, w in zip(operators, part.factors, strict=True)] for part in parts])
+    squared = np.array([float(part.weight) ** 2 for part in parts])
+    for _ in range(ROUNDS):
+        before = list(operators)
+        for axis in range(len(sizes)):
+            others = np.delete(errors, axis, axis=1).prod(axis=1) * squared
+            union = _merged([(weight, part.factors[axis]) for weight, part in zip(others, parts, strict=True)])
+            found = choose(union)
+            if found != operators[axis]:
+                operators[axis] = found
+                errors[:, axis] = [total_variance(found, part.factors[axis]) for part in parts]
+        if operators == before or len(parts) == 1:
+            break
+    return operators[0] if len(operators) == 1 else Kron(*operators)
+
+
+def library_choice(noise: Noise) -> Choice:
+    """Return the choice among the identity, the queries themselves, and the best hierarchy."""
+
+    def choose(union: Sequence[tuple[float, Workload]]) -> Workload:
+        n = union[0][1].shape[1]
+        best: Workload = Identity(n)
+        least = sum(weight * factor.frobenius_squared() for weight, factor in union)
+        for candidate in _themselves([factor for _, factor in union]):
+            error = squared_sensitivity(candidate, noise) * sum(
+                weight * total_variance(candidate, factor) for weight, factor in union
+            )
+            if error < least * BETTER:
+                best, least = candidate, error
+        if least * BETTER <= sum(weight * closed_bound(factor) for weight, factor in union):
+            return best  # nothing can be better, and no tree need be looked at
+        tree, error = _tree(union, noise)
+        return tree if error < least * BETTER else best
+
+    return choose
+
+
+def hierarchy_choice(noise: Noise, branching: int | None, levels: int | None) -> Choice:
+    """Return the choice among hierarchies, of the given branching and levels where they are given."""
+
+    def choose(union: Sequence[tuple[float, Workload]]) -> Workload:
+        n = union[0][1].shape[1]
+        return _tree(union, noise, branching and min(branching, max(2, n)), levels)[0]
+
+    return choose
+
+
+def squared_sensitivity(operator: Workload, noise: Noise) -> float:
+    """Return |A|^2: the squared largest L1 norm of a column for Laplace noise, L2 norm for Gaussian noise."""
+    return float(operator.max_column_norm(1)) ** 2 if noise == "laplace" else float(operator.max_column_norm(2))
+
+
+def _tree(
+    union: Sequence[tuple[float, Workload]], noise: Noise, branching: int | None = None, levels: int | None = None
+) -> tuple[Workload, float]:
+    n = union[0][1].shape[1]
+    energies = [(weight, factor.energy()) for weight, factor in union]
+
+    def energy(starts: Array, ends: Array) -> Array:
+        return np.asarray(sum(weight * one(starts, ends) for weight, one in energies))
+
+    size = sum(weight * factor.frobenius_squared() for weight, factor in union)
+    tree, error = best_hierarchy(energy, size, n, noise, branching, levels)
+    return (Identity(n) if tree.levels == 1 else tree), error
+
+
+def _themselves(factors: list[Workload]) -> list[Workload]:
+    """Return the distinct query factors as one operator, where it is integer and small enough to be looked at."""
+    distinct = list(dict.fromkeys(factors))
+    if not all(factor.integer for factor in distinct):
+        return []
+    if len(distinct) == 1:
+        factor = distinct[0]
+        return [factor] if isinstance(factor, Contiguous) or factor.shape[1] <= ITSELF_CELLS else []
+    return [Stack(*distinct)] if distinct[0].shape[1] <= UNION_CELLS else []
+
+
+def _merged(union: list[tuple[float, Workload]]) -> list[tuple[float, Workload]]:
+    total: dict[Workload, float] = {}
+    for weight, factor in union:
+        total[factor] = total.get(factor, 0.0) + weight
+    return [(weight, factor) for factor, weight in total.items()]

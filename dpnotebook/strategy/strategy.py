@@ -1,0 +1,223 @@
+"""A strategy: what is measured in order to answer a workload, and how wrong the answers will be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpnotebook.errors import AccuracyError, WorkloadError
+from dpnotebook.privacy.accountant import Noise, mu_of_budget
+from dpnotebook.privacy.budget import positive
+from dpnotebook.strategy.blocks import Block, blocks
+from dpnotebook.strategy.bounds import svd_bound
+from dpnotebook.workload import Workload
+from dpnotebook.workload.base import Array, require_memory
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Measure `operator` with equal noise on every row, answer `workload` by least squares.
+
+    Expected errors are exact and independent of the data: |A|^2 |W A^+|_F^2 times the variance of noise for
+    sensitivity one (HDMM, Proposition 4), with |A| the largest L1 (Laplace) or L2 (Gaussian) norm of a column.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered, shape (m, n).
+    operator
+        What is measured, shape (p, n), with integer entries.
+    noise
+        "laplace" or "gaussian".
+    name
+        What to call it in a plan.
+    split
+        Whether each part of the workload is answered from its own part of the operator alone (HDMM, section 10, case
+        3), which needs no least squares over all cells at once; answers of different parts then need not agree.
+
+    Raises
+    ------
+    WorkloadError
+        If the two are not over the same cells, the operator is not integer, or parts do not correspond.
+    """
+
+    workload: Workload
+    operator: Workload
+    noise: Noise
+    name: str
+    split: bool = False
+
+    def __post_init__(self) -> None:
+        if self.noise not in ("laplace", "gaussian"):
+            raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {self.noise!r}')
+        if self.workload.shape[1] != self.operator.shape[1]:
+            cells = (
+                f"{self.workload.shape[1]:,} cells cannot be answered from measurements of {self.operator.shape[1]:,}"
+            )
+            raise WorkloadError(f"queries over {cells}")
+        if not self.operator.integer:
+            raise WorkloadError("what is measured must have integer coefficients, so that integer noise is exact")
+        _ = self._blocks
+
+    @property
+    def norm(self) -> int:
+        """Largest column sum of |entry| (Laplace) or entry^2 (Gaussian): the `norm` of `Accountant.scale`."""
+        return int(self.operator.max_column_norm(1 if self.noise == "laplace" else 2))
+
+    @property
+    def sensitivity(self) -> float:
+        """L1 (Laplace) or L2 (Gaussian) sensitivity of what is measured."""
+        return self.norm if self.noise == "laplace" else math.sqrt(self.norm)
+
+    @cached_property
+    def objective(self) -> float:
+        """Return |A|^2 |W A^+|_F^2 (HDMM, Problem 1); infinite if the strategy does not support the workload."""
+        total = sum(block.total_variance() for block in self._blocks)
+        return (self.norm**2 if self.noise == "laplace" else self.norm) * total
+
+    @cached_property
+    def bound(self) -> float:
+        """A lower bound on the objective of every strategy for this workload (see `svd_bound`)."""
+        return svd_bound(self.workload)
+
+    def total_squared_error(self, epsilon: float, delta: float = 0.0) -> float:
+        """Return the expected sum over all answers of the squared error.
+
+        Parameters
+        ----------
+        epsilon, delta
+            Privacy of the release; Laplace noise has delta = 0 and variance 2 (|A| / epsilon)^2, Gaussian noise the
+            least sigma that is (epsilon, delta)-private.
+
+        Raises
+        ------
+        AccuracyError
+            If epsilon or delta is not in its range, or delta does not fit the noise.
+        """
+        return self.objective * unit_variance(self.noise, epsilon, delta)
+
+    def rmse(self, epsilon: float, delta: float = 0.0) -> float:
+        """Return the root of the mean over all answers of the expected squared error."""
+        return math.sqrt(self.total_squared_error(epsilon, delta) / self.workload.shape[0])
+
+    def lower_bound(self, epsilon: float, delta: float = 0.0) -> float:
+        """Return what `rmse` cannot be below, for any strategy (the SVD bound; HDMM, Proposition 5)."""
+        return math.sqrt(self.bound * unit_variance(self.noise, epsilon, delta) / self.workload.shape[0])
+
+    @property
+    def optimality(self) -> float:
+        """How far `rmse` is above its lower bound: 1 is proof that no strategy is better."""
+        return math.sqrt(self.objective / self.bound)
+
+    def error_factors(self) -> Array:
+        """Return the variance of each answer for measurements of unit variance, shape (m,).
+
+        The variance of answer i is entry i times the variance of the noise on one measurement. Infinite where the
+        strategy does not determine the answer. Computed through factors; nothing of size m x m is formed.
+        """
+        require_memory(self.workload.shape[0], f"the variances of {self.workload.shape[0]:,} answers")
+        return np.concatenate([block.variances() for block in self._blocks])
+
+    def answer_weights(self, rows: ArrayLike) -> Array:
+        """Return how the given answers combine the measurements: rows of W A^+, shape (len(rows), p).
+
+        Parameters
+        ----------
+        rows
+            Indices of answers, from 0 to m - 1.
+
+        Raises
+        ------
+        WorkloadError
+            If an index is out of range, an answer is not determined, or the weights do not fit in memory.
+        """
+        index = np.asarray(rows, dtype=np.int64).reshape(-1)
+        m, p = self.workload.shape[0], self.operator.shape[0]
+        if index.size and not (index.min() >= 0 and index.max() < m):
+            raise WorkloadError(f"the answers of this workload are numbered 0 to {m - 1:,}")
+        require_memory(index.size * p, f"the weights of {index.size:,} answers over {p:,} measurements")
+        weights = np.zeros((index.size, p))
+        first = 0
+        for block in self._blocks:
+            mine = np.flatnonzero((first <= index) & (index < first + block.queries))
+            if mine.size:
+                weights[mine, block.measured] = block.weights(index[mine] - first)
+            first += block.queries
+        return weights
+
+    def answers(self, noisy: ArrayLike) -> Array:
+        """Return the answers that the noisy measurements imply, shape (m,).
+
+        They are W A^+ y: `error_factors` and `answer_weights` describe exactly these. Products are never expanded to
+        all cells.
+
+        Parameters
+        ----------
+        noisy
+            Noisy answers of the operator, shape (p,).
+
+        Raises
+        ------
+        WorkloadError
+            If there is not one finite number for every measurement.
+        """
+        measured = np.asarray(noisy)
+        p = self.operator.shape[0]
+        if measured.shape != (p,) or measured.dtype.kind not in "biuf" or not np.isfinite(measured).all():
+            raise WorkloadError(f"reconstruction needs one finite number for each of {p:,} measurements")
+        require_memory(self.workload.shape[0], f"{self.workload.shape[0]:,} answers")
+        return np.concatenate([block.answers(measured) for block in self._blocks])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the strategy as JSON values."""
+        return {
+            "workload": self.workload.to_json(),
+            "operator": self.operator.to_json(),
+            "noise": self.noise,
+            "name": self.name,
+            "split": self.split,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Strategy:
+        """Return the strategy that `to_json` wrote."""
+        try:
+            rest = {name: value[name] for name in ("noise", "name", "split")}
+            return cls(Workload.from_json(value["workload"]), Workload.from_json(value["operator"]), **rest)
+        except (KeyError, TypeError):
+            raise WorkloadError("these JSON values do not describe a strategy") from None
+
+    @cached_property
+    def _blocks(self) -> tuple[Block, ...]:
+        return blocks(self.workload, self.operator, self.split)
+
+
+def unit_variance(noise: Noise, epsilon: float, delta: float = 0.0) -> float:
+    """Return the variance of the noise on one measurement of sensitivity one.
+
+    Parameters
+    ----------
+    noise
+        "laplace": 2 / epsilon^2. "gaussian": 1 / mu^2 of the analytic Gaussian mechanism (HDMM, Proposition 2).
+    epsilon, delta
+        Privacy of the release.
+
+    Raises
+    ------
+    AccuracyError
+        If epsilon or delta is not in its range, or delta does not fit the noise.
+    """
+    budget = float(positive(epsilon, "epsilon"))
+    if noise == "laplace":
+        if delta:
+            raise AccuracyError("Laplace noise is private without a delta; leave delta out or select Gaussian noise")
+        return 2 / budget**2
+    if not 0 < float(positive(delta, "the delta of Gaussian noise")) < 1:
+        raise AccuracyError(f"the delta of Gaussian noise must be between 0 and 1, not {delta!r}")
+    return 1 / mu_of_budget(budget, float(delta)) ** 2

@@ -1,0 +1,8 @@
+"""Implicit matrices of linear queries: what is asked, never built row by row."""
+
+from dpnotebook.workload.base import Workload
+from dpnotebook.workload.compose import Kron, Stack, Weighted
+from dpnotebook.workload.contiguous import AllRange, Hierarchy, Identity, Prefix, Total
+from dpnotebook.workload.explicit import Explicit
+
+__all__ = ["AllRange", "Explicit", "Hierarchy", "Identity", "Kron", "Prefix", "Stack", "Total", "Weighted", "Workload"]

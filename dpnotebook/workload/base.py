@@ -1,0 +1,230 @@
+"""What every workload can do: an implicit matrix of queries (rows) over the cells of a histogram (columns)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.errors import WorkloadError
+
+MEMORY_LIMIT = 2**31  # bytes of the largest single array that is ever built
+
+Array = NDArray[Any]
+Number = int | float
+Energy = Callable[[Array, Array], Array]
+
+_KINDS: dict[str, type[Workload]] = {}
+
+
+@dataclass(frozen=True, repr=False)
+class Workload(ABC):
+    """An implicit matrix of m linear queries over n cells; frozen, hashable, and never built unless asked for.
+
+    Integer workloads answer integer counts in exact integer arithmetic.
+    """
+
+    kind: ClassVar[str] = "Workload"
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.__name__
+        _KINDS[cls.__name__] = cls
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """Number of queries m, number of cells n."""
+
+    @property
+    def integer(self) -> bool:
+        """Whether every entry is an integer."""
+        return True
+
+    @abstractmethod
+    def apply(self, x: Array) -> Array:
+        """Return W x along the middle axis: (a, n, b) to (a, m, b)."""
+
+    @abstractmethod
+    def apply_transposed(self, y: Array) -> Array:
+        """Return W' y along the middle axis: (a, m, b) to (a, n, b)."""
+
+    @abstractmethod
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return the given rows as a dense array, shape (len(indices), n)."""
+
+    @abstractmethod
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the sum of |entry|^power of each column, shape (n,): int64 where the workload is integer."""
+
+    @abstractmethod
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every row w: `matrix` symmetric (..., n, n), result (..., m)."""
+
+    def matvec(self, x: ArrayLike) -> Array:
+        """Return the answers W x.
+
+        Parameters
+        ----------
+        x
+            Counts of the cells, shape (n,) or (n, k); integers are answered exactly where the workload is integer.
+
+        Returns
+        -------
+        Answers, shape (m,) or (m, k), in the order that the workload documents.
+
+        Raises
+        ------
+        WorkloadError
+            If x has another shape, is not numeric, or the answers would not fit in memory.
+        """
+        return self._on_middle(x, self.shape[1], self.shape[0], "cell", self.apply)
+
+    def rmatvec(self, y: ArrayLike) -> Array:
+        """Return W' y, shape (n,) or (n, k), for y of shape (m,) or (m, k)."""
+        return self._on_middle(y, self.shape[0], self.shape[1], "query", self.apply_transposed)
+
+    def gram(self) -> Array:
+        """Return W'W, shape (n, n), or raise WorkloadError with the size it would take."""
+        n = self.shape[1]
+        require_memory(n * n, f"the {n:,} x {n:,} Gram matrix of this workload")
+        return self._gram()
+
+    def dense(self) -> Array:
+        """Return the whole matrix, shape (m, n), or raise WorkloadError with the size it would take."""
+        m, n = self.shape
+        require_memory(m * n, f"the {m:,} x {n:,} matrix of this workload")
+        return self.rows(np.arange(m))
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return the largest column sum of |entry|^power: an exact int where the workload is integer."""
+        return number(self.column_norms(power).max())
+
+    def frobenius_squared(self) -> float:
+        """Return the sum of all squared entries."""
+        return float(self.column_norms(2).sum(dtype=float))
+
+    @property
+    def l1_sensitivity(self) -> Number:
+        """Most that all answers together change (sum of absolute values) when one row is added or removed."""
+        return self.max_column_norm(1)
+
+    @property
+    def l2_sensitivity(self) -> float:
+        """Most that the vector of answers moves (Euclidean length) when one row is added or removed."""
+        return math.sqrt(self.max_column_norm(2))
+
+    def energy(self) -> Energy:
+        """Return a function of (starts, ends): |W 1|^2 of the indicator of each run [start, end) of cells.
+
+        This one quantity is all that a strategy made of contiguous blocks needs to know about the workload's Gram
+        matrix. The general form sums the Gram matrix once; structured workloads have it in closed form.
+        """
+        corner = corner_sums(self.gram())
+        return lambda starts, ends: run_sums(corner, starts, ends)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the workload as JSON values; `Workload.from_json` reads them."""
+        return {"kind": self.kind, **{field.name: _plain(getattr(self, field.name)) for field in fields(self)}}
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Workload:
+        """Return the workload that `to_json` wrote.
+
+        Raises
+        ------
+        WorkloadError
+            If the value is not one that `to_json` writes.
+        """
+        try:
+            return _KINDS[value["kind"]]._from_fields({k: v for k, v in value.items() if k != "kind"})
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, WorkloadError):
+                raise
+            raise WorkloadError("these JSON values do not describe a workload") from None
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Workload:
+        return cls(**values)
+
+    def _gram(self) -> Array:
+        dense = self.dense().astype(float)
+        gram: Array = dense.T @ dense
+        return gram
+
+    def _on_middle(self, x: ArrayLike, size: int, result: int, what: str, apply: Callable[[Array], Array]) -> Array:
+        array = np.asarray(x)
+        if array.dtype.kind not in "biuf":
+            raise WorkloadError(f"a workload acts on numbers, not on an array of {array.dtype}")
+        if array.ndim not in (1, 2) or array.shape[0] != size:
+            raise WorkloadError(f"{self!r} takes one number a {what}, {size:,} in all; got shape {array.shape}")
+        require_memory(result * (1 if array.ndim == 1 else array.shape[1]), "the result of this workload")
+        array = array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
+        out = apply(array.reshape(1, size, -1))
+        return out.reshape(result) if array.ndim == 1 else out.reshape(result, array.shape[1])
+
+    def __add__(self, other: Workload) -> Workload:
+        from dpnotebook.workload.compose import Stack
+
+        if not isinstance(other, Workload):
+            raise WorkloadError(f"a workload can be joined with another workload, not with {other!r}")
+        mine = self.parts if isinstance(self, Stack) else (self,)
+        return Stack(*mine, *(other.parts if isinstance(other, Stack) else (other,)))
+
+    def __mul__(self, weight: Number) -> Workload:
+        from dpnotebook.workload.compose import Weighted
+
+        return Weighted(weight, self)
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({', '.join(repr(getattr(self, field.name)) for field in fields(self))})"
+
+
+def whole(value: object, name: str, least: int = 1) -> int:
+    """Return `value` as an int of at least `least`, or raise WorkloadError naming it."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise WorkloadError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return int(value)
+
+
+def number(value: Any) -> Number:
+    """Return a numpy or Python number as a plain int or float."""
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def require_memory(entries: int, what: str, limit: int = MEMORY_LIMIT) -> None:
+    """Raise WorkloadError, naming the size, if an array of 8-byte entries would pass the limit."""
+    if 8 * entries > limit:
+        size = 8 * entries / 2**30
+        raise WorkloadError(f"{what} would take {size:,.1f} GiB (the limit is {limit / 2**30:,.1f} GiB)")
+
+
+def corner_sums(matrix: Array) -> Array:
+    """Return S with S[..., i, j] = the sum of the leading i x j block; shape (..., n + 1, n + 1)."""
+    rows, columns = matrix.shape[-2:]
+    sums = np.zeros((*matrix.shape[:-2], rows + 1, columns + 1))
+    np.cumsum(matrix, axis=-2, out=sums[..., 1:, 1:])
+    np.cumsum(sums[..., 1:, 1:], axis=-1, out=sums[..., 1:, 1:])
+    return sums
+
+
+def run_sums(corners: Array, starts: Array, ends: Array) -> Array:
+    """Return 1'M1 for the indicator of each run [start, end), from the corner sums of a symmetric M; (..., runs)."""
+    inner, cross, outer = corners[..., starts, starts], corners[..., starts, ends], corners[..., ends, ends]
+    return np.asarray(outer - 2 * cross + inner)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Workload):
+        return value.to_json()
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value.tolist() if isinstance(value, np.ndarray) else value

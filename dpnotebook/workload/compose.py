@@ -1,0 +1,325 @@
+"""Workloads made of workloads: products over several attributes, unions, and weights.
+
+Source: HDMM, sections 5.2 to 5.4: a workload of conjunctions is a union of Kronecker products, and norms, Gram matrices
+and pseudo-inverses of products are products of those of their factors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
+
+
+@dataclass(frozen=True, repr=False)
+class Kron(Workload):
+    """Every combination of one query of each factor: their Kronecker product, over the product of their cells.
+
+    The last factor varies fastest, in queries and in cells (C order).
+    """
+
+    factors: tuple[Workload, ...]
+
+    def __init__(self, *factors: Workload) -> None:
+        object.__setattr__(self, "factors", _workloads(factors, "Kron"))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Products of the factors' numbers of queries and of cells."""
+        return math.prod(f.shape[0] for f in self.factors), math.prod(f.shape[1] for f in self.factors)
+
+    @property
+    def integer(self) -> bool:
+        """Whether every entry is an integer."""
+        return all(factor.integer for factor in self.factors)
+
+    def apply(self, x: Array) -> Array:
+        """Return the product with each factor in turn, those that shrink their axis first (HDMM, Algorithm 1)."""
+        order = sorted(range(len(self.factors)), key=lambda i: self.factors[i].shape[0] / self.factors[i].shape[1])
+        return apply_factors(x, [f.shape[1] for f in self.factors], [(i, self.factors[i].apply) for i in order])
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return the product with each transposed factor in turn, those that shrink their axis first."""
+        order = sorted(range(len(self.factors)), key=lambda i: self.factors[i].shape[1] / self.factors[i].shape[0])
+        steps = [(i, self.factors[i].apply_transposed) for i in order]
+        return apply_factors(y, [f.shape[0] for f in self.factors], steps)
+
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return the given rows: products of one row of each factor."""
+        where = np.unravel_index(np.asarray(indices, dtype=np.int64), [f.shape[0] for f in self.factors])
+        return row_products([factor.rows(index) for factor, index in zip(self.factors, where, strict=True)])
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the products of the factors' column norms."""
+        require_memory(self.shape[1], "the column norms of this workload")
+        return reduce(np.kron, [factor.column_norms(power) for factor in self.factors])
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return the product of the factors' largest column norms (HDMM, Theorem 3)."""
+        return math.prod(factor.max_column_norm(power) for factor in self.factors)
+
+    def frobenius_squared(self) -> float:
+        """Return the product over the factors."""
+        return math.prod(factor.frobenius_squared() for factor in self.factors)
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every row w, one factor at a time."""
+        first, rest = self.factors[0], self.factors[1:]
+        if not rest:
+            return first.quadratic(matrix)
+        others = Kron(*rest)
+        n, r = first.shape[1], others.shape[1]
+        split = matrix.reshape(*matrix.shape[:-2], n, r, n, r)
+        inner = first.quadratic(np.moveaxis(split, (-4, -3, -2, -1), (-2, -4, -1, -3)))
+        outer = others.quadratic(np.moveaxis(inner, -1, -3))
+        return outer.reshape(*matrix.shape[:-2], self.shape[0])
+
+    def _gram(self) -> Array:
+        return reduce(np.kron, [factor.gram() for factor in self.factors])
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Workload:
+        return cls(*map(Workload.from_json, values["factors"]))
+
+    def __repr__(self) -> str:
+        return f"Kron({', '.join(map(repr, self.factors))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Stack(Workload):
+    """The queries of several workloads over the same cells, one after the other."""
+
+    parts: tuple[Workload, ...]
+
+    def __init__(self, *parts: Workload) -> None:
+        parts = _workloads(parts, "Stack")
+        cells = [part.shape[1] for part in parts]
+        if len(set(cells)) > 1:
+            raise WorkloadError(f"stacked workloads must be over the same cells, not over {cells} cells")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Sum of the parts' numbers of queries, number of cells."""
+        return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
+
+    @property
+    def integer(self) -> bool:
+        """Whether every entry is an integer."""
+        return all(part.integer for part in self.parts)
+
+    def apply(self, x: Array) -> Array:
+        """Return the answers of all parts."""
+        return np.concatenate([part.apply(x) for part in self.parts], axis=1)
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return the sum over the parts."""
+        pieces = np.split(y, np.cumsum([part.shape[0] for part in self.parts])[:-1], axis=1)
+        return np.asarray(sum(part.apply_transposed(piece) for part, piece in zip(self.parts, pieces, strict=True)))
+
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return the given rows, each from its part."""
+        index = np.asarray(indices, dtype=np.int64)
+        offsets = np.cumsum([0] + [part.shape[0] for part in self.parts])
+        which = np.searchsorted(offsets, index, side="right") - 1
+        out = np.zeros((index.size, self.shape[1]), dtype=np.int64 if self.integer else np.float64)
+        for k, part in enumerate(self.parts):
+            if (mine := which == k).any():
+                out[mine] = part.rows(index[mine] - offsets[k])
+        return out
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the sum of the parts' column norms."""
+        return np.asarray(sum(part.column_norms(power) for part in self.parts))
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return the largest sum over the parts, without forming the cells where the parts are products."""
+        flat = terms(self)
+        if len({term.sizes for term in flat}) > 1:
+            return number(self.column_norms(power).max())
+        sums = np.array([[abs(term.weight) ** power] for term in flat])
+        for axis in range(len(flat[0].factors)):
+            norms = np.array([term.factors[axis].column_norms(power) for term in flat])
+            norms = np.unique(norms, axis=1)  # cells that every part treats alike count once
+            require_memory(sums.size * norms.shape[1], "the column norms of this workload")
+            sums = np.unique((sums[:, :, None] * norms[:, None, :]).reshape(len(flat), -1), axis=1)
+        return number(sums.sum(axis=0).max())
+
+    def frobenius_squared(self) -> float:
+        """Return the sum over the parts."""
+        return sum(part.frobenius_squared() for part in self.parts)
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every row w of every part."""
+        return np.concatenate([part.quadratic(matrix) for part in self.parts], axis=-1)
+
+    def energy(self) -> Energy:
+        """Return the sum over the parts."""
+        energies = [part.energy() for part in self.parts]
+        return lambda starts, ends: np.asarray(sum(energy(starts, ends) for energy in energies))
+
+    def _gram(self) -> Array:
+        total = self.parts[0].gram().astype(float, copy=True)
+        for part in self.parts[1:]:
+            total += part.gram()
+        return total
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Workload:
+        return cls(*map(Workload.from_json, values["parts"]))
+
+    def __repr__(self) -> str:
+        return f"Stack({', '.join(map(repr, self.parts))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Weighted(Workload):
+    """A workload with every coefficient multiplied by a weight: queries that matter more, or less.
+
+    Parameters
+    ----------
+    weight
+        A finite number above zero.
+    workload
+        What is weighted.
+    """
+
+    weight: Number
+    workload: Workload
+
+    def __post_init__(self) -> None:
+        weight = self.weight
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < math.inf:
+            raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {weight!r}")
+        _workloads((self.workload,), "Weighted")
+        object.__setattr__(self, "weight", int(weight) if weight == int(weight) else float(weight))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries, number of cells."""
+        return self.workload.shape
+
+    @property
+    def integer(self) -> bool:
+        """Whether every entry is an integer."""
+        return isinstance(self.weight, int) and self.workload.integer
+
+    def apply(self, x: Array) -> Array:
+        """Return the weighted answers."""
+        return self.weight * self.workload.apply(x)
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return the weighted transposed product."""
+        return self.weight * self.workload.apply_transposed(y)
+
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return the weighted rows."""
+        return self.weight * self.workload.rows(indices)
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the column norms, times weight^power."""
+        return self.weight**power * self.workload.column_norms(power)
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return the largest column norm, times weight^power."""
+        return self.weight**power * self.workload.max_column_norm(power)
+
+    def frobenius_squared(self) -> float:
+        """Return the sum of squared entries."""
+        return self.weight**2 * self.workload.frobenius_squared()
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every weighted row w."""
+        return self.weight**2 * self.workload.quadratic(matrix)
+
+    def energy(self) -> Energy:
+        """Return the energy, times the squared weight."""
+        energy = self.workload.energy()
+        return lambda starts, ends: self.weight**2 * energy(starts, ends)
+
+    def _gram(self) -> Array:
+        return self.weight**2 * self.workload.gram()
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Workload:
+        return cls(values["weight"], Workload.from_json(values["workload"]))
+
+    def __repr__(self) -> str:
+        return f"{self.weight!r} * {self.workload!r}"
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product of a union: weight times the Kronecker product of factors that are neither weighted nor products."""
+
+    weight: Number
+    factors: tuple[Workload, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each factor."""
+        return tuple(factor.shape[1] for factor in self.factors)
+
+    @property
+    def product(self) -> Workload:
+        """The factors as one workload, without the weight."""
+        return self.factors[0] if len(self.factors) == 1 else Kron(*self.factors)
+
+
+def terms(workload: Workload) -> tuple[Term, ...]:
+    """Return the workload as a union of weighted products, in the order of its rows (HDMM, equation 3)."""
+    if isinstance(workload, Stack):
+        return tuple(term for part in workload.parts for term in terms(part))
+    if isinstance(workload, Weighted):
+        return tuple(Term(workload.weight * term.weight, term.factors) for term in terms(workload.workload))
+    if isinstance(workload, Kron):
+        # A factor that is itself a union stays one factor: its rows alternate with those of the factors after it.
+        single = [_one_term(factor) for factor in workload.factors]
+        weight = math.prod(term.weight for term in single)
+        return (Term(weight, tuple(factor for term in single for factor in term.factors)),)
+    return (Term(1, (workload,)),)
+
+
+def _one_term(factor: Workload) -> Term:
+    weight: Number = 1
+    while isinstance(factor, Weighted):
+        weight, factor = weight * factor.weight, factor.workload
+    flat = terms(factor)
+    return Term(weight * flat[0].weight, flat[0].factors) if len(flat) == 1 else Term(weight, (factor,))
+
+
+def apply_factors(x: Array, sizes: list[int], steps: list[tuple[int, Any]]) -> Array:
+    """Return x after each (axis, function on the middle axis) in turn; x is (a, prod(sizes), b)."""
+    a, b, dims = x.shape[0], x.shape[2], list(sizes)
+    for axis, function in steps:
+        before, after = a * math.prod(dims[:axis]), math.prod(dims[axis + 1 :]) * b
+        x = function(x.reshape(before, dims[axis], after))
+        dims[axis] = x.shape[1]
+    return x.reshape(a, math.prod(dims), b)
+
+
+def row_products(blocks: list[Array]) -> Array:
+    """Return the Kronecker product of the i-th rows of all blocks, for each i; shape (rows, product of widths)."""
+    count = blocks[0].shape[0]
+    require_memory(count * math.prod(block.shape[1] for block in blocks), "these rows")
+    out = blocks[0]
+    for block in blocks[1:]:
+        out = (out[:, :, None] * block[:, None, :]).reshape(count, -1)
+    return out
+
+
+def _workloads(values: tuple[Any, ...], what: str) -> tuple[Workload, ...]:
+    if not values:
+        raise WorkloadError(f"{what} needs at least one workload")
+    for value in values:
+        if not isinstance(value, Workload):
+            raise WorkloadError(f"{what} is made of workloads, such as Identity(10), not of {type(value).__name__}")
+    return tuple(values)

@@ -1,0 +1,334 @@
+"""Workloads whose queries each count a contiguous run of cells: Identity, Total, Prefix, AllRange, Hierarchy."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.workload.base import Array, Energy, Number, Workload, corner_sums, run_sums, whole
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, repr=False)
+class Contiguous(Workload):
+    """A workload of 0/1 rows, each the indicator of a run [start, end) of `n` cells."""
+
+    n: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n", whole(self.n, "the number of cells"))
+
+    @abstractmethod
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return the start and the (exclusive) end of the run that each of the given rows counts."""
+
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return the given rows as 0/1 integers, shape (len(indices), n)."""
+        starts, ends = self.intervals(np.asarray(indices, dtype=np.int64))
+        cells = np.arange(self.n)
+        return ((starts[:, None] <= cells) & (cells < ends[:, None])).astype(np.int64)
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every row w, from sums over corner blocks of M: O(n^2 + m)."""
+        return run_sums(corner_sums(matrix), *self.intervals(np.arange(self.shape[0])))
+
+
+@dataclass(frozen=True, repr=False)
+class Identity(Contiguous):
+    """One query a cell: query i counts cell i."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries n, number of cells n."""
+        return self.n, self.n
+
+    def apply(self, x: Array) -> Array:
+        """Return x."""
+        return x
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return y."""
+        return y
+
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return [i, i + 1) for query i."""
+        return indices, indices + 1
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return ones."""
+        return np.ones(self.n, dtype=np.int64)
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return 1."""
+        return 1
+
+    def frobenius_squared(self) -> float:
+        """Return n."""
+        return float(self.n)
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return the diagonal of M."""
+        return np.diagonal(matrix, axis1=-2, axis2=-1)
+
+    def energy(self) -> Energy:
+        """Return the number of cells of a run."""
+        return lambda starts, ends: (ends - starts).astype(float)
+
+    def _gram(self) -> Array:
+        return np.eye(self.n)
+
+
+@dataclass(frozen=True, repr=False)
+class Total(Contiguous):
+    """One query, which counts all cells."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """One query, number of cells n."""
+        return 1, self.n
+
+    def apply(self, x: Array) -> Array:
+        """Return the sum over the middle axis."""
+        total: Array = x.sum(axis=1, keepdims=True)
+        return total
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return y in every cell."""
+        return np.broadcast_to(y, (y.shape[0], self.n, y.shape[2]))
+
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return [0, n)."""
+        return np.zeros_like(indices), np.full_like(indices, self.n)
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return ones."""
+        return np.ones(self.n, dtype=np.int64)
+
+    def max_column_norm(self, power: int = 1) -> Number:
+        """Return 1."""
+        return 1
+
+    def frobenius_squared(self) -> float:
+        """Return n."""
+        return float(self.n)
+
+    def energy(self) -> Energy:
+        """Return the squared number of cells of a run."""
+        return lambda starts, ends: (ends - starts).astype(float) ** 2
+
+    def _gram(self) -> Array:
+        return np.ones((self.n, self.n))
+
+
+@dataclass(frozen=True, repr=False)
+class Prefix(Contiguous):
+    """Running counts, the empirical distribution function: query i counts cells 0 to i, inclusive."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries n, number of cells n."""
+        return self.n, self.n
+
+    def apply(self, x: Array) -> Array:
+        """Return running sums."""
+        return np.cumsum(x, axis=1)
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return running sums from the end."""
+        backwards: Array = np.cumsum(y[:, ::-1], axis=1)[:, ::-1]
+        return backwards
+
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return [0, i + 1) for query i."""
+        return np.zeros_like(indices), indices + 1
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return n - j: cell j is in every run that ends at j or later."""
+        return np.arange(self.n, 0, -1)
+
+    def energy(self) -> Energy:
+        """Return the closed form: runs that end within the block, and runs that hold all of it."""
+
+        def energy(starts: Array, ends: Array) -> Array:
+            k = (ends - starts).astype(float)
+            return _squares(k) + (self.n - ends) * k**2
+
+        return energy
+
+    def _gram(self) -> Array:
+        cells = np.arange(self.n, dtype=float)
+        return np.asarray(self.n - np.maximum.outer(cells, cells))
+
+
+@dataclass(frozen=True, repr=False)
+class AllRange(Contiguous):
+    """Every range of cells, n (n + 1) / 2 queries, in lexicographic order of (start, end), both inclusive.
+
+    Query number s n - s (s - 1) / 2 + (e - s) counts cells s to e. Answers come from prefix sums; no row is built.
+    """
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of ranges n (n + 1) / 2, number of cells n."""
+        return self.n * (self.n + 1) // 2, self.n
+
+    def apply(self, x: Array) -> Array:
+        """Return differences of prefix sums, all ends of one start at a time."""
+        a, n, b = x.shape
+        sums = np.zeros((a, n + 1, b), dtype=x.dtype)
+        np.cumsum(x, axis=1, out=sums[:, 1:])
+        out = np.empty((a, self.shape[0], b), dtype=x.dtype)
+        for start, offset in enumerate(self._offsets()):
+            np.subtract(sums[:, start + 1 :], sums[:, start, None], out=out[:, offset : offset + n - start])
+        return out
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return, for each cell, the sum over the ranges that hold it: a running sum of starts minus ends."""
+        a, _, b = y.shape
+        steps = np.zeros((a, self.n + 1, b), dtype=y.dtype)
+        for start, offset in enumerate(self._offsets()):
+            same_start = y[:, offset : offset + self.n - start]
+            steps[:, start] += same_start.sum(axis=1)
+            steps[:, start + 1 :] -= same_start
+        return np.cumsum(steps[:, :-1], axis=1)
+
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return the start and the (exclusive) end of each of the given ranges."""
+        offsets = self._offsets()
+        starts = np.searchsorted(offsets, indices, side="right") - 1
+        return starts, indices - offsets[starts] + starts + 1
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return (j + 1) (n - j): starts up to cell j times ends from it on."""
+        cells = np.arange(self.n)
+        return np.asarray((cells + 1) * (self.n - cells))
+
+    def energy(self) -> Energy:
+        """Return the closed form: ranges that hold the block, that end on one side within it, that lie inside."""
+
+        def energy(starts: Array, ends: Array) -> Array:
+            k, outside = (ends - starts).astype(float), (starts + self.n - ends).astype(float)
+            inside = k * (k + 1) ** 2 * (k + 2) / 12
+            return starts * (self.n - ends).astype(float) * k**2 + outside * _squares(k) + inside
+
+        return energy
+
+    def _gram(self) -> Array:
+        cells = np.arange(self.n, dtype=float)
+        gram: Array = np.minimum.outer(cells, cells) + 1
+        gram *= self.n - np.maximum.outer(cells, cells)
+        return gram
+
+    def _offsets(self) -> Integers:
+        starts = np.arange(self.n, dtype=np.int64)
+        return starts * self.n - starts * (starts - 1) // 2
+
+
+@dataclass(frozen=True, repr=False)
+class Hierarchy(Contiguous):
+    """Counts of the nodes of a tree over contiguous blocks of cells: the leaves first, then level by level upwards.
+
+    Parameters
+    ----------
+    n
+        Number of cells (leaves).
+    branching
+        Children of a node, from 2 to max(2, n); the last block of a level may be short.
+    levels
+        Number of levels kept, counted from the leaves: level k has blocks of branching^k cells. All of them, up to
+        the root that counts everything, unless said otherwise; 1 is Identity.
+    """
+
+    branching: int
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        branching = whole(self.branching, "the branching of a hierarchy", 2)
+        if branching > max(2, self.n):
+            raise WorkloadError(f"the branching of a hierarchy over {self.n:,} cells is at most {self.n:,}")
+        object.__setattr__(self, "branching", branching)
+        most = depth(self.n, branching)
+        levels = most if self.levels is None else whole(self.levels, "the number of levels")
+        if levels > most:
+            raise WorkloadError(f"a tree over {self.n:,} cells with branching {branching} has {most} levels")
+        object.__setattr__(self, "levels", levels)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of a (full) block of each level, from the leaves: 1, branching, branching^2, ..."""
+        assert self.levels is not None
+        return tuple(self.branching**level for level in range(self.levels))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of nodes, number of cells."""
+        return sum(-(-self.n // size) for size in self.sizes), self.n
+
+    def apply(self, x: Array) -> Array:
+        """Return the sums over blocks, each level from the one below."""
+        levels = [x]
+        for _ in self.sizes[1:]:
+            levels.append(np.add.reduceat(levels[-1], np.arange(0, levels[-1].shape[1], self.branching), axis=1))
+        return np.concatenate(levels, axis=1)
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return, for each cell, the sum over the nodes above it."""
+        counts = [-(-self.n // size) for size in self.sizes]
+        *below, total = np.split(y, np.cumsum(counts)[:-1], axis=1)
+        for level in reversed(below):
+            total = level + np.repeat(total, self.branching, axis=1)[:, : level.shape[1]]
+        return total
+
+    def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
+        """Return the block of each of the given nodes."""
+        counts = np.array([-(-self.n // size) for size in self.sizes])
+        offsets = np.concatenate(([0], np.cumsum(counts)))
+        level = np.searchsorted(offsets, indices, side="right") - 1
+        size = np.array(self.sizes)[level]
+        starts = (indices - offsets[level]) * size
+        return starts, np.minimum(starts + size, self.n)
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the number of levels: each cell is in one node of each."""
+        return np.full(self.n, self.levels, dtype=np.int64)
+
+    def energy(self) -> Energy:
+        """Return, level by level, the squared overlaps of a run with its first, last and inner blocks."""
+
+        def energy(starts: Array, ends: Array) -> Array:
+            total: Array = np.zeros(np.shape(starts))
+            for size in self.sizes:
+                first, last = starts // size, (ends - 1) // size
+                apart = ((first + 1.0) * size - starts) ** 2 + (ends - last * float(size)) ** 2
+                apart += (last - first - 1.0) * float(size) ** 2
+                total += np.where(first == last, (ends - starts).astype(float) ** 2, apart)
+            return total
+
+        return energy
+
+    def _gram(self) -> Array:
+        gram, cells = np.zeros((self.n, self.n)), np.arange(self.n)
+        for size in self.sizes:
+            block = cells // size
+            gram += block[:, None] == block
+        return gram
+
+
+def depth(n: int, branching: int) -> int:
+    """Return the number of levels of a full tree: leaves, blocks of `branching`, ..., the root."""
+    levels = 1
+    while n > 1:
+        n, levels = -(-n // branching), levels + 1
+    return levels
+
+
+def _squares(k: Any) -> Any:
+    """Return 1 + 4 + ... + k^2."""
+    return k * (k + 1) * (2 * k + 1) / 6

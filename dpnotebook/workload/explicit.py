@@ -1,0 +1,82 @@
+"""A workload given by its matrix, for queries without a structure of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.workload.base import Array, Workload
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Explicit(Workload):
+    """A dense matrix of query coefficients.
+
+    Parameters
+    ----------
+    matrix
+        One row a query, one column a cell, shape (m, n), finite, not all zero. Kept as int64 where all are integers.
+
+    Raises
+    ------
+    WorkloadError
+        If it is empty, not two-dimensional, not finite, or all zero.
+    """
+
+    matrix: Array
+
+    def __init__(self, matrix: ArrayLike) -> None:
+        array = np.array(matrix)
+        if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
+            raise WorkloadError("a workload's matrix has one row of numbers a query and one column a cell")
+        if not np.isfinite(array).all():
+            raise WorkloadError("a workload's coefficients must be finite numbers")
+        if not array.any():
+            raise WorkloadError("a workload whose coefficients are all zero asks nothing")
+        whole = array.dtype.kind != "f" or bool((array == np.rint(array)).all() and abs(array).max() < 2**53)
+        array = array.astype(np.int64 if whole else np.float64)
+        array.setflags(write=False)
+        object.__setattr__(self, "matrix", array)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of queries, number of cells."""
+        return self.matrix.shape[0], self.matrix.shape[1]
+
+    @property
+    def integer(self) -> bool:
+        """Whether every entry is an integer."""
+        return self.matrix.dtype.kind == "i"
+
+    def apply(self, x: Array) -> Array:
+        """Return the matrix product along the middle axis."""
+        return np.asarray(np.matmul(self.matrix, x))
+
+    def apply_transposed(self, y: Array) -> Array:
+        """Return the product with the transposed matrix along the middle axis."""
+        return np.asarray(np.matmul(self.matrix.T, y))
+
+    def rows(self, indices: ArrayLike) -> Array:
+        """Return a copy of the given rows."""
+        return self.matrix[np.asarray(indices, dtype=np.int64)]
+
+    def column_norms(self, power: int = 1) -> Array:
+        """Return the sum of |entry|^power of each column."""
+        return np.asarray((np.abs(self.matrix) ** power).sum(axis=0))
+
+    def quadratic(self, matrix: Array) -> Array:
+        """Return w' M w for every row w."""
+        rows = self.matrix.astype(float)
+        return np.asarray(np.einsum("mi,...im->...m", rows, matrix @ rows.T, optimize=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Explicit) and np.array_equal(self.matrix, other.matrix)
+
+    def __hash__(self) -> int:
+        return hash((self.matrix.shape, self.matrix.dtype.kind, self.matrix.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"Explicit({self.shape[0]} x {self.shape[1]})"
