@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -17,7 +16,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Summand
-from dpnotebook.workload import Kron, Stack, Workload, workload_from_json
+from dpnotebook.workload import Kron, Stack, Workload
 
 
 @dataclass(frozen=True)
@@ -105,25 +104,6 @@ class Measurement:
                 part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)
             parts.append(part)
         return parts
-
-    def to_json(self) -> dict[str, Any]:
-        """Return JSON values from which `from_json` makes the same measurement."""
-        return {
-            "operator": self.operator.to_json(),
-            "axes": [[axis.attribute, list(axis.levels)] for axis in self.axes],
-            "where": self.where.to_json(),
-            "summand": self.summand.to_json(),
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Measurement:
-        """Return the measurement that `to_json` wrote, over the table's domain."""
-        return cls(
-            workload_from_json(values["operator"]),
-            tuple(Axis(name, tuple(levels)) for name, levels in values["axes"]),
-            Predicate.from_json(values["where"], domain),
-            Summand.from_json(values["summand"]),
-        )
 
 
 def norm_power(noise: Noise) -> int:

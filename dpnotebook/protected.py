@@ -42,11 +42,12 @@ class ProtectedTable(Verbs):
         self.table = table
         self.source = source_of(data)
         columns = list(self.source.columns)
+        has = f"the table, whose columns are {_listed(columns)}"
         for name in table.domain.names:
             if name not in columns:
-                raise DomainError(f"{name!r} is in the domain but not in the table, whose columns are {_listed(columns)}")
+                raise DomainError(f"{name!r} is in the domain but not in {has}")
         if table.unit is not None and table.unit not in columns:
-            raise DomainError(f"unit={table.unit!r} is not a column of the table, whose columns are {_listed(columns)}")
+            raise DomainError(f"unit={table.unit!r} is not a column of {has}")
         max_rows = table.max_rows if table.unit is not None else None
         self.engine = DuckDBEngine(self.source, table.domain, table.unit, max_rows, key)
         used = [*table.domain.names, *([table.unit] if table.unit else [])]

@@ -37,7 +37,7 @@ class Query:
     question: Question
     accuracy: Accuracy
     fresh: bool = False
-    assumption: Assumption = Assumption()
+    assumption: Assumption = field(default_factory=Assumption)
 
     @property
     def plan(self) -> Plan:

@@ -17,7 +17,7 @@ from dpnotebook.domain import Attribute, Domain
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
-from dpnotebook.workload import Workload, workload_from_json
+from dpnotebook.workload import Workload
 
 Kind = Literal["count", "sum", "mean", "cdf", "quantile", "workload"]
 
@@ -239,7 +239,7 @@ class Measure:
             values["name"],
             Summand.from_json(values["summand"]),
             values["quantile"],
-            None if workload is None else workload_from_json(workload),
+            None if workload is None else Workload.from_json(workload),
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.inference.answers import Answers, Estimates
+from dpnotebook.inference.answers import Estimates
 from dpnotebook.measurement import Axis
 from dpnotebook.question import Measure, Question
 from dpnotebook.reuse.prepare import answer_axes
@@ -132,7 +132,7 @@ def column_name(measure: str, part: str) -> str:
 
 
 def answer_frame(
-    question: Question, domain: Domain, estimates: Sequence[Estimates], answers: Sequence[Answers]
+    question: Question, domain: Domain, estimates: Sequence[Estimates]
 ) -> tuple[pd.DataFrame, tuple[bool, ...]]:
     """Return the answers of a question as a frame, and whether each of its key columns has an order.
 
@@ -142,16 +142,14 @@ def answer_frame(
         What was asked, of which declared domain.
     estimates
         The answers of each measure.
-    answers
-        How each measure is answered.
     """
     import pandas as pd
 
     first = question.measures[0]
+    axes = answer_axes(first, question, domain)
     if first.kind == "workload":
-        columns, ordered = _query_columns(first, answers[0].measurement.axes, domain)
+        columns, ordered = _query_columns(first, axes, domain)
     else:
-        axes = answer_axes(first, question, domain)
         if first.kind == "quantile":
             axes = axes[:-1]
         columns, ordered = _level_columns(axes, domain)
@@ -182,9 +180,7 @@ def _level_columns(axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any]
     return columns, tuple(domain[axis.attribute].ordered for axis in axes)
 
 
-def _query_columns(
-    measure: Measure, axes: Sequence[Axis], domain: Domain
-) -> tuple[dict[str, Any], tuple[bool, ...]]:
+def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
     assert measure.workload is not None
     if isinstance(measure.workload, AllRange) and len(axes) == 1:
         labels = np.array([domain[axes[0].attribute].labels[level] for level in axes[0].levels], dtype=object)

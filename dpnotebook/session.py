@@ -23,7 +23,7 @@ from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Plan, Planned
-from dpnotebook.reuse.planner import Table, make_plan, plan_to_json, planned_from_json, recorded_answers
+from dpnotebook.reuse.planner import Table, make_plan, plan_from_json, plan_to_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -223,9 +223,7 @@ class Session:
                 return self._reveal(self.ledger.get(plan.reused[0]), query, paid=0)
             report(0.1, "charging the ledger")
             try:
-                charge = self.ledger.charge(
-                    plan.table, query.question.key, plan_to_json(plan), plan.cells
-                )
+                charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells)
             except BudgetExceeded as refusal:
                 raise self._explained(refusal, query, plan) from None
             record = self._measure(protected, charge.number, plan.measurements, report)
@@ -331,32 +329,34 @@ class Session:
     ) -> Record:
         """Measure what was charged for and record it; the record that is returned is the one that may be shown."""
         noisy = []
+        noise = self.ledger.accountant.noise
         for i, item in enumerate(measurements):
-            report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
+            done = 0.2 + 0.6 * i / len(measurements)
+            report(done, f"asking {protected.table.name}")
             totals = protected.engine.totals(item.measurement)
-            answers = np.stack([item.measurement.operator.matvec(component) for component in totals])
-            report(0.2 + 0.6 * (i + 0.7) / len(measurements), "drawing noise")
-            noisy.append((answers.astype(np.int64) << item.bits) + self._draw(item, self.ledger.accountant.noise).reshape(answers.shape))
+            exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
+            report(done + 0.4 / len(measurements), "drawing noise")
+            noisy.append((exact.astype(np.int64) << item.bits) + self._draw(item, noise).reshape(exact.shape))
         report(0.9, "recording")
         return self.ledger.record(number, noisy, {})
 
     def _complete(self, protected: ProtectedTable) -> None:
         """Measure what was charged by a process that died before it recorded an answer; nobody has seen one."""
         for charge in self.ledger.pending(protected.table.name):
-            planned = planned_from_json(charge.plan, protected.table.domain)
-            self._measure(protected, charge.number, planned, _silent)
+            recorded = plan_from_json(charge.plan, protected.table.domain)
+            self._measure(protected, charge.number, recorded.planned, _silent)
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
         domain = self.table(record.table).table.domain
         accountant = self.ledger.accountant
-        answers, scales = recorded_answers(query.question, record.plan, domain, query.assumption)
+        recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
         estimates = [
-            answer.estimate(np.ldexp(noisy.astype(np.float64), -item["bits"]), accountant.noise, scale, query.accuracy.confidence)
-            for answer, scale, noisy, item in zip(
-                answers, scales, record.answers, record.plan["measurements"], strict=True
+            answer.estimate(
+                np.ldexp(noisy.astype(np.float64), -item.bits), accountant.noise, item.scale, query.accuracy.confidence
             )
+            for answer, item, noisy in zip(recorded.answers, recorded.planned, record.answers, strict=True)
         ]
-        frame, ordered = answer_frame(query.question, domain, estimates, answers)
+        frame, ordered = answer_frame(query.question, domain, estimates)
         return Release(
             frame=frame,
             question=query.question,
@@ -426,12 +426,11 @@ def _checked_table(
     declared = domain if isinstance(domain, Domain) else Domain(domain)
     if unit is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
-    if unit is not None:
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1:
-            raise DomainError(
-                f"with unit={unit!r} say how many rows of one {unit} may count at most: max_rows=8, for example "
-                f"(got {max_rows!r}). Fewer rows need less noise, more rows lose less data"
-            )
+    if unit is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
+        raise DomainError(
+            f"with unit={unit!r} say how many rows of one {unit} may count at most: max_rows=8, for example "
+            f"(got {max_rows!r}). Fewer rows need less noise, more rows lose less data"
+        )
     return Table(name, declared, unit, max_rows or 1, None if rows is None else float(positive(rows, "rows")))
 
 

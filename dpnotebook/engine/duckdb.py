@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from dpnotebook.errors import DomainError
 from dpnotebook.measurement import Axis, Measurement, flat_size
 
 if TYPE_CHECKING:
-    import duckdb
+    pass
 
 
 class DuckDBEngine:
@@ -88,10 +89,13 @@ class DuckDBEngine:
             sums = ["count(*)"]
         else:
             attribute, column = self.domain[summand.column], self.columns[summand.column]
-            sums = [f"CAST(sum({part}) AS BIGINT)" for part in contributions(summand, attribute, column.sql, column.kind)]
+            sums = [
+                f"CAST(sum({part}) AS BIGINT)" for part in contributions(summand, attribute, column.sql, column.kind)
+            ]
         keys = [self._key(axis) for axis in measurement.axes]
-        selected = ", ".join([f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{s} AS s{i}" for i, s in enumerate(sums)])
-        query = f"SELECT {selected} FROM {self._relation}{self._where(selects(measurement.where, self.domain, self.columns))}"
+        named = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{part} AS s{i}" for i, part in enumerate(sums)]
+        rows = self._where(selects(measurement.where, self.domain, self.columns))
+        query = f"SELECT {', '.join(named)} FROM {self._relation}{rows}"
         if keys:
             query += " GROUP BY " + ", ".join(f"k{i}" for i in range(len(keys)))
         found = self._fetch_columns(query)
@@ -118,7 +122,8 @@ class DuckDBEngine:
         if isinstance(attribute, (Range, Bins)):
             levels = np.ma.filled(np.ma.asarray(found), -1).astype(np.int64)
         else:
-            values = np.ma.filled(np.ma.asarray(found).astype(object), None)
+            values = np.ma.getdata(found).astype(object)
+            values[np.ma.getmaskarray(found)] = None
             levels = attribute.encode(values)
         position = np.full(attribute.size + 1, -1, dtype=np.int64)
         position[list(axis.levels)] = np.arange(axis.size)
@@ -147,10 +152,8 @@ class DuckDBEngine:
         numbered = (
             f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)}) AS twin FROM {self._relation}{condition}"
         )
-        drawn = (
-            f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY md5(concat({salt}, {row}, '#', twin))) AS place "
-            f"FROM ({numbered})"
-        )
+        order = f"md5(concat({salt}, {row}, '#', twin))"
+        drawn = f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered})"
         columns = ", ".join(parts)
         with self._lock:
             self._connection.execute(
@@ -173,35 +176,28 @@ class DuckDBEngine:
 
 def _checked(name: str, attribute: Attribute, column: Column) -> Column:
     """Check that a column holds what is declared, and return how to read it."""
-    numeric = column.kind in INTEGERS or column.kind in FLOATING or column.kind.startswith("DECIMAL")
-    text = column.kind == "VARCHAR" or column.kind.startswith("ENUM")
-    if isinstance(attribute, (Range, Bins)):
-        if not numeric:
-            raise DomainError(f"{name!r} is declared as {attribute!r}, but the column does not hold numbers ({column.kind})")
-    elif isinstance(attribute, Boolean):
-        if column.kind != "BOOLEAN":
-            if not numeric:
-                raise DomainError(f"{name!r} is declared as Boolean, but the column does not hold booleans ({column.kind})")
+    holds = _holds(column.kind)
+    wanted = "numbers"
+    if isinstance(attribute, Boolean):
+        if holds == "numbers":
             return Column(f"({column.sql} <> 0)", "BOOLEAN")
+        wanted = "booleans"
     elif isinstance(attribute, Categories):
-        levels = attribute.labels[: attribute.regular]
-        if all(isinstance(level, bool) for level in levels):
-            fits, kind = column.kind == "BOOLEAN", "booleans"
-        elif all(isinstance(level, str) for level in levels):
-            fits, kind = text, "text"
-        elif not any(isinstance(level, (str, bool)) for level in levels):
-            fits, kind = numeric, "numbers"
-        else:
-            fits, kind = False, "levels of different types"
-        if not fits:
-            raise DomainError(f"the levels of {name!r} are {kind}, but the column holds {_plain(column.kind)}")
-        if column.kind.startswith("ENUM"):
-            return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR")
-    return column
+        wanted = _level_type(attribute.labels[: attribute.regular])
+    if holds != wanted:
+        raise DomainError(f"{name!r} is declared as {attribute!r}, which is for {wanted}, but the column holds {holds}")
+    return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
 
 
-def _plain(kind: str) -> str:
+def _holds(kind: str) -> str:
+    if kind in INTEGERS or kind in FLOATING or kind.startswith("DECIMAL"):
+        return "numbers"
     if kind == "VARCHAR" or kind.startswith("ENUM"):
         return "text"
-    return "booleans" if kind == "BOOLEAN" else f"numbers ({kind})" if kind in (*INTEGERS, *FLOATING) else kind
+    return "booleans" if kind == "BOOLEAN" else kind
 
+
+def _level_type(levels: Sequence[Any]) -> str:
+    if all(isinstance(level, bool) for level in levels):
+        return "booleans"
+    return "text" if all(isinstance(level, str) for level in levels) else "numbers"

@@ -61,7 +61,9 @@ class FrameSource:
         try:
             rows = pd.util.hash_pandas_object(self.frame[list(columns)], index=False, hash_key="0123456789abcdef")
         except TypeError:
-            raise DomainError("a declared column holds lists or other objects; only plain values can be counted") from None
+            raise DomainError(
+                "a declared column holds lists or other objects; only plain values can be counted"
+            ) from None
         return _keyed(key, "frame", *columns, rows.to_numpy().tobytes())
 
 
@@ -126,9 +128,8 @@ class TableSource:
         parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in map(_as_text, columns)]
         salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
         row = f"concat({salt}, {', '.join(parts)})"
-        found = connection.execute(
-            f"SELECT count(*), sum(md5_number_lower({row})::HUGEINT), sum(md5_number_upper({row})::HUGEINT) FROM {relation}"
-        ).fetchone()
+        sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
+        found = connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
         return _keyed(key, "table", *columns, repr(found).encode())
 
 

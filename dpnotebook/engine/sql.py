@@ -72,9 +72,7 @@ def selects(where: Predicate, domain: Domain, columns: Mapping[str, Column]) -> 
         return None
     boxes = []
     for box in where.products():
-        conditions = [
-            _in_mask(domain[name], columns[name].sql, columns[name].kind, np.asarray(mask)) for name, mask in box.items()
-        ]
+        conditions = [_in_mask(domain[name], *columns[name], np.asarray(mask)) for name, mask in box.items()]
         boxes.append("(" + " AND ".join(conditions) + ")")
     return "(" + (" OR ".join(boxes) or "FALSE") + ")"
 
@@ -97,7 +95,9 @@ def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
 def contributions(summand: Summand, attribute: Attribute, column: str, kind: str) -> list[str]:
     """Return an expression for each component that a row adds: a whole number of steps, 0 for a row without value."""
     low, step = number(float(summand.low)), number(float(summand.step))
-    value = f"least(greatest(CAST({column} AS DOUBLE), {low}), {number(float(summand.high))})"
+    # A Range holds whole numbers: 33.7 is 33 here as it is in a histogram, or its level's norm would not bound it.
+    whole = f"floor({column})" if isinstance(attribute, Range) and kind not in INTEGERS else column
+    value = f"least(greatest(CAST({whole} AS DOUBLE), {low}), {number(float(summand.high))})"
     if summand.ends:
         up = f"least(greatest(CAST(floor(({value} - {low}) / {step} + 0.5) AS BIGINT), 0), {summand.steps})"
         parts = [up, f"{summand.steps} - {up}"]
@@ -124,7 +124,10 @@ def _bin_search(column: str, edges: Sequence[float], first: int) -> str:
     if not edges:
         return str(first)
     middle = len(edges) // 2
-    below, above = _bin_search(column, edges[:middle], first), _bin_search(column, edges[middle + 1 :], first + middle + 1)
+    below, above = (
+        _bin_search(column, edges[:middle], first),
+        _bin_search(column, edges[middle + 1 :], first + middle + 1),
+    )
     return f"CASE WHEN {column} < {number(edges[middle])} THEN {below} ELSE {above} END"
 
 
@@ -164,7 +167,9 @@ def _in_run(attribute: Range | Bins, column: str, kind: str, start: int, stop: i
 
 def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -> list[str]:
     if isinstance(attribute, Boolean):
-        return [column if label else f"NOT {column}" for label, wanted in zip((False, True), mask, strict=False) if wanted]
+        return [
+            column if label else f"NOT {column}" for label, wanted in zip((False, True), mask, strict=False) if wanted
+        ]
     levels = [literal(attribute.labels[level]) for level in np.flatnonzero(mask[: attribute.regular])]
     return [f"{column} IN ({', '.join(levels)})"] if levels else []
 

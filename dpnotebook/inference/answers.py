@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +66,10 @@ class Answers(Protocol):
     def measurement(self) -> Measurement:
         """What must be measured."""
 
+    @property
+    def strategy(self) -> Strategy:
+        """The measured queries together with the workload that is answered from them."""
+
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
 
@@ -113,19 +118,18 @@ class LinearAnswers:
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
         variance = noise_variance(noise, scale)
-        factors = self.strategy.error_factors()
-        std_errors = np.sqrt(factors * variance) * self.step
-        if self._direct:
+        std_errors = np.sqrt(self.factors * variance) * self.step
+        if self.direct:
             width = half_widths(np.array([[self.step]]), scale, noise, confidence)[0]
         else:
-            worst = int(np.argmax(factors))
+            worst = int(np.argmax(self.factors))
             width = self._widths(noise, scale, confidence, [worst], std_errors[[worst]])[0]
         return Expected(std_errors, float(width))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy`."""
-        worst = float(np.max(self.strategy.error_factors())) * self.step**2
-        if accuracy.error is not None and self._direct and noise == "laplace":
+        worst = float(np.max(self.factors)) * self.step**2
+        if accuracy.error is not None and self.direct and noise == "laplace":
             return laplace_scale_for(accuracy.error / self.step, accuracy.confidence)
         if accuracy.error is not None:
             variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
@@ -138,17 +142,23 @@ class LinearAnswers:
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
         value = self.strategy.answers(noisy[0]) * self.step
-        std_error = np.sqrt(self.strategy.error_factors() * noise_variance(noise, scale)) * self.step
-        if self._direct:
+        std_error = np.sqrt(self.factors * noise_variance(noise, scale)) * self.step
+        if self.direct:
             width = np.full(value.size, half_widths(np.array([[self.step]]), scale, noise, confidence)[0])
         else:
             width = self._widths(noise, scale, confidence, range(value.size), std_error)
         return Estimates(value, std_error, value - width, value + width)
 
-    @property
-    def _direct(self) -> bool:
-        """Whether every answer is one noisy number."""
-        return self.strategy.direct
+    @cached_property
+    def factors(self) -> Floats:
+        """Variance of every answer for noise of unit variance, shape (answers,)."""
+        return np.asarray(self.strategy.error_factors(), dtype=np.float64)
+
+    @cached_property
+    def direct(self) -> bool:
+        """Whether every answer is one noisy number: then W A^+ is a projection with ones on its diagonal."""
+        same = self.strategy.workload == self.strategy.operator
+        return same and bool(np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
 
     def _widths(
         self, noise: Noise, scale: Fraction, confidence: float, rows: Sequence[int] | range, std_errors: Floats
@@ -170,6 +180,8 @@ class MeanAnswers:
     ----------
     measurement
         The pair of sums, by group.
+    strategy
+        One query a group, for each of the two sums.
     rows
         Rows that the expected error assumes in each group.
     value
@@ -177,6 +189,7 @@ class MeanAnswers:
     """
 
     measurement: Measurement
+    strategy: Strategy
     rows: float
     value: float | None = None
 
@@ -187,7 +200,7 @@ class MeanAnswers:
         share = min(max(share, 0.0), 1.0)
         weights = np.array([[1 - share, share]]) * float(summand.step) / self.rows
         std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
-        groups = int(self.measurement.operator.shape[0])
+        groups = int(self.strategy.workload.shape[0])
         width = float(half_widths(weights, scale, noise, confidence)[0])
         return Expected(np.full(groups, std_error), width)
 
@@ -247,6 +260,11 @@ class QuantileAnswers:
         return self.ranks.measurement
 
     @property
+    def strategy(self) -> Strategy:
+        """The strategy for the cumulative counts."""
+        return self.ranks.strategy
+
+    @property
     def groups(self) -> int:
         """Number of answers."""
         return int(self.ranks.strategy.workload.shape[0]) // len(self.levels)
@@ -263,7 +281,6 @@ class QuantileAnswers:
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the level at which the cumulative count passes the quantile, and where its band does."""
-        from scipy.optimize import isotonic_regression
 
         ranks = self.ranks.estimate(noisy, noise, scale, confidence)
         shape = (self.groups, len(self.levels))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy, Question
+from dpnotebook.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class Planned:
     ----------
     measurement
         What to ask of the data.
+    strategy
+        What is to be answered from it.
     scale
         b of discrete Laplace noise or sigma of Gaussian noise, in the measurement's own integers.
     bits
@@ -91,6 +94,7 @@ class Planned:
     """
 
     measurement: Measurement
+    strategy: Strategy
     scale: Fraction
     bits: int
 

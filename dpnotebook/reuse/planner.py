@@ -16,13 +16,14 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.answers import Answers, Expected, grid_bits
-from dpnotebook.measurement import Measurement, norm_power
+from dpnotebook.measurement import norm_power
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan, Planned
 from dpnotebook.reuse.prepare import Assumption, prepare
+from dpnotebook.strategy import Strategy
 
 # Prices beside the chosen one that a plan shows.
 FACTORS = (0.5, 2.0, 5.0)
@@ -112,19 +113,22 @@ def make_plan(
     assumption = assumption or Assumption()
     if assumption.rows is None:
         assumption = Assumption(table.rows, assumption.value)
-    answers = [
-        prepare(measure, question, table.domain, accountant.noise, assumption) for measure in question.measures
-    ]
     past = None if fresh else _best_release(question, accuracy, table, books, assumption)
+    answers: Sequence[Answers]
     if past is not None:
-        answers, scales, units, numbers = past
+        number, recorded = past
+        answers, units, numbers = recorded.answers, recorded.units, (number,)
+        scales = [item.scale for item in recorded.planned]
         planned: tuple[Planned, ...] = ()
         cells, price = CellCost(()), 0
     else:
+        answers = [
+            prepare(measure, question, table.domain, accountant.noise, assumption) for measure in question.measures
+        ]
         units = _units_for(question, accuracy, answers, table, accountant, assumption)
         scales, numbers = _scales(answers, units, table, accountant), ()
         planned = tuple(
-            Planned(answer.measurement, scale, grid_bits(accountant.noise, scale))
+            Planned(answer.measurement, answer.strategy, scale, grid_bits(accountant.noise, scale))
             for answer, scale in zip(answers, scales, strict=True)
         )
         cells = _cost(answers, scales, table, accountant)
@@ -172,55 +176,71 @@ def make_plan(
 def plan_to_json(plan: Plan) -> dict[str, Any]:
     """Return what the ledger keeps of a plan: enough to measure it again and to read its answers."""
     return {
-        "question": plan.question.to_json(),
         "words": plan.title + (f" where {plan.where}" if plan.where else ""),
-        "units": plan.units,
-        "noise": plan.noise,
         "accuracy": plan.accuracy.text,
-        "measurements": [
-            {"measurement": item.measurement.to_json(), "scale": str(item.scale), "bits": item.bits}
+        "question": plan.question.to_json(),
+        "noise": plan.noise,
+        "units": plan.units,
+        "measures": [
+            {"strategy": item.strategy.to_json(), "scale": str(item.scale), "bits": item.bits}
             for item in plan.measurements
         ],
     }
 
 
-def planned_from_json(values: Mapping[str, Any], domain: Domain) -> tuple[Planned, ...]:
-    """Return the measurements of a plan that the ledger kept."""
-    return tuple(
-        Planned(Measurement.from_json(item["measurement"], domain), Fraction(item["scale"]), int(item["bits"]))
-        for item in values["measurements"]
-    )
+@dataclass(frozen=True)
+class Recorded:
+    """A plan as the ledger kept it: the question, and for each measure how it is answered, from which noise."""
+
+    question: Question
+    units: int
+    answers: tuple[Answers, ...]
+    planned: tuple[Planned, ...]
 
 
-def recorded_answers(
-    question: Question, values: Mapping[str, Any], domain: Domain, assumption: Assumption | None = None
-) -> tuple[list[Answers], list[Fraction]]:
-    """Return how the measures of a recorded release are answered from what was measured then, and the noise scales."""
-    planned = planned_from_json(values, domain)
-    answers = [
-        prepare(measure, question, domain, values["noise"], assumption, item.measurement)
-        for measure, item in zip(question.measures, planned, strict=True)
-    ]
-    return answers, [item.scale for item in planned]
+def plan_from_json(
+    values: Mapping[str, Any],
+    domain: Domain,
+    question: Question | None = None,
+    assumption: Assumption | None = None,
+) -> Recorded:
+    """Return the plan that `plan_to_json` wrote.
+
+    Parameters
+    ----------
+    values, domain
+        What the ledger kept, and the declared domain of its table.
+    question
+        The same question with its own names for the measures; the recorded one when None.
+    assumption
+        For the expected error of means.
+    """
+    asked = question or Question.from_json(values["question"], domain)
+    answers, planned = [], []
+    for measure, item in zip(asked.measures, values["measures"], strict=True):
+        strategy = Strategy.from_json(item["strategy"])
+        answer = prepare(measure, asked, domain, values["noise"], assumption, strategy)
+        answers.append(answer)
+        planned.append(Planned(answer.measurement, strategy, Fraction(item["scale"]), int(item["bits"])))
+    return Recorded(asked, int(values["units"]), tuple(answers), tuple(planned))
 
 
 def _best_release(
     question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption
-) -> tuple[list[Answers], list[Fraction], int, tuple[int, ...]] | None:
+) -> tuple[int, Recorded] | None:
     """Return the most accurate recorded release of the question if it is as good as asked."""
     found = max(books.records(table.name, question.key), key=lambda record: record.plan["units"], default=None)
     if found is None:
         return None
-    answers, scales = recorded_answers(question, found.plan, table.domain, assumption)
-    units = int(found.plan["units"])
+    recorded = plan_from_json(found.plan, table.domain, question, assumption)
     if accuracy.epsilon is not None:
-        good = units >= books.accountant.units(accuracy.epsilon)
+        good = recorded.units >= books.accountant.units(accuracy.epsilon)
     else:
         good = all(
-            _keeps(accuracy, answer.expected(books.accountant.noise, scale, accuracy.confidence))
-            for answer, scale in zip(answers, scales, strict=True)
+            _keeps(accuracy, answer.expected(books.accountant.noise, item.scale, accuracy.confidence))
+            for answer, item in zip(recorded.answers, recorded.planned, strict=True)
         )
-    return (answers, scales, units, (found.number,)) if good else None
+    return (found.number, recorded) if good else None
 
 
 def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
@@ -244,7 +264,7 @@ def _units_for(
     kinds = {words.unit(measure) for measure in question.measures}
     if len(kinds) > 1:
         raise AccuracyError(
-            f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask one at a time"
+            f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask them apart"
         )
     if any(measure.kind == "mean" for measure in question.measures) and assumption.rows is None:
         raise AccuracyError(
@@ -320,7 +340,5 @@ def _alternatives(
         rise = books.price(table.name, _cost(answers, scales, table, accountant))
         left = accountant.total - spent - rise
         error = answers[0].expected(accountant.noise, scales[0], accuracy.confidence).half_width
-        found.append(
-            Alternative(accountant.epsilon(other), error, accountant.epsilon(max(left, 0)), False, left >= 0)
-        )
+        found.append(Alternative(accountant.epsilon(other), error, accountant.epsilon(max(left, 0)), False, left >= 0))
     return tuple(sorted(found, key=lambda alternative: alternative.epsilon))

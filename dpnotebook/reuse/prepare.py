@@ -43,7 +43,7 @@ def prepare(
     domain: Domain,
     noise: Noise,
     assumption: Assumption | None = None,
-    measured: Measurement | None = None,
+    recorded: Strategy | None = None,
 ) -> Answers:
     """Return how one measure is answered.
 
@@ -57,8 +57,8 @@ def prepare(
         The law whose error the strategy is chosen for.
     assumption
         For means.
-    measured
-        The measurement of a recorded release; None to choose a strategy.
+    recorded
+        The strategy of a recorded release; None to choose one.
 
     Raises
     ------
@@ -74,17 +74,13 @@ def prepare(
             f"{question.words} has {cells:,} cells; at most {MAX_CELLS:,} can be measured. Group by fewer attributes, "
             "or restrict them with where="
         )
-    workload = _workload(measure, axes)
-    if measured is None:
-        strategy = select(workload, noise)
-        measured = Measurement(strategy.operator, axes, question.where, measure.summand)
-    else:
-        strategy = Strategy(measured.operator, workload, noise, "as recorded")
+    strategy = select(_workload(measure, axes), noise) if recorded is None else recorded
+    measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     match measure.kind:
         case "mean":
             assumed = assumption or Assumption()
             rows = (assumed.rows or DEFAULT_ROWS * cells) / cells
-            return MeanAnswers(measured, rows, assumed.value)
+            return MeanAnswers(measured, strategy, rows, assumed.value)
         case "quantile":
             ranked = domain[cast(str, measure.column)]
             assert measure.quantile is not None

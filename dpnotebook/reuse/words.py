@@ -92,7 +92,7 @@ def steps(
             found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
         elif isinstance(answer, QuantileAnswers):
             found.append("the quantile is read off the cumulative counts")
-        elif isinstance(answer, LinearAnswers) and not answer.strategy.direct:
+        elif isinstance(answer, LinearAnswers) and not answer.direct:
             found.append("answers by least squares from the noisy numbers")
     return tuple(found)
 
