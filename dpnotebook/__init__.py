@@ -1,11 +1,11 @@
 """Differentially private answers in Jupyter: see the cost and the error of a query before it runs.
 
-    import dpnotebook as dpn
+import dpnotebook as dpn
 
-    session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
-    session.protect(patients, "patients", domain={"age": dpn.Range(0, 115), "sex": ["F", "M"]})
-    query = patients.dp.count(where="age >= 65", error=25)   # nothing is spent; shows cost and error
-    query.run()
+session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
+session.protect(patients, "patients", domain={"age": dpn.Range(0, 115), "sex": ["F", "M"]})
+query = patients.dp.count(where="age >= 65", error=25)   # nothing is spent; shows cost and error
+query.run()
 """
 
 from dpnotebook import strategy, workload

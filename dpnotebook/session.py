@@ -275,7 +275,7 @@ class Session:
                     "table": entry["table"],
                     "question": plan.get("words", ""),
                     "epsilon": epsilon(plan["units"]),
-                    "paid": epsilon(entry["cost"]),
+                    "paid": epsilon(entry["units"]),
                     "state": entry["state"],
                 }
             )

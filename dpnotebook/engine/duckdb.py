@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +31,16 @@ from dpnotebook.measurement import Axis, Measurement, flat_size
 
 if TYPE_CHECKING:
     pass
+
+
+_engines: weakref.WeakSet[DuckDBEngine] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let go of every connection in time: DuckDB reports those that outlive the interpreter as leaks."""
+    for engine in list(_engines):
+        engine.close()
 
 
 class DuckDBEngine:
@@ -71,6 +83,7 @@ class DuckDBEngine:
             self.columns[name] = _checked(name, attribute, self.columns[name])
         if not self._fetch(f"SELECT 1 FROM {self._relation} LIMIT 1"):
             raise DomainError("the table has no rows; there is nobody to protect")
+        _engines.add(self)
         self._filter = self._domain_filter()
         if unit is not None:
             assert max_rows is not None
@@ -110,6 +123,12 @@ class DuckDBEngine:
             values = np.ma.filled(np.ma.asarray(found[f"s{i}"]), 0).astype(np.int64)
             np.add.at(totals[i], cells[kept], values[kept])
         return totals
+
+    def close(self) -> None:
+        """Close the connection; nothing can be counted any more."""
+        with self._lock:
+            self._connection.close()
+            del self._connection
 
     def _key(self, axis: Axis) -> str:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]

@@ -240,6 +240,9 @@ class MeanAnswers:
 class QuantileAnswers:
     """Quantiles read off a noisy cumulative count; expected errors are in rows of rank.
 
+    Within a bin, rows are taken to be spread evenly; the interval reaches to the ends of the bins it touches, so it does
+    not rest on that.
+
     Parameters
     ----------
     ranks
@@ -247,12 +250,12 @@ class QuantileAnswers:
     quantile
         Fraction of rows below the answer.
     levels
-        Value of every level of the ranked column, in order.
+        Least and greatest value of every level of the ranked column, in order; shape (levels, 2).
     """
 
     ranks: LinearAnswers
     quantile: float
-    levels: tuple[float, ...]
+    levels: tuple[tuple[float, float], ...]
 
     @property
     def measurement(self) -> Measurement:
@@ -304,8 +307,21 @@ class QuantileAnswers:
         excess = rising - self.quantile * max(rising[-1], 0.0)
         # The target is noisy too. Counts below a level and in all are positively correlated, so this is an upper bound.
         spread, width = (np.hypot(band, self.quantile * band[-1]) for band in (spread, width))
-        shifts = (np.zeros_like(spread), spread, -spread, width, -width)
-        return [self.levels[_first_above(excess + shift)] for shift in shifts]
+        return [
+            self._crossing(excess),
+            self._crossing(excess + spread),
+            self._crossing(excess - spread),
+            self.levels[_first_above(excess + width)][0],
+            self.levels[_first_above(excess - width)][1],
+        ]
+
+    def _crossing(self, excess: Floats) -> float:
+        level = _first_above(excess)
+        low, high = self.levels[level]
+        before = excess[level - 1] if level else min(excess[0], 0.0)
+        rise = excess[level] - before
+        share = -before / rise if rise > 0 else 1.0
+        return low + (high - low) * min(max(share, 0.0), 1.0)
 
 
 def _first_above(excess: Floats) -> int:

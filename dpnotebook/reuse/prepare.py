@@ -84,8 +84,8 @@ def prepare(
         case "quantile":
             ranked = domain[cast(str, measure.column)]
             assert measure.quantile is not None
-            levels = tuple(float(high) for high in ranked.level_bounds()[1])
-            kept = tuple(levels[level] for level in axes[-1].levels)
+            lows, highs = ranked.level_bounds()
+            kept = tuple((float(lows[level]), float(highs[level])) for level in axes[-1].levels)
             return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantile, kept)
         case _:
             return LinearAnswers(measured, strategy, float(measure.summand.step) if measure.kind == "sum" else 1.0)

@@ -1,0 +1,41 @@
+"""For tests only: a session that answers without noise, so that everything around the noise can be checked exactly."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import DPError
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.reuse.plan import Planned
+from dpnotebook.session import Session
+
+
+def exact_session(*args: Any, **kwargs: Any) -> Session:
+    """Return a session whose answers are exact, and therefore NOT PRIVATE.
+
+    Parameters
+    ----------
+    args, kwargs
+        As for `Session`.
+
+    Raises
+    ------
+    DPError
+        Unless the environment says DPNOTEBOOK_UNSAFE=1.
+    """
+    if os.environ.get("DPNOTEBOOK_UNSAFE") != "1":
+        raise DPError(
+            "exact_session() answers without noise, so it protects nobody. It is for tests on made-up data: "
+            "set DPNOTEBOOK_UNSAFE=1 in the environment of the tests"
+        )
+    session = Session(*args, **kwargs)
+    session._draw = _no_noise
+    return session
+
+
+def _no_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
+    return np.zeros(item.measurement.answers, dtype=np.int64)
