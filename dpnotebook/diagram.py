@@ -1,0 +1,215 @@
+"""Multi-valued decision diagrams: the canonical form of a predicate.
+
+A node asks for the level of one attribute and leads, for each set of levels, to another node; attributes are asked in
+the order of the domain, sets that lead to the same node are one, and a node that always leads to the same node is left
+out. Two predicates mean the same exactly if their diagrams are equal (Srinivasan et al. 1990, after Bryant 1986).
+Sets of levels are ints read as bits, so that an edge over 10^5 levels costs one machine instruction per 64 of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import PredicateError
+
+MAX_NODES = 100_000
+MAX_DEPTH = 100
+LEAF = 2**62
+ALL = -1  # as bits: every level
+
+T = TypeVar("T")
+
+
+class Node:
+    """A node; equal nodes have equal digests. Immutable by convention: only this module makes them."""
+
+    __slots__ = ("digest", "edges", "index")
+
+    def __init__(self, index: int, edges: tuple[tuple[int, Node], ...], digest: bytes) -> None:
+        self.index = index
+        self.edges = edges
+        self.digest = digest
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Node) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+FALSE = Node(LEAF, (), b"0")
+TRUE = Node(LEAF, (), b"1")
+
+
+def pack(mask: NDArray[np.bool_]) -> int:
+    """Return a mask of levels as bits."""
+    return int.from_bytes(np.packbits(mask, bitorder="little").tobytes(), "little")
+
+
+def unpack(bits: int, size: int) -> NDArray[np.bool_]:
+    """Return bits as a mask of `size` levels."""
+    data = np.frombuffer(bits.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
+    return np.unpackbits(data, count=size, bitorder="little").astype(bool)
+
+
+def node(index: int, edges: Iterable[tuple[int, Node]]) -> Node:
+    """Return the node with these disjoint edges, which together cover all levels of attribute `index`."""
+    merged: dict[Node, int] = {}
+    for bits, child in edges:
+        if bits:
+            merged[child] = merged.get(child, 0) | bits
+    if len(merged) == 1:
+        return next(iter(merged))
+    # ordered by their lowest level, which is a canonical order of disjoint sets
+    ordered = sorted(merged.items(), key=lambda item: item[1] & -item[1])
+    digest = hashlib.sha256(index.to_bytes(8, "little"))
+    for child, bits in ordered:
+        data = bits.to_bytes((bits.bit_length() + 7) // 8, "little")
+        digest.update(len(data).to_bytes(8, "little") + data + child.digest.ljust(32))
+    return Node(index, tuple((bits, child) for child, bits in ordered), digest.digest())
+
+
+def choice(index: int, bits: int, size: int) -> Node:
+    """Return the diagram of "attribute `index` has one of these levels"."""
+    return node(index, ((bits, TRUE), (((1 << size) - 1) ^ bits, FALSE)))
+
+
+def combine(left: Node, right: Node, conjunction: bool) -> Node:
+    """Return the diagram of "left and right", or of "left or right".
+
+    Raises
+    ------
+    PredicateError
+        If the result would pass 10^5 nodes, or depends on too many columns.
+    """
+    stop, skip = (FALSE, TRUE) if conjunction else (TRUE, FALSE)
+    memo: dict[tuple[bytes, bytes], Node] = {}
+
+    def go(a: Node, b: Node, depth: int) -> Node:
+        if stop in (a, b):
+            return stop
+        if a in (skip, b):
+            return b
+        if b == skip:
+            return a
+        key = (a.digest, b.digest) if a.digest < b.digest else (b.digest, a.digest)
+        found = memo.get(key)
+        if found is None:
+            if depth >= MAX_DEPTH:
+                raise PredicateError(f"this depends on more than {MAX_DEPTH} columns at once; ask about fewer")
+            index = min(a.index, b.index)
+            pairs = _meet(_edges(a, index), _edges(b, index))
+            found = memo[key] = node(index, [(bits, go(one, two, depth + 1)) for bits, one, two in pairs])
+            if len(memo) > MAX_NODES:
+                raise PredicateError(
+                    "this condition ties its columns together in too many ways to keep track of; ask a simpler one, or "
+                    "ask for its parts one by one"
+                )
+        return found
+
+    return go(left, right, 0)
+
+
+def _edges(at: Node, index: int) -> tuple[tuple[int, Node], ...]:
+    return at.edges if at.index == index else ((ALL, at),)
+
+
+def _meet(left: Sequence[tuple[int, Node]], right: Sequence[tuple[int, Node]]) -> Iterator[tuple[int, Node, Node]]:
+    """Yield the non-empty intersections of two partitions of the levels."""
+    for rest, one in left:
+        for bits, two in right:
+            common = rest & bits
+            if common:
+                yield common, one, two
+                rest ^= common
+                if not rest:
+                    break
+
+
+def combine_all(parts: Sequence[Node], conjunction: bool) -> Node:
+    """Return the diagram of all, or of any, of the parts; pairwise, so that a thousand parts stay fast."""
+    level = list(parts) or [TRUE if conjunction else FALSE]
+    while len(level) > 1:
+        pairs = [combine(one, two, conjunction) for one, two in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + level[2 * len(pairs) :]
+    return level[0]
+
+
+def negate(root: Node) -> Node:
+    """Return the diagram of "not root"."""
+    return fold(root, FALSE, TRUE, lambda at, below: node(at.index, [(bits, below(child)) for bits, child in at.edges]))
+
+
+def fold(root: Node, true: T, false: T, step: Callable[[Node, Callable[[Node], T]], T]) -> T:
+    """Return a value computed from the leaves up, each node once."""
+    memo: dict[bytes, T] = {TRUE.digest: true, FALSE.digest: false}
+
+    def go(at: Node) -> T:
+        found = memo.get(at.digest)
+        if found is None:
+            found = memo[at.digest] = step(at, go)
+        return found
+
+    return go(root)
+
+
+def nodes(root: Node) -> list[Node]:
+    """Return the inner nodes, each before those that lead to it, in an order that depends on the diagram only."""
+    found: list[Node] = []
+
+    def note(at: Node, below: Callable[[Node], bool]) -> bool:
+        for _, child in at.edges:
+            below(child)
+        found.append(at)
+        return True
+
+    fold(root, True, True, note)
+    return found
+
+
+def count_paths(root: Node) -> int:
+    """Return the number of paths that lead to TRUE."""
+    return fold(root, 1, 0, lambda at, below: sum(below(child) for _, child in at.edges))
+
+
+def paths(root: Node) -> Iterator[dict[int, int]]:
+    """Yield the paths that lead to TRUE, as levels (bits) by attribute; their boxes are disjoint."""
+
+    def go(at: Node, taken: dict[int, int]) -> Iterator[dict[int, int]]:
+        if at == TRUE:
+            yield taken
+        for bits, child in at.edges:
+            if child != FALSE:
+                yield from go(child, {**taken, at.index: bits})
+
+    return go(root, {})
+
+
+def box(sides: dict[int, int], shape: Sequence[int]) -> Node:
+    """Return the diagram of a box: levels (bits) by attribute, all of them at once."""
+    found = TRUE
+    for index in sorted(sides, reverse=True):
+        found = node(index, ((sides[index], found), (((1 << shape[index]) - 1) ^ sides[index], FALSE)))
+    return found
+
+
+def levels_at(root: Node, index: int, every: int) -> int:
+    """Return the levels (bits) that attribute `index` can have in the diagram; `every` is all of them."""
+
+    def step(at: Node, below: Callable[[Node], int]) -> int:
+        if at.index > index:
+            return every
+        found = 0
+        for bits, child in at.edges:
+            if at.index < index:
+                found |= below(child)
+            elif child != FALSE:
+                found |= bits
+        return found
+
+    return fold(root, every, 0, step)

@@ -1,0 +1,213 @@
+"""The declared domain of a table: which columns may be asked about, and the levels of each.
+
+A domain is what its author knows from outside the data. Nothing here looks at data, and everything that is released
+is said in the levels declared here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.attribute import Attribute
+from dpnotebook.bins import Bins
+from dpnotebook.categorical import Boolean, Categories
+from dpnotebook.errors import DomainError
+from dpnotebook.numeric import Range
+from dpnotebook.values import shorten
+
+__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Domain", "Range", "attribute_from_json"]
+
+MAX_ATTRIBUTES = 10_000
+
+
+class Domain(Mapping[str, Attribute]):
+    """The declared columns of a table, in order. Immutable, hashable, equal by value and order.
+
+    Parameters
+    ----------
+    attributes
+        Column names with what they hold: a `Range`, `Bins`, `Categories` or `Boolean`, or, for short, a list of
+        levels, `bool`, a `range`, or a pandas categorical dtype.
+
+    Raises
+    ------
+    DomainError
+        If there is no column, or one is not declared in such a way.
+    """
+
+    _attributes: dict[str, Attribute]
+
+    def __init__(self, attributes: Mapping[str, Any]) -> None:
+        if not isinstance(attributes, Mapping):
+            raise DomainError(f"a domain is a dict from column names to levels, not {shorten(attributes)}")
+        if not attributes:
+            raise DomainError("a domain declares at least one column, such as {'age': Range(0, 115)}")
+        if len(attributes) > MAX_ATTRIBUTES:
+            raise DomainError(f"a domain declares at most {MAX_ATTRIBUTES:,} columns, not {len(attributes):,}")
+        found: dict[str, Attribute] = {}
+        folded: dict[str, str] = {}
+        for name, declared in attributes.items():
+            _check_name(name)
+            twin = folded.setdefault(name.casefold(), name)
+            if twin != name:
+                raise DomainError(
+                    f"the columns {twin!r} and {name!r} differ only in case, which SQL cannot tell apart; rename one"
+                )
+            try:
+                found[name] = _attribute(declared)
+            except DomainError as error:
+                raise DomainError(f"column {name!r}: {error}") from None
+        object.__setattr__(self, "_attributes", found)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Domain does not change; make a new one")
+
+    def __getitem__(self, name: str) -> Attribute:
+        return self._attributes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(self._attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The number of levels of each column."""
+        return tuple(attribute.size for attribute in self._attributes.values())
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of levels of each column, by name."""
+        return {name: attribute.size for name, attribute in self._attributes.items()}
+
+    @property
+    def size(self) -> int:
+        """The number of cells, an exact int however large."""
+        return math.prod(self.shape)
+
+    def project(self, names: Iterable[str]) -> Domain:
+        """Return the domain of some columns, in the order given.
+
+        Raises
+        ------
+        DomainError
+            If a name is not declared or comes twice.
+        """
+        if isinstance(names, str):
+            raise DomainError(f"names are a list such as [{names!r}]")
+        chosen = list(names)
+        for place, name in enumerate(chosen):
+            if name not in self._attributes:
+                raise DomainError(self.unknown(name))
+            if name in chosen[:place]:
+                raise DomainError(f"the column {name!r} is named twice")
+        return Domain({name: self._attributes[name] for name in chosen})
+
+    def unknown(self, name: object) -> str:
+        """Return what to tell someone who asked for a column that is not declared."""
+        near = get_close_matches(name, self.names, 1) if isinstance(name, str) else []
+        near = near or [known for known in self.names if isinstance(name, str) and known.casefold() == name.casefold()]
+        if near:
+            return f"there is no declared column {shorten(name)}; did you mean {near[0]!r}?"
+        shown = ", ".join(self.names[:12]) + (f" and {len(self) - 12:,} more" if len(self) > 12 else "")
+        return f"there is no declared column {shorten(name)}; the domain declares {shown}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the domain as JSON values; the order of the columns is kept."""
+        return {"attributes": [{"name": name, **item.to_json()} for name, item in self._attributes.items()]}
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any]) -> Domain:
+        """Return the domain that `to_json` wrote."""
+        try:
+            items = [(item["name"], attribute_from_json(item)) for item in obj["attributes"]]
+        except (KeyError, TypeError) as error:
+            raise DomainError("this is not a recorded domain") from error
+        return cls(dict(items))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Domain):
+            return NotImplemented
+        return self is other or list(self._attributes.items()) == list(other._attributes.items())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._attributes.items()))
+
+    def __repr__(self) -> str:
+        return f"Domain({{{', '.join(f'{name!r}: {item!r}' for name, item in self._attributes.items())}}})"
+
+
+def attribute_from_json(obj: Mapping[str, Any]) -> Attribute:
+    """Return the attribute that `Attribute.to_json` wrote.
+
+    Raises
+    ------
+    DomainError
+        If the object does not describe an attribute.
+    """
+    try:
+        match obj["kind"]:
+            case "range":
+                return Range(obj["low"], obj["high"], outside=obj["outside"], nullable=obj["nullable"])
+            case "bins":
+                options = {"outside": obj["outside"], "nullable": obj["nullable"]}
+                if "edges" in obj:
+                    return Bins(edges=obj["edges"], **options)
+                return Bins(obj["low"], obj["high"], count=obj["count"], **options)
+            case "categories":
+                return Categories(obj["levels"], other=obj["other"], nullable=obj["nullable"], ordered=obj["ordered"])
+            case "boolean":
+                return Boolean(nullable=obj["nullable"])
+    except (KeyError, TypeError) as error:
+        raise DomainError("this is not a recorded attribute") from error
+    raise DomainError("this is not a recorded attribute")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str):
+        raise DomainError(f"column names are text, and {shorten(name)} is not; rename the column")
+    if not name.strip():
+        raise DomainError("a column name is empty; rename the column")
+    if "`" in name or not name.replace("\n", " ").replace("\t", " ").isprintable():
+        raise DomainError(f"the column name {name!r} has a backtick or an invisible character in it; rename the column")
+
+
+def _attribute(declared: Any) -> Attribute:
+    """Return an attribute for what a user wrote: an attribute, or a short form of one."""
+    if isinstance(declared, Attribute):
+        return declared
+    if declared is bool or declared is np.bool_:
+        return Boolean()
+    if isinstance(declared, type):
+        raise DomainError(
+            f"{declared.__name__} alone does not say which values there are; write Range(low, high) for whole numbers, "
+            "Bins(low, high, width=...) for others, a list for texts"
+        )
+    if isinstance(declared, range):
+        if declared.step != 1 or not declared:
+            raise DomainError(f"{declared!r} is empty or leaves numbers out; write Range(low, high), or a list")
+        return Range(declared[0], declared[-1])
+    if hasattr(declared, "categories") and hasattr(declared, "ordered"):
+        if declared.categories is None:
+            raise DomainError("this categorical type lists no categories; list them")
+        return Categories(list(declared.categories), ordered=bool(declared.ordered))
+    if hasattr(declared, "iloc"):
+        raise DomainError(
+            "this is a column of data; a domain says what you know without it: write its levels as a list"
+        )
+    if isinstance(declared, np.ndarray) or (hasattr(declared, "tolist") and hasattr(declared, "ndim")):
+        if declared.ndim != 1:
+            raise DomainError(f"levels have one dimension, not {declared.ndim}")
+        return Categories(list(declared))
+    return Categories(declared)

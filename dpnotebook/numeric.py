@@ -1,0 +1,157 @@
+"""What columns of numbers have in common, and `Range`: one level for each whole number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.attribute import MAX_LEVELS, UNLISTED, Attribute, Codes
+from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.values import Mask, choice, code, numbers, shorten, whole
+
+OUTSIDE = ("clamp", "other")
+
+
+class Numeric(Attribute):
+    """A column of numbers with a least and a greatest value; values beyond them are clamped, or counted as other."""
+
+    outside: str
+    holds = "number"
+    ordered = True
+
+    @property
+    def other_label(self) -> str | None:
+        """The display value of the level of values outside the bounds."""
+        return "other" if self.outside == "other" else None
+
+    def _ordering(self, op: str, value: Any, name: str) -> Mask:
+        if isinstance(value, str | bool):
+            raise self._kind_error(value, name)
+        below = self._below(op, value, name)
+        leading = np.arange(self.regular) < below
+        return leading if op in ("<", "<=") else ~leading
+
+    def _below(self, op: str, value: Any, name: str) -> int:
+        """Return how many levels lie below `value`; including it where `op` is <= or >."""
+        raise NotImplementedError
+
+    def _kind_error(self, value: Any, name: str) -> PredicateError:
+        text = (
+            f"{name} holds numbers, and {shorten(value)} is {'a text' if isinstance(value, str) else 'a truth value'}"
+        )
+        if isinstance(value, str) and value[:4].isdigit() and not value.isdigit():
+            text += "; dates are not supported, declare a column of years and compare with a year"
+        elif isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit():
+            text += "; write it without quotes"
+        else:
+            text += "; compare it with a number"
+        return PredicateError(text)
+
+    def _options(self) -> list[str]:
+        return [f"outside={self.outside!r}"] * (self.outside != "clamp") + ["nullable=True"] * self.nullable
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Range(Numeric):
+    """Whole numbers from `low` to `high`, both included; fractions are rounded down first.
+
+    Parameters
+    ----------
+    low, high
+        Bounds known from outside the data.
+    outside
+        "clamp" counts a value beyond a bound at that bound; "other" counts it in a level of its own.
+    nullable
+        Whether missing values have a level of their own; if not, their rows are left out of the table.
+
+    Raises
+    ------
+    DomainError
+        If a bound is not a finite whole number, low > high, or there are more than 10^6 levels.
+    """
+
+    low: int
+    high: int
+    outside: str
+    nullable: bool
+    kind: ClassVar[str] = "range"
+
+    def __init__(self, low: int, high: int, *, outside: str = "clamp", nullable: bool = False) -> None:
+        low, high = whole(low, "the low end of a Range"), whole(high, "the high end of a Range")
+        if low > high:
+            raise DomainError(f"Range({code(low)}, {code(high)}) is empty: its low end is above its high end")
+        if high - low >= MAX_LEVELS:
+            raise DomainError(
+                f"Range({code(low)}, {code(high)}) has {high - low + 1:,} levels, and at most {MAX_LEVELS:,} are possible; "
+                f"declare Bins({code(low)}, {code(high)}, count=...)"
+            )
+        object.__setattr__(self, "low", low)
+        object.__setattr__(self, "high", high)
+        object.__setattr__(self, "outside", choice(outside, "outside=", OUTSIDE))
+        object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
+
+    @property
+    def regular(self) -> int:
+        """The number of whole numbers from low to high."""
+        return self.high - self.low + 1
+
+    @property
+    def levels(self) -> Sequence[int]:
+        """The whole numbers from low to high."""
+        return range(self.low, self.high + 1)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest level."""
+        return self.low, self.high
+
+    def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the value of each regular level, twice."""
+        levels = np.arange(self.low, self.high + 1, dtype=np.int64)
+        return levels, levels
+
+    def _codes(self, data: NDArray[Any]) -> Codes:
+        found, valid = numbers(data)
+        if found.dtype.kind == "f":
+            found = np.floor(np.nan_to_num(found, nan=0.0, posinf=np.inf, neginf=-np.inf))
+        codes: Codes = (np.clip(found, self.low, self.high) - self.low).astype(np.int64)
+        if self.outside == "other":
+            codes[(found < self.low) | (found > self.high)] = UNLISTED
+        codes[~valid] = UNLISTED
+        return codes
+
+    def _find(self, value: Any, name: str) -> int:
+        if isinstance(value, str | bool):
+            raise self._kind_error(value, name)
+        if value != math.floor(value) or not self.low <= value <= self.high:
+            raise PredicateError(
+                f"{shorten(value)} is not a level of {name}: it holds the whole numbers {code(self.low)} to {code(self.high)}"
+            )
+        return int(value) - self.low
+
+    def _below(self, op: str, value: Any, name: str) -> int:
+        first: int = math.floor(value) + 1 if op in ("<=", ">") else math.ceil(value)
+        return min(max(first - self.low, 0), self.regular)
+
+    def _regular_words(self, mask: Mask) -> list[str]:
+        join = " to " if self.low < 0 else "-"
+        runs = [(self.low + start, self.low + stop - 1) for start, stop in self.runs(mask)]
+        return [f"{first}" if first == last else f"{first}{join}{last}" for first, last in runs]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attribute as JSON values."""
+        return {
+            "kind": self.kind,
+            "low": self.low,
+            "high": self.high,
+            "outside": self.outside,
+            "nullable": self.nullable,
+        }
+
+    def __repr__(self) -> str:
+        return f"Range({', '.join([f'{code(self.low)}', f'{code(self.high)}', *self._options()])})"

@@ -1,0 +1,308 @@
+"""Predicates over a declared domain: which cells of the domain a question counts.
+
+A predicate is canonical: however it was written, equal meaning gives equal predicates with equal keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook import diagram
+from dpnotebook.diagram import FALSE, TRUE, Node
+from dpnotebook.domain import Domain
+from dpnotebook.errors import PredicateError
+from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.meaning import Nulls, columns_of, diagram_of, index_of
+from dpnotebook.values import Mask, shorten
+from dpnotebook.where import parse_where
+from dpnotebook.wording import expression_of
+
+__all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Predicate"]
+
+MAX_PRODUCTS = 100_000
+MAX_DENSE = 10**8
+MAX_TEXT = 400
+
+
+class Predicate:
+    """A set of cells of a domain. Immutable, hashable, picklable; equal exactly if the domain and the cells are.
+
+    Made by `Predicate.parse`, `Predicate.of`, `Predicate.box` and `Predicate.everything`, and from others by
+    `&`, `|` and `~`.
+    """
+
+    domain: Domain
+    _root: Node
+
+    def __init__(self, domain: Domain, root: Node) -> None:
+        object.__setattr__(self, "domain", domain)
+        object.__setattr__(self, "_root", root)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("a Predicate does not change; make a new one")
+
+    @classmethod
+    def everything(cls, domain: Domain) -> Predicate:
+        """Return the predicate of all rows."""
+        return cls(domain, TRUE)
+
+    @classmethod
+    def box(cls, domain: Domain, masks: Mapping[str, Mask]) -> Predicate:
+        """Return the predicate of rows whose level is in the mask, shape (size,), of each column named."""
+        parts = []
+        for name, mask in masks.items():
+            index = index_of(domain, name)
+            size = domain[name].size
+            if np.shape(mask) != (size,):
+                raise PredicateError(f"a mask over {name} has {size} entries")
+            parts.append(diagram.choice(index, diagram.pack(np.asarray(mask, dtype=bool)), size))
+        return cls(domain, diagram.combine_all(parts, conjunction=True))
+
+    @classmethod
+    def of(cls, expression: Expression, domain: Domain, nulls: Nulls = "pandas") -> Predicate:
+        """Return the predicate of rows for which an expression is true.
+
+        Parameters
+        ----------
+        expression
+            A tree of Compare, OneOf, IsNull, And, Or and Not.
+        domain
+            The declared columns.
+        nulls
+            "pandas": a missing value differs from every value, and `not` flips that. "sql": a comparison with a
+            missing value is neither true nor false, and `not` leaves it so.
+
+        Raises
+        ------
+        PredicateError
+            If a column is not declared, or a comparison cannot be decided by the levels of its column.
+        """
+        if nulls not in ("pandas", "sql"):
+            raise PredicateError(f"nulls= is 'pandas' or 'sql', not {nulls!r}")
+        return cls(domain, diagram_of(expression, domain, nulls))
+
+    @classmethod
+    def parse(cls, text: str, domain: Domain) -> Predicate:
+        """Return the predicate that a `where=` text, written as for `DataFrame.query`, means.
+
+        Raises
+        ------
+        PredicateError
+            If the text is not a condition over declared columns, or no row could ever satisfy it.
+        """
+        expression = parse_where(text, domain)
+        predicate = cls.of(expression, domain)
+        if predicate.is_empty:
+            raise PredicateError(_nothing(expression, domain))
+        return predicate
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return self._combine(other, True)
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return self._combine(other, False)
+
+    def __invert__(self) -> Predicate:
+        return Predicate(self.domain, diagram.negate(self._root))
+
+    def _combine(self, other: Predicate, conjunction: bool) -> Predicate:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        if self.domain != other.domain:
+            raise PredicateError("these conditions are about different domains; write both for the same table")
+        return Predicate(self.domain, diagram.combine(self._root, other._root, conjunction))
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether every cell of the domain satisfies it."""
+        return self._root == TRUE
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no cell of the domain satisfies it."""
+        return self._root == FALSE
+
+    @cached_property
+    def attributes(self) -> tuple[str, ...]:
+        """The columns on which it truly depends, in the order of the domain."""
+        names = self.domain.names
+        return tuple(names[index] for index in sorted({at.index for at in diagram.nodes(self._root)}))
+
+    @cached_property
+    def key(self) -> str:
+        """A name for what it means, the same in every process; equal on one domain exactly for equal predicates."""
+        text = json.dumps(self.to_json(), separators=(",", ":"), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def products(self) -> list[dict[str, Mask]]:
+        """Return disjoint boxes that together are the predicate: per box, masks of the columns that it constrains.
+
+        Raises
+        ------
+        PredicateError
+            If there are more than 10^5.
+        """
+        count = diagram.count_paths(self._root)
+        if count > MAX_PRODUCTS:
+            raise PredicateError(f"this condition falls into {count:,} separate boxes, too many; ask for its parts")
+        names, sizes = self.domain.names, self.domain.shape
+        masks: dict[tuple[int, int], Mask] = {}
+
+        def mask(index: int, bits: int) -> Mask:
+            found = masks.get((index, bits))
+            if found is None:
+                found = masks[index, bits] = diagram.unpack(bits, sizes[index])
+                found.setflags(write=False)  # boxes share them
+            return found
+
+        return [{names[index]: mask(index, bits) for index, bits in path.items()} for path in diagram.paths(self._root)]
+
+    def dense(self, names: Iterable[str]) -> NDArray[np.bool_]:
+        """Return whether each cell satisfies it, shape `domain.project(names).shape`.
+
+        Parameters
+        ----------
+        names
+            Columns in any order, among them all of `attributes`.
+
+        Raises
+        ------
+        PredicateError
+            If a column that matters is not among the names, or there are more than 10^8 cells.
+        """
+        wanted = list(names)
+        projected = self.domain.project(wanted)
+        missing = [name for name in self.attributes if name not in projected]
+        if missing:
+            raise PredicateError(f"the condition depends on {', '.join(missing)} as well")
+        if projected.size > MAX_DENSE:
+            raise PredicateError(f"there are {projected.size:,} cells, too many to list one by one")
+        order = sorted(range(len(wanted)), key=lambda place: self.domain.names.index(wanted[place]))
+        place_of = {index_of(self.domain, wanted[place]): position for position, place in enumerate(order)}
+        shape = tuple(projected.shape[place] for place in order)
+
+        def widen(below: NDArray[np.bool_], place: int) -> NDArray[np.bool_]:
+            missing_axes = len(shape) - place - below.ndim
+            return np.broadcast_to(below.reshape((1,) * missing_axes + below.shape), shape[place:])
+
+        def step(at: Node, below: Callable[[Node], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+            place = place_of[at.index]
+            cells = np.empty(shape[place:], dtype=bool)
+            for bits, child in at.edges:
+                cells[diagram.unpack(bits, shape[place])] = widen(below(child), place + 1)
+            return cells
+
+        root = diagram.fold(self._root, np.array(True), np.array(False), step)
+        return np.ascontiguousarray(widen(root, 0).transpose(np.argsort(order)))
+
+    @property
+    def expression(self) -> Expression:
+        """The predicate as an expression; `Predicate.of` gives it back."""
+        count = diagram.count_paths(self._root)
+        if count > MAX_PRODUCTS:
+            raise PredicateError(f"this condition falls into {count:,} separate boxes, too many to write down")
+        return expression_of(self._root, self.domain)
+
+    @property
+    def text(self) -> str:
+        """The whole predicate as text; unless it is "everything" or "nothing", `Predicate.parse` gives it back."""
+        return str(self.expression)
+
+    def __str__(self) -> str:
+        if diagram.count_paths(self._root) > 100:
+            return f"a condition on {', '.join(self.attributes)}"
+        text = self.text
+        return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+    def __repr__(self) -> str:
+        return f"Predicate({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Predicate):
+            return NotImplemented
+        return self._root == other._root and self.domain == other.domain
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Predicate.from_json, (self.to_json(), self.domain)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the predicate as JSON values, the same for equal predicates.
+
+        `nodes` are [column, [[child, [[start, stop], ...]], ...]]; child 0 is "no", 1 is "yes", 2 and up are nodes.
+        """
+        names, shape = self.domain.names, self.domain.shape
+        number = {FALSE: 0, TRUE: 1}
+        found = []
+        for at in diagram.nodes(self._root):
+            edges = [[number[child], _runs(diagram.unpack(bits, shape[at.index]))] for bits, child in at.edges]
+            found.append([names[at.index], edges])
+            number[at] = len(number)
+        return {"root": number[self._root], "nodes": found}
+
+    @classmethod
+    def from_json(cls, obj: Mapping[str, Any], domain: Domain) -> Predicate:
+        """Return the predicate that `to_json` wrote.
+
+        Raises
+        ------
+        PredicateError
+            If the object is no predicate over this domain.
+        """
+        try:
+            known = [FALSE, TRUE]
+            for name, edges in obj["nodes"]:
+                below = [(_child(known, number), runs) for number, runs in edges]
+                known.append(_node(index_of(domain, name), domain[name].size, below))
+            return cls(domain, _child(known, obj["root"]))
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise PredicateError("this is not a recorded condition over this domain") from error
+
+
+def _nothing(expression: Expression, domain: Domain) -> str:
+    """Say that no row can satisfy an expression, and how its columns are declared."""
+    columns = sorted(columns_of(expression), key=domain.names.index)
+    words = "; ".join(f"{name} is declared as {shorten(domain[name], 120)}" for name in columns[:3])
+    text = f"nothing in the declared domain satisfies this condition, whatever the data: {words}"
+    if isinstance(expression, IsNull):
+        text += "; nullable=True would count its missing values"
+    return text
+
+
+def _runs(mask: Mask) -> list[list[int]]:
+    steps = np.diff(mask.astype(np.int8), prepend=0, append=0)
+    return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], axis=1).tolist()  # type: ignore[no-any-return]
+
+
+def _child(known: list[Node], number: int) -> Node:
+    if number < 0:
+        raise PredicateError("nodes are counted from 0")
+    return known[number]
+
+
+def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
+    """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
+    covered = np.zeros(size, dtype=np.int64)
+    found = []
+    for child, runs in edges:
+        mask = np.zeros(size, dtype=bool)
+        for start, stop in runs:
+            if not 0 <= start < stop <= size:
+                raise PredicateError("levels out of range")
+            mask[start:stop] = True
+        if child.index <= index:
+            raise PredicateError("columns out of order")
+        covered += mask
+        found.append((diagram.pack(mask), child))
+    if not (covered == 1).all():
+        raise PredicateError("levels missing or twice")
+    return diagram.node(index, found)

@@ -1,0 +1,284 @@
+"""The language of `where=`: what `DataFrame.query` accepts, as far as a declared domain can answer it.
+
+The text is parsed with `ast` and translated by an explicit list of what is allowed. Nothing is ever evaluated, and
+whatever is not on the list is refused with a hint what to write.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import PredicateError
+from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.hints import REFUSED, SIGN_HINTS, unreadable
+
+MAX_TEXT = 2_000_000
+MAX_NESTING = 100
+
+TOKENS = re.compile(
+    r"""(?P<text>'''.*?'''|\"{3}.*?\"{3}|'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
+    r"""|(?P<column>`[^`]*`)|(?P<comment>\#[^\n]*)|(?P<break>\s*\n\s*)|(?P<sign>&&|\|\||<>|[&|@`!](?!=))""",
+    re.DOTALL,
+)
+SIGNS = {"&": " and ", "|": " or "}
+COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+SIDES = {"both": (">=", "<="), "left": (">=", "<"), "right": (">", "<="), "neither": (">", "<")}
+DATES = {"Timestamp", "to_datetime", "date", "datetime", "Timedelta", "to_timedelta", "Period"}
+
+
+def parse_where(text: str, domain: Domain) -> Expression:
+    """Return the expression that a `where=` text means.
+
+    Parameters
+    ----------
+    text
+        A condition such as "age >= 65 and sex in ['F', 'X']"; column names that are no Python names in backticks.
+    domain
+        The declared columns.
+
+    Raises
+    ------
+    PredicateError
+        If the text is not such a condition.
+    """
+    if not isinstance(text, str):
+        raise PredicateError(f"where= is a text such as \"age >= 65 and sex == 'F'\", not a {type(text).__name__}")
+    if not text.strip():
+        raise PredicateError("where= is empty; leave it out to count every row")
+    if len(text) > MAX_TEXT:
+        raise PredicateError(f"where= has {len(text):,} characters, and at most {MAX_TEXT:,} are read")
+    if "\0" in text:
+        raise PredicateError("where= has a null character in it; delete it")
+    source, columns = _rewrite(text)
+    try:
+        tree = ast.parse(source, mode="eval")
+    except (RecursionError, MemoryError):
+        raise PredicateError("the condition is nested too deeply; write it flatter") from None
+    except (SyntaxError, ValueError) as error:
+        raise PredicateError(unreadable(text, error, domain)) from None
+    try:
+        return _Translation(source, columns, domain).condition(tree.body, 0)
+    except RecursionError:
+        raise PredicateError("the condition is nested too deeply; write it flatter") from None
+
+
+def _rewrite(text: str) -> tuple[str, dict[str, str]]:
+    """Return the text as Python reads it, and the column that each stand-in name is for.
+
+    As pandas does, & and | become `and` and `or` and bind as loosely; backticked columns become names.
+    """
+    prefix = "column_"
+    while prefix in text:
+        prefix += "_"
+    columns: dict[str, str] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        found = match.group()
+        if match.lastgroup == "text":
+            return found
+        if match.lastgroup == "column":
+            stand_in = f"{prefix}{len(columns)}"
+            columns[stand_in] = found[1:-1]
+            return f" {stand_in} "
+        if match.lastgroup == "sign":
+            if found in SIGN_HINTS:
+                raise PredicateError(f"where= is not understood: {SIGN_HINTS[found]}")
+            return SIGNS[found]
+        return " "  # a comment or a line break
+
+    return TOKENS.sub(replace, text).strip(), columns
+
+
+@dataclass(frozen=True)
+class _Translation:
+    """One text on its way to an expression."""
+
+    source: str
+    columns: dict[str, str]
+    domain: Domain
+
+    def condition(self, node: ast.expr, depth: int) -> Expression:
+        """Return the expression for a tree that stands where a condition is wanted."""
+        if depth > MAX_NESTING:
+            raise PredicateError("the condition is nested too deeply; write it flatter")
+        match node:
+            case ast.BoolOp(op, values):
+                parts = [self.condition(value, depth + 1) for value in values]
+                return And(*parts) if isinstance(op, ast.And) else Or(*parts)
+            case ast.UnaryOp(ast.Not() | ast.Invert(), operand):
+                return Not(self.condition(operand, depth + 1))
+            case ast.Compare(left, ops, comparators):
+                sides = [left, *comparators]
+                return And(*(self.comparison(sides[i], op, sides[i + 1]) for i, op in enumerate(ops)))
+            case ast.Call():
+                return self.call(node)
+            case ast.Name():
+                name = self.column(node)
+                if self.domain[name].holds != "boolean":
+                    raise PredicateError(f"{name} alone is no condition, since it is not true or false; compare it")
+                return Compare(name, "==", True)
+            case ast.Constant():
+                raise PredicateError(
+                    f"{self.words(node)} alone is no condition; write column == value, or column in [...]"
+                )
+        self.refuse(node)
+
+    def comparison(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expression:
+        """Return the expression for one comparison."""
+        if isinstance(op, ast.Is | ast.IsNot):
+            raise PredicateError("'is' is not supported; write == to compare, or column.isna() for missing values")
+        names = [isinstance(side, ast.Name) for side in (left, right)]
+        if all(names):
+            for side in (left, right):
+                if not self.declares(side):
+                    raise PredicateError(f"{self.words(side)} is not a declared column; a text stands in quotes")
+            raise PredicateError(
+                f"{self.words(left)} and {self.words(right)} are both columns; a column is compared with values only"
+            )
+        if not any(names):
+            for side in (left, right):
+                if not self.is_value(side):
+                    self.refuse(side)
+            raise PredicateError(
+                f"{self.words(left)} and {self.words(right)} are both values; compare a column with one"
+            )
+        if isinstance(op, ast.In | ast.NotIn):
+            if not names[0]:
+                raise PredicateError(f"write column in [...], the column first; not {self.words(left)} in a column")
+            among = OneOf(self.column(left), self.listed(right))
+            return Not(among) if isinstance(op, ast.NotIn) else among
+        column, other = (left, right) if names[0] else (right, left)
+        sign = COMPARISONS[type(op)] if names[0] else FLIPPED[COMPARISONS[type(op)]]
+        if isinstance(other, ast.List | ast.Tuple | ast.Set) and sign in ("==", "!="):
+            among = OneOf(self.column(column), self.listed(other))
+            return Not(among) if sign == "!=" else among
+        return Compare(self.column(column), sign, self.value(other))
+
+    def call(self, node: ast.Call) -> Expression:
+        """Return the expression for one of the few methods of a column."""
+        function = node.func
+        called = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+        if called in DATES:
+            raise PredicateError("dates are not supported; declare a column of years, or of text such as '2024-05'")
+        if not isinstance(function, ast.Attribute):
+            raise PredicateError(f"the function {self.words(function)} is not supported; write a condition on columns")
+        if isinstance(function.value, ast.Attribute) and function.value.attr in ("str", "dt"):
+            raise PredicateError(f".{function.value.attr} is not supported; write the levels: column in [...]")
+        if not isinstance(function.value, ast.Name):
+            self.refuse(function.value)
+        name = self.column(function.value)
+        if any(keyword.arg is None for keyword in node.keywords):
+            raise PredicateError("** is not supported; write the values themselves")
+        methods: dict[str, Callable[..., Expression]] = {
+            "isna": lambda: IsNull(name),
+            "isnull": lambda: IsNull(name),
+            "notna": lambda: Not(IsNull(name)),
+            "notnull": lambda: Not(IsNull(name)),
+            "isin": lambda values: OneOf(name, self.listed(values)),
+            "between": lambda left, right, inclusive=None: self.between(name, left, right, inclusive),
+        }
+        if function.attr not in methods:
+            raise PredicateError(
+                f".{function.attr}() is not supported; the methods of a column are .isna(), .notna(), .between(a, b) "
+                "and .isin([...])"
+            )
+        try:
+            return methods[function.attr](*node.args, **{str(keyword.arg): keyword.value for keyword in node.keywords})
+        except TypeError:
+            raise PredicateError(
+                f"{self.words(node)} does not have the arguments it needs: .isna(), .notna(), .between(a, b), "
+                ".between(a, b, inclusive='left'), .isin([...])"
+            ) from None
+
+    def between(self, name: str, left: ast.expr, right: ast.expr, inclusive: ast.expr | None) -> Expression:
+        """Return the expression for column.between(left, right, inclusive)."""
+        side = "both" if inclusive is None else self.value(inclusive)
+        if not isinstance(side, str) or side not in SIDES:
+            raise PredicateError(f"inclusive= is one of {', '.join(map(repr, SIDES))}")
+        lower, upper = SIDES[side]
+        return And(Compare(name, lower, self.value(left)), Compare(name, upper, self.value(right)))
+
+    def declares(self, node: ast.expr) -> str | None:
+        """Return the declared column that a name means, if there is one."""
+        assert isinstance(node, ast.Name)
+        name = self.columns.get(node.id, node.id)
+        if name in self.domain:
+            return name
+        # Python reads names in their compatibility form: the micro sign as the letter mu
+        same = [known for known in self.domain if unicodedata.normalize("NFKC", known) == name]
+        return same[0] if len(same) == 1 else None
+
+    def column(self, node: ast.expr) -> str:
+        """Return the declared column that a name means, or raise the error that says which there are."""
+        assert isinstance(node, ast.Name)
+        found = self.declares(node)
+        if found is not None:
+            return found
+        name = self.columns.get(node.id, node.id)
+        if name.lower() in ("true", "false", "none", "null", "nan", "na"):
+            raise PredicateError(
+                f"{name} is not a value here; write True or False, or column.isna() for missing values"
+            )
+        raise PredicateError(self.domain.unknown(name))
+
+    def listed(self, node: ast.expr) -> list[Any]:
+        """Return the values of a list."""
+        if not isinstance(node, ast.List | ast.Tuple | ast.Set):
+            raise PredicateError(f"after 'in' stands a list of values, such as ['F', 'M'], not {self.words(node)}")
+        return [self.value(item, missing=True) for item in node.elts]
+
+    def is_value(self, node: ast.expr) -> bool:
+        """Return whether a tree is a constant, with a sign or without, or a list."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+            return isinstance(node.operand, ast.Constant)
+        return isinstance(node, ast.Constant | ast.List | ast.Tuple | ast.Set)
+
+    def value(self, node: ast.expr, *, missing: bool = False) -> Any:
+        """Return the constant that a tree writes down."""
+        match node:
+            case ast.Constant(value) if isinstance(value, str | bool | int | float) or (value is None and missing):
+                return value
+            case ast.Constant(None):
+                raise PredicateError("nothing equals None; write column.isna() or column.notna() for missing values")
+            case ast.UnaryOp(ast.USub() | ast.UAdd() as sign, ast.Constant(int() | float() as number)):
+                if not isinstance(number, bool):
+                    return -number if isinstance(sign, ast.USub) else number
+            case ast.Name():
+                raise PredicateError(f"{self.words(node)} stands where a value is wanted; texts stand in quotes")
+            case ast.Call(ast.Name() | ast.Attribute()):
+                self.call(node)
+            case ast.Constant():
+                raise PredicateError(
+                    f"{self.words(node)} is no value of a column; write a number, a text, True or False"
+                )
+        self.refuse(node)
+
+    def refuse(self, node: ast.AST) -> NoReturn:
+        """Raise the error for a tree that is not in the language."""
+        if isinstance(node, ast.Call):
+            self.call(node)
+        for kinds, hint in REFUSED:
+            if isinstance(node, kinds):
+                raise PredicateError(f"{self.words(node)}: {hint}")
+        raise PredicateError(f"{self.words(node)} is not supported; write comparisons of columns with values")
+
+    def words(self, node: ast.AST) -> str:
+        """Return the piece of the text that a tree was read from."""
+        text = ast.get_source_segment(self.source, node) or "this"
+        if self.columns:
+            text = re.sub(rf"\b({'|'.join(self.columns)})\b", lambda match: f"`{self.columns[match.group()]}`", text)
+        return text if len(text) <= 60 else text[:59] + "…"
