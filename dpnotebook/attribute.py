@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from dpnotebook.errors import DomainError, PredicateError
 from dpnotebook.values import Mask, check_value, column, plain
 
-MAX_LEVELS = 10**6
 UNLISTED = -1
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -164,7 +163,7 @@ class Attribute(ABC):
         return list(zip(np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist(), strict=True))
 
     def describe(self, mask: Mask) -> str:
-        """Return the selected levels in words: "65-115", "'F', 'M'", "not 'F'", "not missing"."""
+        """Return the selected levels in words: "65-115", "'F', 'M'", "not 'F'", "not null"."""
         mask = np.asarray(mask, dtype=bool)
         if mask.shape != (self.size,):
             raise PredicateError(f"a mask over this column has {self.size} entries, not {mask.size}")
@@ -173,12 +172,12 @@ class Attribute(ABC):
         if not mask.any():
             return "none"
         chosen, rest = self._words(mask), self._words(~mask)
-        if len(rest) == 1 and (len(chosen) > 1 or rest == ["missing"]):
+        if len(rest) == 1 and (len(chosen) > 1 or rest == ["null"]):
             return f"not {rest[0]}"
         return ", ".join(chosen) if len(chosen) <= 6 else ", ".join(chosen[:5]) + f" and {len(chosen) - 5:,} more"
 
     def _words(self, mask: Mask) -> list[str]:
-        extras = [(self.other_index, str(self.other_label)), (self.null_index, "missing")]
+        extras = [(self.other_index, str(self.other_label)), (self.null_index, "null")]
         return self._regular_words(mask) + [word for index, word in extras if index is not None and mask[index]]
 
     @abstractmethod

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -14,10 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.attribute import MAX_LEVELS, UNLISTED, Codes
+from dpnotebook.attribute import UNLISTED, Codes
 from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.grid import even_edges, exact, number, steps
 from dpnotebook.numeric import OUTSIDE, Numeric
-from dpnotebook.values import Mask, choice, code, finite, numbers, shorten, whole
+from dpnotebook.values import MAX_LEVELS, Mask, choice, code, finite, numbers, shorten
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -75,7 +74,7 @@ class Bins(Numeric):
                 "Bins(edges=[...]), Bins(intervals=[(a, b), ...])"
             )
         if grid:
-            found = _grid(finite(low, "the low end of Bins"), finite(high, "the high end of Bins"), width, count)
+            found = even_edges(finite(low, "the low end of Bins"), finite(high, "the high end of Bins"), width, count)
         elif intervals is not None:
             found = _joined(intervals)
         else:
@@ -139,7 +138,8 @@ class Bins(Numeric):
         level = min(max(bisect_right(self.edges, value) - 1, 0), self.regular - 1)
         if not self.edges[0] <= value <= self.edges[-1]:
             raise PredicateError(
-                f"{shorten(value)} is outside the bins of {name}, which go from {self._label(self.edges[0])} to {self._label(self.edges[-1])}"
+                f"{shorten(value)} is outside the bins of {name}, which go from {code(self.edges[0])} to "
+                f"{code(self.edges[-1])}"
             )
         low, high = code(self.edges[level]), code(self.edges[level + 1])
         raise PredicateError(
@@ -179,7 +179,7 @@ class Bins(Numeric):
     @cached_property
     def _even(self) -> bool:
         """Whether low, high and the number of bins say it all."""
-        return self.edges == _steps(self.edges[0], self.edges[-1], self.regular)
+        return self.edges == steps(self.edges[0], self.edges[-1], self.regular)
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute as JSON values."""
@@ -192,71 +192,12 @@ class Bins(Numeric):
             where = [f"edges=[{', '.join(f'{code(edge)}' for edge in self.edges)}]"]
         else:
             low, high = self.edges[0], self.edges[-1]
-            width = (_exact(high) - _exact(low)) / self.regular
-            short = _number(width)
+            width = (exact(high) - exact(low)) / self.regular
+            short = number(width)
             # a width such as 1/3 is no decimal; then the count says it better
-            even = _exact(short) == width
+            even = exact(short) == width
             where = [f"{code(low)}", f"{code(high)}", f"width={code(short)}" if even else f"count={code(self.regular)}"]
         return f"Bins({', '.join([*where, *self._options()])})"
-
-
-def _grid(low: float, high: float, width: Any, count: Any) -> tuple[int | float, ...]:
-    """Return the edges of bins of equal width."""
-    if low >= high:
-        raise DomainError(f"Bins from {low!r} to {high!r} have no width: the high end must be above the low end")
-    span = _exact(high) - _exact(low)
-    if count is not None:
-        bins = whole(count, "count=")
-        if bins < 1:
-            raise DomainError(f"count= is at least 1, not {bins}")
-    else:
-        step = _exact(finite(width, "width="))
-        if step <= 0:
-            raise DomainError(f"width= is above 0, not {width!r}")
-        if span % step:
-            raise DomainError(_uneven(low, high, span, step))
-        bins = int(span / step)
-    if bins > MAX_LEVELS:
-        raise DomainError(f"that makes {bins:,} bins, and at most {MAX_LEVELS:,} are possible; use a greater width")
-    return _steps(low, high, bins)
-
-
-def _steps(low: float, high: float, count: int) -> tuple[int | float, ...]:
-    """Return `count` + 1 evenly spaced edges, each the number nearest to its exact decimal value."""
-    start, stop = _exact(low), _exact(high)
-    below = math.lcm(start.denominator, stop.denominator) * count
-    first, last = int(start * below), int(stop * below)
-    step = (last - first) // count
-    if all(value % below == 0 for value in (first, step)):
-        return tuple(range(first // below, last // below + 1, step // below))
-    return tuple(_tidy((first + i * step) / below) for i in range(count + 1))
-
-
-def _uneven(low: float, high: float, span: Fraction, step: Fraction) -> str:
-    """Say why a width does not divide a span, and which near ones do."""
-    fewer = max(math.floor(span / step), 1)
-    if span.denominator == step.denominator == 1:
-        whole_span, whole_step = int(span), int(step)
-        near = [d for d in _divisors(whole_span) if d <= whole_step][-1:]
-        near += [d for d in _divisors(whole_span) if d > whole_step][:1]
-        widths = [f"width={code(d)} ({whole_span // d:,} bins)" for d in near]
-    else:
-        counts = sorted({fewer, fewer + 1}, reverse=True)
-        widths = [
-            f"width={code(_number(span / n))} ({n:,} bins)" for n in counts if _exact(_number(span / n)) == span / n
-        ]
-        widths = widths or [f"count={n}" for n in counts]
-    ends = [_number(_exact(low) + step * n) for n in (fewer, fewer + 1)]
-    return (
-        f"width={code(_number(step))} does not divide the span from {code(low)} to {code(high)}; {' or '.join(widths)} does, "
-        f"or end at {code(ends[0])} or {code(ends[1])}, or give edges=[...]"
-    )
-
-
-def _divisors(n: int) -> list[int]:
-    # bounded work for absurd spans: divisors beyond 10^6 bins could not be used anyway
-    small = [d for d in range(1, min(math.isqrt(n), MAX_LEVELS) + 1) if n % d == 0]
-    return sorted({*small, *(n // d for d in small)})
 
 
 def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]:
@@ -290,16 +231,3 @@ def _listed(values: Any, what: str) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DomainError(f"{what} is a list, not {shorten(values)}")
     return list(values)
-
-
-def _exact(value: float) -> Fraction:
-    """Return a number as the decimal it was written as: 0.1 is one tenth."""
-    return Fraction(str(value))
-
-
-def _number(value: Fraction) -> int | float:
-    return value.numerator if value.denominator == 1 else _tidy(float(value))
-
-
-def _tidy(value: float) -> int | float:
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value

@@ -88,6 +88,8 @@ class Not:
                 return f"{column_text(name)}.notna()"
             case OneOf(name, values):
                 return f"{column_text(name)} not in [{', '.join(map(value_text, values))}]"
+            case Compare(name, "==", value) if value is True:
+                return f"not {column_text(name)}"
         return f"not ({self.part})"
 
 

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.attribute import MAX_LEVELS, UNLISTED, Attribute, Codes
+from dpnotebook.attribute import UNLISTED, Attribute, Codes
 from dpnotebook.errors import DomainError, PredicateError
-from dpnotebook.values import Mask, choice, code, numbers, shorten, whole
+from dpnotebook.values import MAX_LEVELS, Mask, choice, code, numbers, shorten, whole
 
 OUTSIDE = ("clamp", "other")
 
@@ -87,8 +87,8 @@ class Range(Numeric):
             raise DomainError(f"Range({code(low)}, {code(high)}) is empty: its low end is above its high end")
         if high - low >= MAX_LEVELS:
             raise DomainError(
-                f"Range({code(low)}, {code(high)}) has {high - low + 1:,} levels, and at most {MAX_LEVELS:,} are possible; "
-                f"declare Bins({code(low)}, {code(high)}, count=...)"
+                f"Range({code(low)}, {code(high)}) has {high - low + 1:,} levels, and at most {MAX_LEVELS:,} are "
+                f"possible: declare Bins({code(low)}, {code(high)}, count=...)"
             )
         object.__setattr__(self, "low", low)
         object.__setattr__(self, "high", high)
@@ -130,7 +130,8 @@ class Range(Numeric):
             raise self._kind_error(value, name)
         if value != math.floor(value) or not self.low <= value <= self.high:
             raise PredicateError(
-                f"{shorten(value)} is not a level of {name}: it holds the whole numbers {code(self.low)} to {code(self.high)}"
+                f"{shorten(value)} is not a level of {name}: it holds the whole numbers {code(self.low)} to "
+                f"{code(self.high)}"
             )
         return int(value) - self.low
 

@@ -20,6 +20,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.errors import PredicateError
 from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.meaning import Nulls, columns_of, diagram_of, index_of
+from dpnotebook.recorded import read, write
 from dpnotebook.values import Mask, shorten
 from dpnotebook.where import parse_where
 from dpnotebook.wording import expression_of
@@ -240,14 +241,7 @@ class Predicate:
 
         `nodes` are [column, [[child, [[start, stop], ...]], ...]]; child 0 is "no", 1 is "yes", 2 and up are nodes.
         """
-        names, shape = self.domain.names, self.domain.shape
-        number = {FALSE: 0, TRUE: 1}
-        found = []
-        for at in diagram.nodes(self._root):
-            edges = [[number[child], _runs(diagram.unpack(bits, shape[at.index]))] for bits, child in at.edges]
-            found.append([names[at.index], edges])
-            number[at] = len(number)
-        return {"root": number[self._root], "nodes": found}
+        return write(self._root, self.domain.names, self.domain.shape)
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any], domain: Domain) -> Predicate:
@@ -258,14 +252,7 @@ class Predicate:
         PredicateError
             If the object is no predicate over this domain.
         """
-        try:
-            known = [FALSE, TRUE]
-            for name, edges in obj["nodes"]:
-                below = [(_child(known, number), runs) for number, runs in edges]
-                known.append(_node(index_of(domain, name), domain[name].size, below))
-            return cls(domain, _child(known, obj["root"]))
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise PredicateError("this is not a recorded condition over this domain") from error
+        return cls(domain, read(obj, domain.names, domain.shape))
 
 
 def _nothing(expression: Expression, domain: Domain) -> str:
@@ -276,33 +263,3 @@ def _nothing(expression: Expression, domain: Domain) -> str:
     if isinstance(expression, IsNull):
         text += "; nullable=True would count its missing values"
     return text
-
-
-def _runs(mask: Mask) -> list[list[int]]:
-    steps = np.diff(mask.astype(np.int8), prepend=0, append=0)
-    return np.stack([np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)], axis=1).tolist()  # type: ignore[no-any-return]
-
-
-def _child(known: list[Node], number: int) -> Node:
-    if number < 0:
-        raise PredicateError("nodes are counted from 0")
-    return known[number]
-
-
-def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
-    """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
-    covered = np.zeros(size, dtype=np.int64)
-    found = []
-    for child, runs in edges:
-        mask = np.zeros(size, dtype=bool)
-        for start, stop in runs:
-            if not 0 <= start < stop <= size:
-                raise PredicateError("levels out of range")
-            mask[start:stop] = True
-        if child.index <= index:
-            raise PredicateError("columns out of order")
-        covered += mask
-        found.append((diagram.pack(mask), child))
-    if not (covered == 1).all():
-        raise PredicateError("levels missing or twice")
-    return diagram.node(index, found)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import DomainError, PredicateError
 
+MAX_LEVELS = 10**6
 MAX_BOUND = 2**53 - 1  # whole numbers up to here are exact in a float, so every engine compares them alike
 
 Mask = NDArray[np.bool_]
