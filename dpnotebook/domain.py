@@ -97,7 +97,7 @@ class Domain(Mapping[str, Attribute]):
         return math.prod(self.shape)
 
     def project(self, names: Iterable[str]) -> Domain:
-        """Return the domain of some columns, in the order given.
+        """Return the domain of some columns, in the order given; of none, a domain of one cell.
 
         Raises
         ------
@@ -112,7 +112,9 @@ class Domain(Mapping[str, Attribute]):
                 raise DomainError(self.unknown(name))
             if name in chosen[:place]:
                 raise DomainError(f"the column {name!r} is named twice")
-        return Domain({name: self._attributes[name] for name in chosen})
+        projected = object.__new__(Domain)  # its parts are checked already, and no column at all is one cell
+        object.__setattr__(projected, "_attributes", {name: self._attributes[name] for name in chosen})
+        return projected
 
     def unknown(self, name: object) -> str:
         """Return what to tell someone who asked for a column that is not declared."""

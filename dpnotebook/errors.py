@@ -44,7 +44,13 @@ class FrameChanged(DPError, RuntimeError):
 
 
 class BudgetExceeded(DPError):
-    """A query that costs more than what is left of the budget."""
+    """A query that costs more than what is left of the budget.
+
+    Its `requested_units` and `remaining_units` say by how much, in the accountant's units.
+    """
+
+    requested_units: int = 0
+    remaining_units: int = 0
 
 
 class NotConfirmed(DPError):

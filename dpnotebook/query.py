@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,16 @@ if TYPE_CHECKING:
     from dpnotebook.session import Session
 
 Progress = Callable[[float, str], None]
+
+
+@contextmanager
+def _unwatched() -> Iterator[Progress]:
+    """Show no progress."""
+    yield lambda fraction, doing: None
+
+
+# How progress is shown when `run` is not told; the notebook layer puts a progress bar here.
+watched: Callable[[], AbstractContextManager[Progress]] = _unwatched
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,10 @@ class Query:
         FrameChanged
             If the protected frame was modified; nothing is spent.
         """
-        return self.session.run(self, progress)
+        if progress is not None:
+            return self.session.run(self, progress)
+        with watched() as report:
+            return self.session.run(self, report)
 
     def at(
         self,

@@ -206,10 +206,7 @@ class Session:
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""
-        table = self.table(query.question.table).table
-        return make_plan(
-            query.question, query.accuracy, table, self.ledger, fresh=query.fresh, assumption=query.assumption
-        )
+        return self._plan(query)
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
@@ -218,7 +215,7 @@ class Session:
         with self._running:
             protected.check_unchanged()
             report(0.0, "planning")
-            plan = self.plan(query)
+            plan = self._plan(query, alternatives=False)
             if plan.free:
                 return self._reveal(self.ledger.get(plan.reused[0]), query, paid=0)
             report(0.1, "charging the ledger")
@@ -324,6 +321,17 @@ class Session:
             _latest = None
         self.ledger.close()
 
+    def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+        return make_plan(
+            query.question,
+            query.accuracy,
+            self.table(query.question.table).table,
+            self.ledger,
+            fresh=query.fresh,
+            assumption=query.assumption,
+            alternatives=alternatives,
+        )
+
     def _measure(
         self, protected: ProtectedTable, number: int, measurements: Sequence[Planned], report: Progress
     ) -> Record:
@@ -378,7 +386,7 @@ class Session:
             "nothing was spent"
         )
         if fits > 1e-6:
-            error = self.plan(query.at(epsilon=fits)).error
+            error = self._plan(query.at(epsilon=fits), alternatives=False).error
             text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
         explained = BudgetExceeded(text)
         explained.__dict__.update(refusal.__dict__)

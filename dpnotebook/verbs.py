@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.query import Query
+from dpnotebook.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.reuse.planner import Table
 from dpnotebook.workload import Workload
 

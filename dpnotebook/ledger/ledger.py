@@ -71,11 +71,15 @@ class Ledger:
         self._seen: tuple[int, bytes] | None = None
         self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
         self.path = self._store.path
-        with self._reading() as (connection, view):
-            self._key = key_of(connection, view)
-            check_same_budget(self.path, view.opening, budget, self.accountant.noise)
-            # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
-            self._limit = min(int(view.opening["total"]), self.accountant.total)
+        try:
+            with self._reading() as (connection, view):
+                self._key = key_of(connection, view)
+                check_same_budget(self.path, view.opening, budget, self.accountant.noise)
+                # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
+                self._limit = min(int(view.opening["total"]), self.accountant.total)
+        except BaseException:
+            self._store.close()
+            raise
 
     def __repr__(self) -> str:
         return f"<Ledger {self.path}: budget {self.budget}>"

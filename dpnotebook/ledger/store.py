@@ -76,8 +76,12 @@ class Store:
         else:
             self._find_or_create(Path(self.path), fill)
             self._identity = _identity(self.path)
-            with self.reading() as connection:
-                _check_schema(connection, self.path)
+            try:
+                with self.reading() as connection:
+                    _check_schema(connection, self.path)
+            except BaseException:
+                self.close()
+                raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -180,13 +184,15 @@ class Store:
                 _prepared(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 _lay_out(connection)
-                assert fill is not None
+                assert fill is not None  # checked below
                 fill(connection)
                 connection.execute("COMMIT")
 
         try:
             check_place(file)
-            if fill is not None and not file.exists():
+            if not file.exists():
+                if fill is None:
+                    raise LedgerError(f"there is no ledger {file}")
                 create(file, build)
         except sqlite3.Error as error:
             raise translated(error, self.path, self.timeout) from error

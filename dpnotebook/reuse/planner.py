@@ -86,6 +86,7 @@ def make_plan(
     *,
     fresh: bool = False,
     assumption: Assumption | None = None,
+    alternatives: bool = True,
 ) -> Plan:
     """Return how a question will be answered, what that costs and how wrong the answer will be.
 
@@ -101,6 +102,8 @@ def make_plan(
         Measure anew although a recorded release answers the question.
     assumption
         For means: how many rows and which mean to expect.
+    alternatives
+        Whether to list other prices: pricing them takes longer than the plan itself.
 
     Raises
     ------
@@ -140,11 +143,9 @@ def make_plan(
     ]
     epsilon = accountant.epsilon(units)
     budget = _budget_state(accountant, spent, price)
-    alternatives = (
-        ()
-        if numbers
-        else _alternatives(answers, accuracy, units, expected[0], budget.left_after, table, books, spent, price)
-    )
+    others: tuple[Alternative, ...] = ()
+    if alternatives and not numbers:
+        others = _alternatives(answers, accuracy, units, expected[0], budget.left_after, table, books, spent, price)
     return Plan(
         question=question,
         accuracy=accuracy,
@@ -160,7 +161,7 @@ def make_plan(
         std_errors=expected[0].std_errors,
         error=expected[0].half_width,
         confidence=accuracy.confidence,
-        alternatives=alternatives,
+        alternatives=others,
         reused=numbers,
         affordable=spent + price <= accountant.total,
         assumption=words.assumption(question, assumption, answers[0]),

@@ -65,7 +65,7 @@ class Workload(ABC):
 
     @abstractmethod
     def quadratic(self, matrix: Array) -> Array:
-        """Return w' M w for every row w: `matrix` symmetric (..., n, n), result (..., m)."""
+        """Return w' M w for every row w: `matrix` is (..., n, n), the result (..., m)."""
 
     def matvec(self, x: ArrayLike) -> Array:
         """Return the answers W x.
@@ -217,9 +217,11 @@ def corner_sums(matrix: Array) -> Array:
 
 
 def run_sums(corners: Array, starts: Array, ends: Array) -> Array:
-    """Return 1'M1 for the indicator of each run [start, end), from the corner sums of a symmetric M; (..., runs)."""
-    inner, cross, outer = corners[..., starts, starts], corners[..., starts, ends], corners[..., ends, ends]
-    return np.asarray(outer - 2 * cross + inner)
+    """Return 1'M1 for the indicator of each run [start, end), from the corner sums of M; shape (..., runs)."""
+    result = corners[..., ends, ends] - corners[..., starts, ends]
+    result -= corners[..., ends, starts]
+    result += corners[..., starts, starts]
+    return np.asarray(result)
 
 
 def _plain(value: Any) -> Any:

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
 
+CANDIDATES = 2**17  # column norms that are compared while looking for the largest sum; beyond, all cells are formed
+
 
 @dataclass(frozen=True, repr=False)
 class Kron(Workload):
@@ -144,13 +146,13 @@ class Stack(Workload):
         """Return the largest sum over the parts, without forming the cells where the parts are products."""
         flat = terms(self)
         if len({term.sizes for term in flat}) > 1:
-            return number(self.column_norms(power).max())
+            return number(self.column_norms(power).max())  # parts over different attributes
         sums = np.array([[abs(term.weight) ** power] for term in flat])
         for axis in range(len(flat[0].factors)):
-            norms = np.array([term.factors[axis].column_norms(power) for term in flat])
-            norms = np.unique(norms, axis=1)  # cells that every part treats alike count once
-            require_memory(sums.size * norms.shape[1], "the column norms of this workload")
-            sums = np.unique((sums[:, :, None] * norms[:, None, :]).reshape(len(flat), -1), axis=1)
+            norms = _largest_columns(np.array([term.factors[axis].column_norms(power) for term in flat]))
+            if sums.size * norms.shape[1] > CANDIDATES:
+                return number(self.column_norms(power).max())
+            sums = _largest_columns((sums[:, :, None] * norms[:, None, :]).reshape(len(flat), -1))
         return number(sums.sum(axis=0).max())
 
     def frobenius_squared(self) -> float:
@@ -286,6 +288,15 @@ def terms(workload: Workload) -> tuple[Term, ...]:
         weight = math.prod(term.weight for term in single)
         return (Term(weight, tuple(factor for term in single for factor in term.factors)),)
     return (Term(1, (workload,)),)
+
+
+def _largest_columns(columns: Array) -> Array:
+    """Return the columns that no other column equals or exceeds in every entry: only they can have the largest sum."""
+    kept = columns[:, :0]
+    for column in columns[:, np.argsort(-columns.sum(axis=0, dtype=float), kind="stable")].T:
+        if not (kept >= column[:, None]).all(axis=0).any():
+            kept = np.column_stack((kept, column))
+    return kept
 
 
 def _one_term(factor: Workload) -> Term:

@@ -157,7 +157,7 @@ class Prefix(Contiguous):
 
         def energy(starts: Array, ends: Array) -> Array:
             k = (ends - starts).astype(float)
-            return _squares(k) + (self.n - ends) * k**2
+            return np.asarray(_squares(k) + (self.n - ends) * k**2)
 
         return energy
 
@@ -215,7 +215,7 @@ class AllRange(Contiguous):
         def energy(starts: Array, ends: Array) -> Array:
             k, outside = (ends - starts).astype(float), (starts + self.n - ends).astype(float)
             inside = k * (k + 1) ** 2 * (k + 2) / 12
-            return starts * (self.n - ends).astype(float) * k**2 + outside * _squares(k) + inside
+            return np.asarray(starts * (self.n - ends).astype(float) * k**2 + outside * _squares(k) + inside)
 
         return energy
 

@@ -1,0 +1,50 @@
+"""The budget card of a session: what is spent, what is left, and how many answers it bought."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.html import box, line, quiet
+
+if TYPE_CHECKING:
+    from dpnotebook.session import Session
+
+
+def budget_html(session: Session) -> str:
+    """Return the state of a session's budget as HTML that untrusted notebooks keep."""
+    text = budget_line(session)
+    left = f"ε {words.left(session.remaining.epsilon)} left"
+    return box(
+        f'<div><b style="font-size:20px">{left}</b> {quiet(_of(session))}</div>',
+        line(svg.budget_bar(spent_fraction(session), 0.0, alt=text), "margin:8px 0 2px"),
+        f"<div>{quiet(text)}</div>",
+        *([line(quiet(NO_SUM))] if session.budget.delta else []),
+    )
+
+
+def budget_text(session: Session) -> str:
+    """Return the state of a session's budget as text, with a bar of block characters."""
+    return f"Budget  {words.bar(spent_fraction(session))}  {budget_line(session)}"
+
+
+def budget_line(session: Session) -> str:
+    """Return what is spent and what is left, and by how many releases, in one line."""
+    releases = words.plural(len(session.history()), "release")
+    spent = f"ε {words.cost(session.spent.epsilon)}"
+    if session.budget.delta:
+        spent += f" ({words.percent(spent_fraction(session))})"
+    return f"spent {spent} · left ε {words.left(session.remaining.epsilon)} {_of(session)} · {releases}"
+
+
+NO_SUM = "Gaussian costs add up as μ², so these ε do not add up to the total; the shares of the bar do."
+
+
+def spent_fraction(session: Session) -> float:
+    """Return the share of the budget that is spent, in the notion that is enforced (epsilon, or mu^2)."""
+    return float(session.ledger.spent / session.ledger.accountant.total)
+
+
+def _of(session: Session) -> str:
+    delta = f", δ {words.rounded(session.budget.delta)}" if session.budget.delta else ""
+    return f"of {words.left(session.budget.epsilon)}{delta}"

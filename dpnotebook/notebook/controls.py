@@ -1,0 +1,264 @@
+"""Live controls below a plan card: a slider for epsilon, a button that says what it spends, and a way out.
+
+They are an output of their own. Every use replaces them by static text and HTML, so that a saved notebook opens as it
+was left; the card above them stays, and says what became of it.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.errors import DPError
+from dpnotebook.notebook import cards, svg, words
+from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
+from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.progress import AFTER, Progress
+
+if TYPE_CHECKING:
+    from dpnotebook.query import Query
+    from dpnotebook.release import Release
+    from dpnotebook.reuse.plan import Plan
+
+DEAF = 1.0  # seconds in which clicks do not count after the price has changed
+# Ten stops in every factor of ten, about evenly spaced on a logarithmic scale, in numbers that a person would type.
+STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+
+def show(query: Query, controls: bool | None = None) -> Strip | None:
+    """Display the plan card of a query, and live controls below it where somebody can use them.
+
+    A query that the ledger can answer already is answered at once: that is free.
+
+    Parameters
+    ----------
+    query
+        What to show; nothing is spent unless Run is pressed.
+    controls
+        Whether to add the controls; None asks the front end (see `frontend.interactive`).
+
+    Returns
+    -------
+    Strip or None
+        The controls, if there are any.
+    """
+    plan = query.plan
+    card = display_bundle({"text/plain": cards.plan_text(plan), "text/html": cards.plan_html(plan)}, updatable=True)
+    if plan.free:
+        release = query.run()
+        display_bundle({"text/plain": cards.release_text(release), "text/html": cards.release_html(release)})
+        return None
+    if shell() is None or not (interactive() if controls is None else controls):
+        return None
+    strip = Strip(query, card)
+    strip.display()
+    return strip
+
+
+class Strip:
+    """The controls of one query.
+
+    Parameters
+    ----------
+    query
+        The query, at the accuracy that was asked for; the slider changes epsilon.
+    card
+        Handle of the plan card's output, redrawn as the slider moves; None when there is none.
+    after
+        Seconds before a progress bar appears.
+    """
+
+    def __init__(self, query: Query, card: Any = None, after: float = AFTER) -> None:
+        import ipywidgets as widgets
+
+        self.query = query
+        self.release: Release | None = None
+        self.error: BaseException | None = None
+        self._card, self._after, self._output = card, after, None
+        self._lock = threading.Lock()
+        self._state, self._deaf_until = "ready", 0.0
+        self._asked = query.plan
+        self._planned, self._plan = query, self._asked
+        auto = widgets.Layout(width="auto")
+        self.slider = widgets.SelectionSlider(
+            options=[(words.cost(epsilon), epsilon) for epsilon in stops(self._asked)],
+            value=self._asked.epsilon,
+            description="ε",
+            continuous_update=True,
+            layout=widgets.Layout(width="300px"),
+            style={"description_width": "20px"},
+        )
+        self.readout = widgets.HTML()
+        self.run_button = widgets.Button(button_style="primary", layout=auto)
+        self.discard_button = widgets.Button(description="Discard", layout=auto)
+        self.message = widgets.HTML()
+        self.progress = widgets.HTML()
+        centred = widgets.Layout(align_items="center", flex_flow="wrap")
+        choose = widgets.HBox([self.slider, self.readout], layout=centred)
+        decide = widgets.HBox([self.run_button, self.discard_button], layout=centred)
+        self.widget = widgets.VBox([choose, decide, self.progress, self.message])
+        self.slider.observe(self._moved, "value")
+        self.run_button.on_click(self._run)
+        self.discard_button.on_click(self._discard)
+        self._refresh(redraw=False)
+
+    def display(self) -> None:
+        """Display the controls as an output that can be replaced."""
+        view = "application/vnd.jupyter.widget-view+json"
+        bundle = {"text/plain": self._waiting(), view: self.widget._repr_mimebundle_()[view]}
+        self._output = display_bundle(bundle, updatable=True)
+
+    @property
+    def state(self) -> str:
+        """One of ready, running, done, discarded."""
+        return self._state
+
+    def _waiting(self) -> str:
+        return f"[{self.run_button.description}] [Discard]   (query.run() does the same)"
+
+    def _query_now(self) -> Query:
+        """Return the query as the slider has it; where it was not moved, exactly as it was asked."""
+        epsilon = self.slider.value
+        return self.query if epsilon == self._asked.epsilon else self.query.at(epsilon=epsilon)
+
+    def _moved(self, _change: object) -> None:
+        with self._lock:
+            if self._state == "ready":
+                self._replan()
+
+    def _replan(self, note: str = "") -> bool:
+        """Plan again as the slider stands, and show it; return whether that was possible."""
+        try:
+            with self._watched() as progress:
+                progress(None, "planning")
+                self._planned = self._query_now()
+                self._plan = self._planned.plan
+        except DPError as error:
+            self._say(f"{type(error).__name__}: {error}")
+            self.run_button.disabled = True
+            return False
+        self._refresh()
+        self._say(note)
+        return True
+
+    def _refresh(self, redraw: bool = True) -> None:
+        plan = self._plan
+        if plan.free:
+            self.run_button.description = "Show the answer: costs nothing"
+        elif plan.affordable:
+            self.run_button.description = f"Run: spend ε {words.cost(plan.cost.epsilon)}"
+        else:
+            self.run_button.description = f"Not enough budget for ε {words.cost(plan.cost.epsilon)}"
+        self.run_button.disabled = not plan.affordable
+        after = f"leaves ε {words.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
+        # On one scale for every stop, so that the interval is seen to shrink and grow.
+        scale = max(2 * self._asked.error, 1e-300)
+        error = words.error(plan.error)
+        picture = svg.interval(-plan.error, 0.0, plan.error, -scale, scale, f"plus or minus {error}")
+        self.readout.value = f"{picture} <b>±{error} {escape(plan.unit)}</b> {quiet(f'· {escape(after)}')}"
+        if redraw:
+            replace(self._card, cards.plan_html(plan), cards.plan_text(plan))
+
+    def _run(self, _button: object) -> None:
+        # Two clicks can arrive before the first has been served, in ipykernel's subshells even at the same time.
+        with self._lock:
+            # The second half of a double click is no consent to a price that came up in between.
+            if self._state != "ready" or time.monotonic() < self._deaf_until:
+                return
+            shown = self._plan
+            if not self._replan():
+                return
+            if dearer(self._plan, shown):
+                self._deaf_until = time.monotonic() + DEAF
+                self._say("The price has changed since it was shown: press Run again to spend it.")
+                return
+            if not self._plan.affordable:
+                return
+            self._state = "running"
+        self._enable(False)
+        self._say("")
+        try:
+            with self._watched() as progress:
+                progress(None, "starting")
+                self.release = self._planned.run(progress=progress)
+        except DPError as error:
+            self._failed(error, f"{type(error).__name__}: {error}")
+        except (Exception, KeyboardInterrupt) as error:
+            # What an unexpected error says may come from the data: it is kept for the owner, not shown.
+            self._failed(
+                error, f"{type(error).__name__}, and no answer. session.history() says whether it was charged."
+            )
+        else:
+            self._state = "done"
+            number = self.release.number
+            self._finish(cards.release_html(self.release), cards.release_text(self.release), f"released as #{number}")
+
+    def _discard(self, _button: object) -> None:
+        with self._lock:
+            if self._state != "ready":
+                return
+            self._state = "discarded"
+        text = "Discarded: nothing was spent."
+        self._finish(line(quiet(text)), text, "discarded: nothing was spent")
+
+    def _failed(self, error: BaseException, text: str) -> None:
+        self.error = error
+        self._state = "ready"
+        self._enable(True)
+        self._replan(text)
+
+    def _finish(self, html: str, text: str, status: str) -> None:
+        import ipywidgets as widgets
+
+        controls = (self.slider, self.readout, self.run_button, self.discard_button, self.message, self.progress)
+        self.result = widgets.HTML(html)
+        self.widget.children = (self.result,)  # for front ends that cannot replace an output
+        replace(self._card, cards.plan_html(self._plan, status), cards.plan_text(self._plan, status))
+        replace(self._output, html, text)
+        for control in controls:
+            control.close()
+
+    def _enable(self, enabled: bool) -> None:
+        for control in (self.slider, self.run_button, self.discard_button):
+            control.disabled = not enabled
+
+    def _say(self, text: str) -> None:
+        self.message.value = line(f"⚠ {escape(text)}") if text else ""
+
+    def _watched(self) -> Progress:
+        def draw(html: str, _text: str) -> None:
+            self.progress.value = html
+
+        return Progress(draw, self._after)
+
+
+def dearer(plan: Plan, shown: Plan) -> bool:
+    """Return whether a plan costs more than the one that was shown."""
+    return plan.cost.units > shown.cost.units
+
+
+def stops(plan: Plan) -> list[float]:
+    """Return the epsilons on the slider: round numbers around the plan's own, up to what the budget allows."""
+    affordable = [other.epsilon for other in plan.alternatives if other.affordable]
+    # What a single further query could take; with parallel composition a query may take more than that.
+    most = max([*affordable, plan.epsilon, _left_before(plan)])
+    least = min([*(other.epsilon for other in plan.alternatives), plan.epsilon]) / 5
+    found = {plan.epsilon, most}
+    for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
+        found |= {float(f"{stop}e{decade}") for stop in STOPS}
+    near = [epsilon for epsilon in found if least <= epsilon <= most]
+    return sorted(epsilon for epsilon in near if epsilon == plan.epsilon or not _close(epsilon, plan.epsilon))
+
+
+def _left_before(plan: Plan) -> float:
+    # The largest round epsilon that fits; exact in a pure session, a lower bound in a Gaussian one.
+    left = plan.budget.left_after + (plan.cost.epsilon if plan.affordable else 0.0)
+    if plan.delta:
+        left = plan.budget.left_after
+    return float(f"{left:.12g}")
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=0.02)

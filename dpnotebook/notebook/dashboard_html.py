@@ -1,0 +1,115 @@
+"""The dashboard as text and static HTML: what a saved, exported or untrusted notebook shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.budget_card import budget_html, budget_text
+from dpnotebook.notebook.html import box, escape, line, quiet, table
+from dpnotebook.notebook.spending import Column, Offer, Step, columns, offers, timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.session import Session
+
+ROWS = 10
+NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds already can be answered."
+
+
+def summary_html(session: Session) -> str:
+    """Return the budget and what the rest of it could buy."""
+    return budget_html(session) + offers_html(offers(session))
+
+
+def dashboard_html(session: Session) -> str:
+    """Return the whole dashboard as HTML that untrusted notebooks keep."""
+    history = session.history()
+    return "".join(
+        [
+            budget_html(session),
+            offers_html(offers(session)),
+            timeline_html(timeline(session, history)),
+            columns_html(columns(session), session.budget.epsilon),
+            history_html(history),
+        ]
+    )
+
+
+def dashboard_text(session: Session) -> str:
+    """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
+    rows = [budget_text(session)]
+    rows += [
+        f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.all)} {offer.unit}"
+        for offer in offers(session)
+    ]
+    for entry in session.history().tail(ROWS).to_dict("records"):
+        rows.append(f"  #{entry['number']:<4} ε {words.cost(entry['paid']):<8} {entry['question']}")
+    return "\n".join(rows)
+
+
+def offers_html(found: Sequence[Offer]) -> str:
+    """Return what the rest of the budget could buy as a table."""
+    if not found:
+        return box(quiet(NOTHING_LEFT))
+    rows = [
+        (
+            f"{escape(offer.question)} {quiet(f'in {escape(offer.table)}')}",
+            f"±{words.error(offer.all)} {escape(offer.unit)}",
+            f"±{words.error(offer.half)} {escape(offer.unit)}",
+        )
+        for offer in found
+    ]
+    return box("<b>What is left could buy</b>", table(("", "with all of it", "with half of it"), rows, "lrr"))
+
+
+def timeline_html(steps: Sequence[Step]) -> str:
+    """Return the spend after each release as a picture."""
+    if not steps:
+        return ""
+    last = steps[-1]
+    alt = (
+        f"After {words.plural(len(steps), 'release')} {words.percent(last.share)} of the budget is spent: "
+        + ", ".join(f"#{step.number} ε {words.cost(step.epsilon)}" for step in steps[-ROWS:])
+    )
+    return box("<b>Spend over time</b>", line(svg.steps([step.share for step in steps], alt)))
+
+
+def columns_html(found: Sequence[Column], total: float) -> str:
+    """Return the spend by column as a table with bars."""
+    if not found:
+        return ""
+    rows = [
+        (
+            f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
+            svg.bar(column.most / total, f"{words.cost(column.most)} of {words.left(total)}"),
+            words.cost(column.most),
+            words.cost(column.least),
+        )
+        for column in found
+    ]
+    return box("<b>Spend by column</b>", table(("", "", "dearest level, ε", "cheapest level, ε"), rows, "llrr"))
+
+
+def history_html(history: pd.DataFrame, rows: int = ROWS) -> str:
+    """Return the latest releases as a table, newest first."""
+    if not len(history):
+        return box(quiet("No releases yet: nothing has been spent."))
+    shown = history.tail(rows).iloc[::-1]
+    cells = [
+        (
+            f"#{entry['number']}",
+            escape(f"{entry['time']:%Y-%m-%d %H:%M}"),
+            escape(entry["table"]),
+            escape(entry["question"]),
+            words.cost(entry["epsilon"]),
+            words.cost(entry["paid"]),
+            "" if entry["state"] == "recorded" else escape(entry["state"]),
+        )
+        for entry in shown.to_dict("records")
+    ]
+    more = f"{len(history) - rows:,} older in session.history()" if len(history) > rows else ""
+    head = ("", "time", "table", "question", "ε", "paid", "")
+    return box("<b>Releases</b>", table(head, cells, "llllrrl"), *([line(quiet(more))] if more else []))

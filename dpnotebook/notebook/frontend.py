@@ -1,0 +1,51 @@
+"""Who is looking: a person in front of a notebook, or a program that runs it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def shell() -> Any:
+    """Return the running IPython shell, or None."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
+
+
+def interactive() -> bool:
+    """Return whether somebody can be there to move a slider or press a button.
+
+    A notebook front end says with every cell whether it could answer `input()`: JupyterLab, Notebook and VS Code say
+    yes; nbclient, nbconvert, papermill and nbval say no, and so does Voila, which runs cells through nbclient. That
+    word is in the message that the running cell came with, through the public `get_parent` of a kernel's shell. A
+    plain Python or a terminal IPython has no such message, and no widgets either.
+    """
+    parent: dict[str, Any] = getattr(shell(), "get_parent", dict)() or {}
+    content = parent.get("content", {})
+    if parent.get("header", {}).get("msg_type", "").startswith("comm_"):
+        return True  # a widget of ours was used
+    return bool(content.get("allow_stdin", False))
+
+
+def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
+    """Display a MIME bundle and return its handle, or print its text where there is no notebook.
+
+    Parameters
+    ----------
+    bundle
+        MIME types and their contents.
+    updatable
+        Whether to return a handle through which `replace` can change the output later.
+    """
+    if shell() is None:
+        print(bundle["text/plain"])
+        return None
+    from IPython.display import display
+
+    return display(bundle, raw=True, display_id=True if updatable else None)
+
+
+def replace(handle: Any, html: str, text: str) -> None:
+    """Replace a displayed output by static HTML and text, so that a saved notebook opens as it was left."""
+    if handle is not None:
+        handle.update({"text/plain": text, "text/html": html}, raw=True)

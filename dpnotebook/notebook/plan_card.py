@@ -1,0 +1,182 @@
+"""The plan card: what a query will cost and how wrong its answer will be, before anything runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.html import box, details, escape, line, quiet, table
+
+if TYPE_CHECKING:
+    from dpnotebook.reuse.plan import Alternative, Plan
+
+NOTHING_SPENT = "nothing has been spent"
+
+
+def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
+    """Return the plan card as HTML that untrusted notebooks keep.
+
+    Parameters
+    ----------
+    plan
+        What was planned.
+    status
+        What has happened to it, after the word Preview; plain text.
+    """
+    parts = [
+        f"<div><b>Preview</b> {quiet(f'· {escape(status)}')}</div>",
+        line(f"<b>{escape(plan.title)}</b> {quiet(escape(_scope(plan)))}"),
+        line(
+            f'<b style="font-size:20px">±{_error(plan.error, plan)}</b> {quiet(escape(_meaning(plan)))}',
+            "margin:4px 0 2px",
+        ),
+    ]
+    if plan.free:
+        parts.append(line(f"↻ <b>Answered from {words.releases(plan.reused)}: costs nothing.</b>"))
+    parts += [line(svg.budget_bar(*_fractions(plan), alt=budget_line(plan)), "margin:8px 0 2px"), _budget_html(plan)]
+    if plan.alternatives:
+        parts.append(_alternatives_html(plan))
+    if not plan.affordable:
+        parts.append(line(f"✕ <b>{escape(_refusal(plan))}</b>"))
+    if extra := _parallel(plan):
+        parts.append(line(f"↻ {escape(extra)}"))
+    if plan.assumption:
+        parts.append(line(quiet(escape(_sentence(plan.assumption)))))
+    parts += [line(f"⚠ {escape(warning)}") for warning in plan.warnings]
+    if plan.steps:
+        items = "".join(f"<li>{escape(step)}</li>" for step in plan.steps)
+        parts.append(details("How this is computed", f'<ol style="margin:4px 0 4px 20px">{items}</ol>'))
+    parts.append(details("The same question as code", f'<pre style="margin:4px 0">{escape(plan.code)}</pre>'))
+    if not plan.free:
+        parts.append(line(quiet(escape(_risk(plan)))))
+    return box(*parts)
+
+
+def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
+    """Return the plan card as aligned lines of text, with the budget as a bar of block characters."""
+    rows = [f"Preview ({status})  {plan.title} {_scope(plan)}"]
+
+    def add(name: str, content: str) -> None:
+        rows.append(f"  {name:<9} {content}")
+
+    add("error", f"±{words.error(plan.error)} {plan.unit}: {_meaning(plan)}")
+    add("budget", f"{words.bar(*_fractions(plan))} {budget_line(plan)}")
+    if plan.free:
+        add("reused", f"answered from {words.releases(plan.reused)}: costs nothing")
+    others = [_alternative_text(other) for other in plan.alternatives if not other.chosen]
+    if others:
+        add("instead", "   ".join(others))
+    if not plan.affordable:
+        add("refused", _refusal(plan))
+    if extra := _parallel(plan):
+        add("reused", extra)
+    if plan.assumption:
+        add("assumes", plan.assumption.removeprefix("assuming "))
+    for warning in plan.warnings:
+        add("warning", warning)
+    if not plan.free:
+        add("risk", _risk(plan))
+    return "\n".join(rows)
+
+
+def budget_line(plan: Plan) -> str:
+    """Return what is spent, what this query takes and what would remain, in one line."""
+    spent, this, after = _amounts(plan)
+    return f"spent {spent} · this query {this} · left after {after}"
+
+
+def _amounts(plan: Plan) -> tuple[str, str, str]:
+    state = plan.budget
+    total = f"of {words.left(state.total)}"
+    spent, this, after = (
+        f"ε {words.cost(state.spent)}",
+        "nothing" if plan.free else f"ε {words.cost(plan.cost.epsilon)}",
+        f"ε {words.left(state.left_after)}",
+    )
+    if not plan.delta:
+        return spent, this, f"{after} {total}"
+    # Gaussian costs add up as mu^2, so the epsilons do not: the shares of the budget do.
+    rest = max(0.0, 1 - state.spent_fraction - state.cost_fraction)
+    return (
+        f"{spent} ({words.percent(state.spent_fraction)})",
+        this if plan.free else f"{this} ({words.percent(state.cost_fraction)})",
+        f"{after} ({words.percent(rest)}) {total}, δ {words.rounded(plan.delta)}",
+    )
+
+
+def _budget_html(plan: Plan) -> str:
+    spent, this, after = (escape(text) for text in _amounts(plan))
+    return f"<div>{quiet(f'spent {spent} ·')} <b>this query {this}</b> {quiet(f'· left after {after}')}</div>"
+
+
+def _fractions(plan: Plan) -> tuple[float, float]:
+    return plan.budget.spent_fraction, plan.budget.cost_fraction
+
+
+def _scope(plan: Plan) -> str:
+    where = f" where {plan.where}" if plan.where else ""
+    return f"in {plan.table}{where}" + (f" · {words.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
+
+
+def _error(error: float, plan: Plan) -> str:
+    return f"{words.error(error)} {escape(plan.unit)}"
+
+
+def _meaning(plan: Plan) -> str:
+    exact = "count" if plan.unit == "rows" else "answer"
+    text = f"{words.share(plan.confidence)} such answers fall this close to the exact {exact}"
+    spread = np.asarray(plan.std_errors, dtype=float)
+    if spread.size > 1 and spread.min() < 0.95 * spread.max():
+        best = plan.error * float(spread.min() / spread.max())
+        text += f" (the least certain answer; about ±{words.error(best)} for the most certain)"
+    return text
+
+
+def _alternatives_html(plan: Plan) -> str:
+    high = max(other.error for other in plan.alternatives)
+    rows, styles = [], []
+    for other in plan.alternatives:
+        error = words.error(other.error)
+        picture = svg.interval(-other.error, 0.0, other.error, -high, high, f"plus or minus {error}")
+        mark = "▶" if other.chosen else ""
+        after = words.left(other.left_after) if other.affordable else "not enough budget"
+        rows.append((mark, words.cost(other.epsilon), f"±{error} {escape(plan.unit)}", picture, after))
+        styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
+    return table(("", "ε", f"error, {words.percent(plan.confidence)}", "", "left after"), rows, "lrrlr", styles)
+
+
+def _alternative_text(other: Alternative) -> str:
+    text = f"ε {words.cost(other.epsilon)}: ±{words.error(other.error)}"
+    return text if other.affordable else f"{text} (not enough budget)"
+
+
+def _refusal(plan: Plan) -> str:
+    state = plan.budget
+    return (
+        f"Not enough budget: this needs ε {words.cost(plan.cost.epsilon)}, and ε {words.cost(state.spent)} of "
+        f"{words.left(state.total)} is spent"
+    )
+
+
+def _parallel(plan: Plan) -> str:
+    if plan.free or plan.cost.epsilon > 0.999 * plan.epsilon:
+        return ""
+    return (
+        f"The query alone is ε {words.cost(plan.epsilon)}, but only ε {words.cost(plan.cost.epsilon)} is new: other "
+        "rows have paid more already"
+    )
+
+
+def _risk(plan: Plan) -> str:
+    factor = words.odds(plan.epsilon)
+    text = f"Worst case: this answer changes the odds of any statement about one person by a factor of {factor}"
+    if plan.delta:
+        return f"{text}, but for a chance of {words.rounded(plan.delta)}"
+    whole = max(plan.budget.spent + plan.cost.epsilon, plan.epsilon)
+    return text + (f"; all answers so far together, {words.odds(whole)}" if plan.budget.spent > 0 else "")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,187 @@
+"""The release card: noisy answers with their intervals, as a table with small pictures or as one large number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.html import box, escape, line, quiet, table
+from dpnotebook.release import column_name
+
+if TYPE_CHECKING:
+    from dpnotebook.release import Release
+
+ROWS = 20
+MISSING = "(missing)"
+
+
+@dataclass(frozen=True)
+class Series:
+    """One measure of a release: what it is called, what it is counted in, its values and its intervals."""
+
+    name: str
+    words: str
+    unit: str
+    value: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+    @property
+    def half(self) -> NDArray[np.float64]:
+        """Half the width of each interval."""
+        return (self.upper - self.lower) / 2
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether every value lies in the middle of its interval."""
+        middle = (self.upper + self.lower) / 2
+        return bool(np.allclose(middle, self.value, atol=1e-6 * max(float(self.half.max(initial=0.0)), 1e-12)))
+
+
+def series_of(release: Release) -> Iterator[Series]:
+    """Yield the measures of a release."""
+    for measure in release.question.measures:
+        columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
+        value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
+        unit = str(measure.column) if measure.kind in ("sum", "mean", "quantile") else "rows"
+        yield Series(measure.name, measure.words, unit, value, lower, upper)
+
+
+def label(level: Any) -> str:
+    """Return the level of a key as people read it."""
+    if level is None or (isinstance(level, float) and math.isnan(level)):
+        return MISSING
+    return str(level)
+
+
+def scope(release: Release) -> str:
+    """Return the table and the predicate of a release."""
+    return f"in {release.table}" + (f" where {release.where}" if release.where else "")
+
+
+def facts(release: Release) -> str:
+    """Return number, price, and what the intervals mean, in one line."""
+    delta = f", δ {words.rounded(release.delta)}" if release.delta else ""
+    paid = "answered from the ledger, cost nothing" if not release.paid else ""
+    if release.paid and release.paid < 0.999 * release.epsilon:
+        paid = f"the session paid ε {words.cost(release.paid)}"
+    parts = (f"release #{release.number}", f"ε {words.cost(release.epsilon)}{delta}", paid, intervals(release))
+    return " · ".join(part for part in parts if part)
+
+
+def intervals(release: Release) -> str:
+    """Return what the intervals cover, and what they do not."""
+    return f"{words.percent(release.confidence)} intervals from noise"
+
+
+def release_html(release: Release) -> str:
+    """Return a release as HTML that untrusted notebooks keep: one large number, or the first rows of a table."""
+    found = list(series_of(release))
+    parts = [f"<div><b>{escape(release.title)}</b> {quiet(escape(scope(release)))}</div>"]
+    if len(release.frame) == 1 and not release.keys:
+        parts += [_large(series, release) for series in found]
+    else:
+        parts.append(_table(release, found))
+        if len(release.frame) > ROWS:
+            parts.append(line(quiet(f"… and {len(release.frame) - ROWS:,} more rows, in .frame")))
+    parts.append(line(quiet(escape(facts(release)))))
+    parts += [line(quiet(escape(note))) for note in _notes(release)]
+    return box(*parts)
+
+
+def release_text(release: Release) -> str:
+    """Return a release as aligned text: number, price, and the first rows with their intervals."""
+    rows = [f"{release.title} {scope(release)}", f"  {facts(release)}"]
+    found = list(series_of(release))
+    if len(release.frame) == 1 and not release.keys:
+        rows += [f"  {series.words}: {_with_error(series, 0)} {series.unit}" for series in found]
+        return "\n".join(rows)
+    head = [*release.keys, *(series.name for series in found)]
+    body = [
+        [
+            *(label(release.frame[key].iloc[row]) for key in release.keys),
+            *(_with_error(series, row) for series in found),
+        ]
+        for row in range(min(ROWS, len(release.frame)))
+    ]
+    widths = [max(len(str(row[column])) for row in [head, *body]) for column in range(len(head))]
+    rows += [
+        "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [head, *body]
+    ]
+    if len(release.frame) > ROWS:
+        rows.append(f"  … and {len(release.frame) - ROWS:,} more rows, in .frame")
+    return "\n".join(rows)
+
+
+def _large(series: Series, release: Release) -> str:
+    value, lower, upper = float(series.value[0]), float(series.lower[0]), float(series.upper[0])
+    half = float(series.half[0])
+    error = f"±{words.error(half)}" if series.symmetric else f"{words.value(lower, half)} to {words.value(upper, half)}"
+    zero = lower - half <= 0 <= upper + half
+    low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
+    picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
+    name = f"{escape(series.words)}: " if len(release.question.measures) > 1 else ""
+    return line(
+        f'{name}<b style="font-size:24px">{words.value(value, half)}</b> '
+        f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
+        "margin:4px 0",
+    )
+
+
+def _table(release: Release, found: list[Series]) -> str:
+    shown = min(ROWS, len(release.frame))
+    head, align = list(release.keys), "l" * len(release.keys)
+    for series in found:
+        name = series.unit if series.name == "value" else series.name
+        head += [name, f"{words.percent(release.confidence)} interval" if not series.symmetric else "±", ""]
+        align += "rrl"
+    axes = [_axis(series, shown) for series in found]
+    rows = []
+    for row in range(shown):
+        cells = [escape(label(release.frame[key].iloc[row])) for key in release.keys]
+        for series, (low, high, zero) in zip(found, axes, strict=True):
+            value, lower, upper = (float(part[row]) for part in (series.value, series.lower, series.upper))
+            half = float(series.half[row])
+            error = f"{words.value(lower, half)} to {words.value(upper, half)}"
+            cells += [
+                f"<b>{words.value(value, half)}</b>",
+                f"±{words.error(half)}" if series.symmetric else error,
+                svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130),
+            ]
+        rows.append(cells)
+    return table(head, rows, align)
+
+
+def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
+    """Return the ends of the axis that the shown rows share, and whether zero is on it."""
+    low, high = float(np.nanmin(series.lower[:shown])), float(np.nanmax(series.upper[:shown]))
+    near_zero = low <= 0 or low < 0.5 * high
+    return (min(low, 0.0), max(high, 0.0), True) if near_zero else (low, high, False)
+
+
+def _alt(series: Series, row: int) -> str:
+    half = float(series.half[row])
+    numbers = (words.value(float(part[row]), half) for part in (series.value, series.lower, series.upper))
+    return "{}, interval {} to {}".format(*numbers)
+
+
+def _with_error(series: Series, row: int) -> str:
+    half = float(series.half[row])
+    value = words.value(float(series.value[row]), half)
+    if series.symmetric:
+        return f"{value} ±{words.error(half)}"
+    return f"{value} ({words.value(float(series.lower[row]), half)} to {words.value(float(series.upper[row]), half)})"
+
+
+def _notes(release: Release) -> Iterator[str]:
+    for measure in release.question.measures:
+        if measure.kind in ("sum", "mean"):
+            low, high = (words.rounded(float(end), 6) for end in (measure.summand.low, measure.summand.high))
+            yield f"{measure.column} outside {low} to {high} counts as the nearest bound; intervals do not show that"

@@ -1,0 +1,128 @@
+"""Numbers and sentences as people read them; never more favourable than the truth.
+
+Errors and costs are rounded up, what is left is rounded down, and everything keeps three significant digits.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from fractions import Fraction
+
+
+def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return `number` with `digits` significant digits, thousands separated, without trailing zeros."""
+    number = float(number)
+    if not math.isfinite(number):
+        return "–" if math.isnan(number) else ("∞" if number > 0 else "-∞")
+    # Twelve digits first: 0.30000000000000004 is 0.3 to the person who asked, not 0.301 after rounding up.
+    exact = Decimal(f"{number:.12g}")
+    if not exact:
+        return "0"
+    short = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
+    if short.adjusted() < -4:
+        mantissa = f"{short.scaleb(-short.adjusted()):f}"
+        return f"{_trim(mantissa)}e{short.adjusted()}"
+    return _trim(f"{short:,f}")
+
+
+def _trim(text: str) -> str:
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def cost(epsilon: float) -> str:
+    """Return an epsilon that is paid, rounded up."""
+    return rounded(epsilon, rounding=ROUND_CEILING)
+
+
+def left(epsilon: float) -> str:
+    """Return an epsilon that is left, rounded down, never below zero."""
+    return rounded(max(0.0, epsilon), rounding=ROUND_FLOOR)
+
+
+def error(half_width: float) -> str:
+    """Return the half-width of an interval, rounded up."""
+    return rounded(half_width, rounding=ROUND_CEILING)
+
+
+def value(number: float, half_width: float = math.nan) -> str:
+    """Return a noisy value with as many decimals as its error deserves.
+
+    Parameters
+    ----------
+    number
+        The value, or one end of its interval.
+    half_width
+        Half the width of its interval; decides the decimals.
+
+    Returns
+    -------
+    str
+        For example `1,234` at ±31, `12.3` at ±4.5; `–` for a value that does not exist.
+    """
+    number = float(number)
+    if not math.isfinite(number):
+        return rounded(number)
+    half_width = float(half_width)
+    if not (math.isfinite(half_width) and half_width > 0):
+        return rounded(number, 6)
+    text = f"{number:,.{decimals(half_width)}f}"
+    return text.removeprefix("-") if not text.strip("-0.,") else text  # no "-0"
+
+
+def decimals(half_width: float) -> int:
+    """Return the decimals that show two significant digits of `half_width`."""
+    return min(12, max(0, 1 - math.floor(math.log10(half_width))))
+
+
+def share(confidence: float) -> str:
+    """Return a confidence as a count of cases: 0.95 is `95 of 100`."""
+    for whole in (100, 1_000, 10_000):
+        cases = Fraction(repr(float(confidence))) * whole
+        if cases.denominator == 1:
+            return f"{cases} of {whole:,}"
+    return f"{rounded(100 * confidence, 6)}%"
+
+
+def percent(confidence: float) -> str:
+    """Return a confidence or a fraction as a percentage."""
+    return f"{rounded(100 * float(confidence))}%"
+
+
+def odds(epsilon: float) -> str:
+    """Return e^epsilon, rounded up: the most by which an answer can change the odds of a statement about a unit."""
+    return rounded(math.exp(epsilon), rounding=ROUND_CEILING) if epsilon < 30 else "more than 10 million million"
+
+
+def releases(numbers: tuple[int, ...]) -> str:
+    """Return release numbers as words: `release #2`, `releases #2, #3 and #7`."""
+    names = [f"#{number}" for number in numbers]
+    if len(names) == 1:
+        return f"release {names[0]}"
+    return f"releases {', '.join(names[:-1])} and {names[-1]}"
+
+
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 answer`, `12 answers`."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def bar(spent: float, this: float = 0.0, width: int = 30) -> str:
+    """Return a bar of block characters: what is spent, this query, and what is left.
+
+    Parameters
+    ----------
+    spent, this
+        Fractions of the budget; anything above zero gets at least one character.
+    width
+        Characters between the brackets.
+    """
+    first = _cells(spent, width)
+    second = _cells(this, width)
+    first = min(first, width - min(second, width))
+    second = min(second, width - first)
+    return "[" + "█" * first + "▒" * second + "·" * (width - first - second) + "]"
+
+
+def _cells(fraction: float, width: int) -> int:
+    return min(width, max(1, round(fraction * width))) if fraction > 0 else 0

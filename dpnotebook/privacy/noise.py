@@ -1,0 +1,186 @@
+"""The two laws of noise: what is drawn, and their exact mass functions and variances.
+
+Discrete Laplace makes integer counts purely private: P(V = k) = tanh(1 / 2b) exp(-|k| / b). Rounded Gaussian is the
+Gaussian mechanism followed by rounding, hence exactly Gaussian-DP: P(V = k) = P(k - 1/2 < N(0, sigma^2) < k + 1/2).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.randomness import Source, random_bytes
+from dpnotebook.privacy.sampler import RoundedGaussian, discrete_laplace_sampler
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MOST_SCALE = 2**53  # above it the noise and its sums would leave the 64-bit integers
+LEAST_SCALE = Fraction(1, 2**53)  # below it there is no noise to speak of
+OPENDP_SIZE = 10**5  # draws up to which OpenDP's sampler, at some 6 microseconds a draw, is used
+_OPENDP_LEAST = Fraction(1, 100)  # its running time grows like 1 / scale below one
+
+
+def discrete_laplace(scale: object, size: int, source: Source | None = None) -> Integers:
+    """Draw discrete Laplace noise: P(k) proportional to exp(-|k| / scale), exactly.
+
+    Parameters
+    ----------
+    scale
+        b = sensitivity / epsilon in steps, above 0 and at most 2^53. A Fraction is honoured exactly by the package's
+        own sampler; OpenDP's takes a float, which is rounded up: never less noise than was asked for.
+    size
+        How many independent draws.
+    source
+        Where random bytes come from, instead of the operating system: for tests. The package's own sampler is then
+        used whatever the size.
+
+    Returns
+    -------
+    int64 array of shape (size,).
+
+    Raises
+    ------
+    AccuracyError
+        If the scale or the size is out of its range.
+    """
+    b, count = checked_scale(scale), _size(size)
+    if source is None and count <= OPENDP_SIZE and b >= _OPENDP_LEAST:
+        return np.array(_opendp(_float_above(b))(np.zeros(count, dtype=np.int64)), dtype=np.int64)
+    return discrete_laplace_sampler(b).draw(count, source or random_bytes)
+
+
+def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> Integers:
+    """Draw round(N(0, sigma^2)), exactly.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation before rounding in steps, above 0 and at most 2^53; honoured exactly.
+    size
+        How many independent draws.
+    source
+        Where random bytes come from, instead of the operating system: for tests.
+
+    Returns
+    -------
+    int64 array of shape (size,).
+
+    Raises
+    ------
+    AccuracyError
+        If sigma or the size is out of its range.
+    """
+    return RoundedGaussian(checked_scale(sigma)).draw(_size(size), source or random_bytes)
+
+
+def laplace_variance(scale: object) -> float:
+    """Return the variance of the discrete Laplace law: 2 a / (1 - a)^2, a = exp(-1 / scale)."""
+    x = 1 / float(checked_scale(scale))
+    return 2 * math.exp(-x) / math.expm1(-x) ** 2
+
+
+def gaussian_variance(sigma: object) -> float:
+    """Return the variance of round(N(0, sigma^2)): sigma^2 + 1/12 but for a term below exp(-2 pi^2 sigma^2)."""
+    s = float(checked_scale(sigma))
+    if s >= 2:  # the term is below 10^-33
+        return s * s + 1 / 12
+    from scipy.special import erfc
+
+    k = np.arange(100)
+    return float(np.sum((2 * k + 1) * erfc((k + 0.5) / (s * math.sqrt(2)))))
+
+
+def laplace_log_mass(k: ArrayLike, scale: object) -> Floats:
+    """Return log P(V = k) of the discrete Laplace law, shape of k."""
+    b = float(checked_scale(scale))
+    return math.log(math.tanh(1 / (2 * b))) - np.abs(np.asarray(k, dtype=float)) / b
+
+
+def laplace_mass(k: ArrayLike, scale: object) -> Floats:
+    """Return P(V = k) of the discrete Laplace law, shape of k."""
+    return np.exp(laplace_log_mass(k, scale))
+
+
+def gaussian_log_mass(k: ArrayLike, sigma: object) -> Floats:
+    """Return log P(V = k) of round(N(0, sigma^2)), shape of k, accurate in the tails and at any sigma."""
+    from scipy.special import log_ndtr
+
+    s = float(checked_scale(sigma))
+    z, h = np.abs(np.asarray(k, dtype=float)) / s, 1 / s
+    # The difference of two tails where the density changes a lot over the step; Gauss's rule where it does not, and
+    # the two tails would cancel.
+    upper, lower = log_ndtr(-(z - h / 2)), log_ndtr(-(z + h / 2))
+    by_tails = upper + np.log(-np.expm1(np.minimum(lower - upper, -np.finfo(float).tiny)))
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    t = nodes * h / 2
+    flat = h * np.maximum(z, 1) <= 1
+    near = np.where(flat, z, 0.0)[..., None]
+    by_rule = np.log(np.exp(-(near + t / 2) * t) @ weights / 2) - z * z / 2 + math.log(h) - math.log(2 * math.pi) / 2
+    return np.where(flat, by_rule, by_tails)
+
+
+def gaussian_mass(k: ArrayLike, sigma: object) -> Floats:
+    """Return P(V = k) of round(N(0, sigma^2)), shape of k."""
+    return np.exp(gaussian_log_mass(k, sigma))
+
+
+def checked_scale(scale: object) -> Fraction:
+    """Return a noise scale as the exact number it is.
+
+    Raises
+    ------
+    AccuracyError
+        If it is not a number from 2^-53 to 2^53.
+    """
+    try:
+        if isinstance(scale, bool) or not isinstance(scale, (Real, Decimal)):
+            raise TypeError  # noqa: TRY301 - one message for all that is not a number
+        exact = Fraction(scale if isinstance(scale, (int, Fraction, Decimal)) else float(scale))
+    except (TypeError, ValueError, OverflowError):
+        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {scale!r}") from None
+    if exact <= 0:
+        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {scale!r}")
+    if exact > MOST_SCALE:
+        raise AccuracyError(
+            "this accuracy needs noise of more than 2^53 steps, more than whole numbers can carry; "
+            "ask for a larger epsilon or a coarser granularity"
+        )
+    if exact < LEAST_SCALE:
+        raise AccuracyError("this accuracy leaves no noise to speak of, and so no privacy; ask for a smaller epsilon")
+    return exact
+
+
+def _size(size: object) -> int:
+    try:
+        count = operator.index(size)  # type: ignore[arg-type]
+    except TypeError:
+        count = -1
+    if count < 0 or isinstance(size, bool):
+        raise AccuracyError(f"the number of draws must be a whole number from 0, not {size!r}")
+    return count
+
+
+def _float_above(x: Fraction) -> float:
+    """Return the least float that is not below x."""
+    near = float(x)
+    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
+
+
+@lru_cache(maxsize=256)
+def _opendp(scale: float) -> Callable[[Integers], list[int]]:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    integers = dp.vector_domain(dp.atom_domain(T="i64"))
+    mechanism: Callable[[Integers], list[int]] = dp.m.make_laplace(integers, dp.l1_distance(T="i64"), scale=scale)
+    return mechanism

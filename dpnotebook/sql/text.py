@@ -1,0 +1,199 @@
+"""The text of a statement, and errors that point into it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.tokens import Token, TokenType
+
+from dpnotebook.errors import SQLError
+
+DIALECT = "duckdb"
+MAX_TEXT = 1_000_000
+MAX_LINE = 100
+
+# Words are checked in the tree. Of the rest only this has a place in a statement: sqlglot reads more than DuckDB does
+# (templates, maps, lists in IN with another meaning for NULL), and must not get to see it.
+PUNCTUATION = {"(", ")", ",", "*", ".", ":", ";", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-"}
+HINTS = {
+    "?": "give the parameter a name: :limit",
+    "$": "write parameters with a colon, :limit",
+    "@": "write parameters with a colon, :limit",
+    "::": "casts are not supported; write the value as it is declared",
+    "[": "write lists in parentheses: region IN ('N', 'S')",
+    "{": "text templates are not supported; bind values by name, :limit",
+    "||": "texts cannot be joined here; write the whole value",
+    "/": "arithmetic is not supported here; it is free on the release, r.frame",
+    "%": "arithmetic is not supported here; it is free on the release, r.frame",
+    "!": "write NOT for !",
+    "`": 'write odd names in double quotes: "a name"',
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A statement with its tokens.
+
+    Parameters
+    ----------
+    statement
+        As it was written.
+    tokens
+        Its words, values and signs in order, without comments.
+    """
+
+    statement: str
+    tokens: tuple[Token, ...]
+
+    def error(self, message: str, at: exp.Expr | Token | str | None = None) -> SQLError:
+        """Return an error that points at a place.
+
+        Parameters
+        ----------
+        message
+            What is wrong and what to write instead.
+        at
+            A node of the tree, a token, or a keyword; nothing is pointed at when None, or when it is not found.
+        """
+        place = self._place(at)
+        return SQLError(message if place is None else f"{message} {pointer(self.statement, *place)}")
+
+    def words(self, node: exp.Expr) -> str:
+        """Return the piece of the statement that a node was read from, on one line."""
+        place = self._place(node)
+        text = node.sql(DIALECT) if place is None else " ".join(self.statement[place[0] : place[1]].split())
+        return text if len(text) <= 60 else text[:59] + "…"
+
+    def _place(self, at: exp.Expr | Token | str | None) -> tuple[int, int] | None:
+        """Return the half-open span of characters of a node, token or keyword."""
+        if at is None:
+            return None
+        if isinstance(at, Token):
+            return at.start, at.end + 1
+        if isinstance(at, str):
+            return next((self._place(token) for token in self.tokens if token.text.upper().split()[:1] == [at]), None)
+        spans = list(self._spans(at))
+        if spans:
+            return min(start for start, _ in spans), max(end for _, end in spans)
+        return self._place(at.parent)  # NULL, TRUE: a keyword has no place of its own, what it stands in has
+
+    def _spans(self, node: exp.Expr) -> Iterator[tuple[int, int]]:
+        for part in node.walk():
+            if isinstance(part, exp.Placeholder):
+                yield from self._parameter(part.name)
+            elif "start" in part.meta:
+                yield part.meta["start"], part.meta["end"] + 1
+
+    def _parameter(self, name: str) -> Iterator[tuple[int, int]]:
+        for sign, word in zip(self.tokens, self.tokens[1:], strict=False):
+            if sign.text == ":" and word.text == name:
+                yield sign.start, word.end + 1
+                return
+
+
+def read(statement: str) -> Text:
+    """Return the tokens of a statement, all of which have a place in SQL that can be asked.
+
+    Raises
+    ------
+    SQLError
+        If there is no statement, or more than one, or it is no SELECT, or a sign is none of SQL's.
+    """
+    if not isinstance(statement, str):
+        raise SQLError(f"a SQL statement is a text, not a {type(statement).__name__}")
+    if len(statement) > MAX_TEXT:
+        raise SQLError(f"the statement has {len(statement):,} characters, and at most {MAX_TEXT:,} are read")
+    try:
+        tokens = tuple(sqlglot.tokenize(statement, read=DIALECT))
+    except TokenError:
+        raise SQLError("a quote or a comment in this statement is opened and never closed") from None
+    text = Text(statement, tokens)
+    body = list(tokens)
+    while body and body[-1].token_type is TokenType.SEMICOLON:
+        body.pop()
+    if not body:
+        raise SQLError("there is no statement: write SELECT COUNT(*) FROM a_protected_table, for example")
+    for token, following in zip(body, [*body[1:], None], strict=True):
+        if token.token_type is TokenType.SEMICOLON:
+            raise text.error("there are several statements; ask one at a time", following)
+        if token.token_type is TokenType.COMMA and following and following.token_type is TokenType.COMMA:
+            raise text.error("something is missing between two commas", following)
+        if not _known(token):
+            hint = HINTS.get(token.text, "it has no meaning in a question")
+            raise text.error(f"{token.text} cannot be used here: {hint}", token)
+    _check_start(text, body)
+    return text
+
+
+def parse(text: Text) -> exp.Expr:
+    """Return the tree of a statement, as sqlglot reads it; nothing in it has been checked.
+
+    Raises
+    ------
+    SQLError
+        If sqlglot cannot read it.
+    """
+    try:
+        trees = sqlglot.parse(text.statement, read=DIALECT)
+    except ParseError as error:
+        raise _unreadable(text, error) from None
+    found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
+    if len(found) != 1:
+        raise SQLError("there are several statements; ask one at a time")
+    return found[0]
+
+
+def pointer(statement: str, start: int, end: int) -> str:
+    """Return the place of a span of characters in words, and its line with carets below."""
+    first = statement.rfind("\n", 0, start) + 1
+    last = statement.find("\n", start)
+    line = statement[first : len(statement) if last < 0 else last]
+    number, column = statement.count("\n", 0, start) + 1, start - first
+    width = max(min(end - start, len(line) - column), 1)
+    cut = max(column - MAX_LINE // 2, 0) if len(line) > MAX_LINE else 0
+    shown = line[cut : cut + MAX_LINE]
+    width = min(width, max(len(shown) - (column - cut), 1))
+    indent = "".join("\t" if sign == "\t" else " " for sign in shown[: column - cut])
+    return f"(line {number}, column {column + 1})\n  {shown}\n  {indent}{'^' * width}"
+
+
+def _known(token: Token) -> bool:
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
+        return True
+    return token.text in PUNCTUATION or token.text[:1].isalpha() or token.text[:1] == "_"
+
+
+def _check_start(text: Text, tokens: list[Token]) -> None:
+    first, second = tokens[0], tokens[1] if len(tokens) > 1 else None
+    word = first.text.upper()
+    if word == "WITH":
+        raise text.error("WITH is not supported: write one SELECT from one protected table", first)
+    if word not in ("SELECT", "FROM", "("):
+        raise text.error(f"a question starts with SELECT, not {first.text}", first)
+    if word == "SELECT" and second is not None and second.text.upper() == "WITH":
+        raise text.error(
+            "write a plain SELECT: what it may cost is said beside the SQL, by epsilon= or error=, or by -e or --error "
+            "on the first line of the cell",
+            second,
+        )
+
+
+def _unreadable(text: Text, error: ParseError) -> SQLError:
+    """Return what a parser found in the user's words; its own speak of its classes."""
+    found = error.errors[0] if error.errors else {}
+    places = {(token.line, token.col): token for token in text.tokens}
+    token = places.get((found.get("line"), found.get("col")))  # type: ignore[arg-type]
+    if token is None:
+        return SQLError("this is not a SQL statement that can be read")
+    if token is text.tokens[-1]:
+        return text.error("the statement ends too early, or has something too much at its end", token)
+    description = str(found.get("description", ""))
+    if "number of provided arguments" in description:
+        return text.error("this function has too many arguments: COUNT, SUM and AVG take one column", token)
+    if description.startswith("Expecting"):
+        return text.error(f"{description[len('Expecting ') :]} is missing before {token.text!r}", token)
+    return text.error(f"the SQL cannot be read at {token.text!r}", token)

@@ -1,0 +1,186 @@
+"""Drives a real JupyterLab in headless Chromium, with the network off: server, browser, notebook.
+
+Needs jupyterlab, the Python package playwright, and a Chromium of the system; knows nothing of dpnotebook.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = os.environ.get("CHROMIUM", shutil.which("chromium") or "/usr/bin/chromium")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+IN_USE = """() => { const p = window.jupyterapp.shell.currentWidget;
+    return p.content.widgets.some(c => c.model.executionState === 'running')
+      || !!document.querySelector('.jp-Cell.jp-mod-running')
+      || p.sessionContext.session?.kernel?.status !== 'idle'; }"""
+
+
+@contextlib.contextmanager
+def lab_server(root: Path, path: str, timeout: float = 60) -> Iterator[str]:
+    """Serve `root` with JupyterLab on a free port, no token, a configuration of its own, `path` as PYTHONPATH."""
+    home = Path(tempfile.mkdtemp(prefix="lab-"))
+    # Otherwise a toast about Jupyter's news covers a corner of every screenshot.
+    settings = home / "settings/@jupyterlab/apputils-extension"
+    settings.mkdir(parents=True)
+    quiet = {"fetchNews": "false", "checkForUpdates": False}
+    (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    folders = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "data",
+        "JUPYTER_RUNTIME_DIR": "runtime",
+        "IPYTHONDIR": "ipython",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+    }
+    env = os.environ | {name: str(home / folder) for name, folder in folders.items()} | {"PYTHONPATH": path}
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
+        f"--port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}",
+        "--IdentityProvider.token=", "--ServerApp.password=",
+        "--expose-app-in-browser",  # window.jupyterapp
+    ]  # fmt: skip
+    log = home / "lab.log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+    base = f"http://127.0.0.1:{port}"
+    deadline = time.monotonic() + timeout
+    try:
+        while True:
+            try:
+                urllib.request.urlopen(base + "/api/status", timeout=2).read()
+                break
+            except OSError:
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(log.read_text()[-3000:]) from None
+                time.sleep(0.1)
+        yield base
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def chromium(playwright: Any, base: str, size: tuple[int, int] = (1400, 1000)) -> Iterator[Any]:
+    """Open a fresh Chromium profile; every request that is not for `base` is stopped and noted in `.blocked`."""
+    profile = tempfile.mkdtemp(prefix="chromium-")
+    context = playwright.chromium.launch_persistent_context(
+        profile,
+        executable_path=CHROMIUM,
+        headless=True,
+        args=FLAGS,
+        viewport={"width": size[0], "height": size[1]},
+    )
+    context.blocked = []
+
+    def guard(route: Any) -> None:
+        if route.request.url.startswith((base, "data:", "blob:")):
+            route.continue_()
+        else:
+            context.blocked.append(route.request.url)
+            route.abort()
+
+    context.route("**/*", guard)
+    try:
+        yield context
+    finally:
+        context.close()
+        shutil.rmtree(profile, ignore_errors=True)
+
+
+class Notebook:
+    """One notebook open in JupyterLab, driven through `window.jupyterapp` and the page.
+
+    Parameters
+    ----------
+    page
+        A new page of the browser.
+    base, path
+        Where the server is, and the notebook below its root.
+    """
+
+    def __init__(self, page: Any, base: str, path: str) -> None:
+        self.page, self.path = page, path
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.goto(f"{base}/lab/tree/{path}?reset")
+        page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.content?.widgets")
+        self.wait_kernel()
+
+    def js(self, expression: str, arg: Any = None, timeout: float = 60) -> Any:
+        """Evaluate JavaScript with `app`, `panel` and `arg` at hand; a promise is awaited, but never for ever."""
+        return self.page.evaluate(
+            "([arg, ms]) => { const app = window.jupyterapp, panel = app.shell.currentWidget;"
+            " const late = new Promise((_, no) => setTimeout(() => no(Error('js timeout')), ms));"
+            f" return Promise.race([{expression}, late]); }}",
+            [arg, timeout * 1000],
+        )
+
+    def wait_kernel(self, timeout: float = 60) -> None:
+        """Wait until cells can run: the circle in the toolbar says idle too early, the session itself does not."""
+        self.js("panel.sessionContext.ready", timeout=timeout)
+        self.page.wait_for_function(
+            "window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'",
+            timeout=timeout * 1000,
+        )
+
+    def command(self, name: str, args: dict[str, Any] | None = None) -> None:
+        """Run a command of JupyterLab."""
+        self.js("app.commands.execute(arg[0], arg[1])", [name, args or {}])
+
+    def run_all(self, timeout: float = 120) -> None:
+        """Run All, and wait until the last cell has run or one has failed."""
+        self.js("app.commands.execute('notebook:run-all-cells')", timeout=timeout)
+        self.page.wait_for_timeout(100)
+        self.page.wait_for_function(f"() => !({IN_USE})()", timeout=timeout * 1000)
+
+    def run_cell(self, index: int, timeout: float = 60) -> None:
+        """Run one cell, and wait until the kernel is idle again."""
+        self.js("panel.content.activeCellIndex = arg", index)
+        self.js("app.commands.execute('notebook:run-cell')", timeout=timeout)
+        self.page.wait_for_timeout(100)
+        self.wait_kernel(timeout)
+
+    def output(self, index: int) -> Any:
+        """Return the locator of the outputs of cell `index`."""
+        return self.page.locator(".jp-Notebook .jp-Cell").nth(index).locator(".jp-OutputArea").first
+
+    def save(self) -> None:
+        """Save the notebook."""
+        self.js("panel.context.save()")
+
+    def shutdown(self) -> None:
+        """Stop the kernel."""
+        self.js("panel.sessionContext.shutdown()", timeout=10)
+
+    def theme(self, name: str) -> None:
+        """Switch to JupyterLab Light or JupyterLab Dark."""
+        self.command("apputils:change-theme", {"theme": f"JupyterLab {name}"})
+        self.page.wait_for_function(f"document.body.dataset.jpThemeName === 'JupyterLab {name}'")
+        self.page.wait_for_timeout(500)

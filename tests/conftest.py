@@ -1,0 +1,76 @@
+"""Shared by the tests of the mathematics: random workloads, and the same workloads built row by row from definitions."""
+
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
+
+
+def _by_definition(w):
+    if isinstance(w, Identity):
+        return np.eye(w.n)
+    if isinstance(w, Total):
+        return np.ones((1, w.n))
+    if isinstance(w, Prefix):
+        return np.array([[float(j <= i) for j in range(w.n)] for i in range(w.n)])
+    if isinstance(w, AllRange):
+        ranges = [(s, e) for s in range(w.n) for e in range(s, w.n)]
+        return np.array([[float(s <= j <= e) for j in range(w.n)] for s, e in ranges])
+    if isinstance(w, Hierarchy):
+        rows = []
+        for level in range(w.levels):
+            size = w.branching**level
+            for start in range(0, w.n, size):
+                rows.append([float(start <= j < start + size) for j in range(w.n)])
+        return np.array(rows)
+    if isinstance(w, Explicit):
+        return np.array(w.matrix, dtype=float)
+    if isinstance(w, Kron):
+        return reduce(np.kron, map(_by_definition, w.factors))
+    if isinstance(w, Stack):
+        return np.vstack([_by_definition(part) for part in w.parts])
+    return w.weight * _by_definition(w.workload)
+
+
+def _leaf(n):
+    basic = [st.just(kind(n)) for kind in (Identity, Total, Prefix, AllRange)]
+    trees = st.integers(2, max(2, n)).flatmap(
+        lambda b: st.integers(1, Hierarchy(n, b).levels).map(lambda levels: Hierarchy(n, b, levels))
+    )
+    rows = st.lists(st.lists(st.integers(-2, 3), min_size=n, max_size=n), min_size=1, max_size=4)
+    explicit = rows.filter(lambda matrix: np.any(matrix)).map(Explicit)
+    return st.one_of(*basic, trees, explicit)
+
+
+def _over(n, depth, integer):
+    leaf = _leaf(n)
+    if depth == 0:
+        return leaf
+    inner = _over(n, depth - 1, integer)
+    weight = st.integers(1, 5) if integer else st.one_of(st.integers(1, 5), st.sampled_from([0.5, 1.25, 2.5]))
+    splits = [(a, n // a) for a in range(1, n + 1) if n % a == 0]
+    kron = st.sampled_from(splits).flatmap(
+        lambda split: st.tuples(*(_over(size, depth - 1, integer) for size in split)).map(lambda two: Kron(*two))
+    )
+    stack = st.lists(inner, min_size=1, max_size=3).map(lambda parts: Stack(*parts))
+    return st.one_of(leaf, kron, stack, st.tuples(weight, inner).map(lambda pair: Weighted(*pair)))
+
+
+@pytest.fixture(scope="session")
+def by_definition():
+    """Return the function that builds a workload's matrix entry by entry."""
+    return _by_definition
+
+
+@pytest.fixture(scope="session")
+def workloads():
+    """Return a Hypothesis strategy for workloads over n cells, two levels of Kron, Stack and Weighted deep."""
+
+    def over(n=None, integer=False, depth=2):
+        sizes = st.integers(1, 12) if n is None else st.just(n)
+        return sizes.flatmap(lambda size: _over(size, depth, integer))
+
+    return over

@@ -1,0 +1,104 @@
+"""A small table, costs on it, and a ledger that can be tampered with."""
+
+import contextlib
+import os
+import sqlite3
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dpnotebook.domain import Domain, Range
+from dpnotebook.ledger import Ledger
+from dpnotebook.ledger.store import SCHEMA
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import CellCost, Term
+
+SIZES = {"age": 10, "sex": 2}
+DOMAIN = Domain({"age": Range(0, 9), "sex": ["F", "M"]}).to_json()
+
+
+def cost(epsilon, **levels):
+    """Return the cost of asking the rows with these levels (all where none are named) at a pure epsilon."""
+    norms = {}
+    for name, chosen in levels.items():
+        norms[name] = np.zeros(SIZES[name], dtype=np.int64)
+        norms[name][list(chosen)] = 1
+    return CellCost((Term(Fraction(str(epsilon)) * UNITS, norms),))
+
+
+def register(ledger, name="people", **other):
+    """Register the table, or one that differs."""
+    ledger.register(name, **{"fingerprint": "f1", "domain": DOMAIN, "unit": None, "max_rows": None} | other)
+
+
+def answer(ledger, epsilon=0.1, values=(1, 2, 3), table="people", question="q", **levels):
+    """Charge a question and record its answer."""
+    charge = ledger.charge(table, question, {"note": "plan"}, cost(epsilon, **levels))
+    return ledger.record(charge.number, [np.array(values)], {"bits": 0})
+
+
+@contextlib.contextmanager
+def raw(path):
+    """Give a plain connection that may do what the ledger never does: change and remove entries."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        triggers = [statement for statement in SCHEMA if "TRIGGER" in statement]
+        for statement in triggers:
+            connection.execute(f"DROP TRIGGER {statement.split()[2]}")
+        yield connection
+        for statement in triggers:
+            connection.execute(statement)
+
+
+def script(text, *arguments, **options):
+    """Run Python text in another process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", text, *map(str, arguments)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        **options,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def environment():
+    root = Path(__file__).parents[2]
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.fixture
+def kit():
+    return SimpleNamespace(
+        cost=cost, register=register, answer=answer, raw=raw, script=script, environment=environment, domain=DOMAIN
+    )
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "clinic.ledger"
+
+
+@pytest.fixture
+def ledger(path):
+    """Return a ledger of ε = 1 in a file, with one table."""
+    ledger = Ledger(path, Budget(1.0))
+    register(ledger)
+    yield ledger
+    ledger.close()
+
+
+@pytest.fixture(params=["file", "memory"])
+def either(request, path):
+    """Return a ledger of ε = 1 with one table, in a file and in memory."""
+    ledger = Ledger(path if request.param == "file" else ":memory:", Budget(1.0))
+    register(ledger)
+    yield ledger
+    ledger.close()

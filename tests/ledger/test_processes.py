@@ -1,0 +1,149 @@
+"""Several processes on one ledger, and what is left when they are killed."""
+
+import hashlib
+import subprocess
+import sys
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpnotebook.ledger import Ledger
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.budget import Budget
+
+WORKER = Path(__file__).with_name("worker.py")
+ROUNDS = 50
+
+
+def brute_force(charges):
+    """Return the total of some charges, cell by cell with Python's own integers."""
+    cells = np.zeros((10, 2), dtype=object)
+    for charge in charges:
+        for term in charge.cost.terms:
+            assert term.rate.denominator == 1
+            box = np.ones((10, 2), dtype=object)
+            for axis, name in enumerate(("age", "sex")):
+                if name in term.norms:
+                    norms = [int(norm) for norm in term.norms[name]]
+                    box = box * np.array(norms, dtype=object).reshape((-1, 1) if axis == 0 else (1, -1))
+            cells = cells + box * int(term.rate)
+    return int(cells.max())
+
+
+@pytest.mark.parametrize("kind", ["equal", "random"])
+def test_eight_processes_never_overspend(path, kit, kind):
+    go = path.with_name("go")
+    workers = [
+        subprocess.Popen(
+            [sys.executable, WORKER, "hammer", path, go, str(seed), kind],
+            env=kit.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for seed in range(8)
+    ]
+    go.touch()
+    granted = {}
+    for seed, worker in enumerate(workers):
+        out, err = worker.communicate(timeout=120)
+        assert worker.returncode == 0, err
+        granted.update(dict.fromkeys(map(int, out.split()), seed))
+    ledger = Ledger(path, Budget(1.0))
+    records = ledger.records("people")
+    assert sorted(granted) == [record.number for record in records] == list(range(1, len(records) + 1))
+    assert all(record.answers[0].tolist() == [granted[record.number]] for record in records)
+    assert ledger.spent == brute_force(records) == sum(record.units for record in records) <= UNITS
+    if kind == "equal":
+        assert len(records) == 100
+        assert ledger.remaining == 0
+    else:
+        # Each was refused five times by costs of up to 0.05, so little is left; and cells shared the budget.
+        assert ledger.remaining < UNITS / 20
+        assert sum(record.cost.bound for record in records) > 1.2 * UNITS
+    assert len(ledger.refusals()) == (8 if kind == "equal" else 40)
+    audit = ledger.audit()
+    assert audit.ok, audit
+    assert audit.pending == 0
+
+
+def test_kill_at_any_moment(tmp_path, kit):
+    """50 times, two processes are killed while they charge and record; every promise they made still holds."""
+    keeper = subprocess.Popen(
+        [sys.executable, WORKER, "killed", str(ROUNDS)],
+        env=kit.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    killed = pending_seen = shown_seen = 0
+    promised = {}
+    with keeper:
+        for turn in range(ROUNDS):
+            path = tmp_path / f"{turn // 10}.ledger"  # every tenth round also kills the making of the file
+            keeper.stdin.write(f"{path}\n")
+            keeper.stdin.flush()
+            lines = list(iter(keeper.stdout.readline, "done\n"))
+            killed += lines.count("killed\n")
+            said = [line.split() for line in lines if line.startswith(("charged", "shown"))]
+            charges, answers = promised.setdefault(path, ({}, {}))
+            charges.update({int(number): int(units) for word, number, units in said if word == "charged"})
+            answers.update({int(number): digest for word, number, digest in said if word == "shown"})
+            pending, writing = check(path, kit, charges, answers, complete=turn % 2 == 0)
+            assert writing < 5  # far from the minute that a lock is waited for
+            pending_seen += pending
+            shown_seen += len(answers)
+        keeper.stdin.close()
+    assert keeper.returncode == 0
+    assert killed == 2 * ROUNDS
+    assert pending_seen >= 10
+    assert shown_seen >= 100
+
+
+def check(path, kit, charges, answers, complete):
+    """Check every promise, then write; return how many charges were pending and how long the first write took."""
+    ledger = Ledger(path, Budget(10**4))
+    kit.register(ledger)
+    history = {row["number"]: row for row in ledger.history()}
+    for number, units in charges.items():
+        assert history[number]["units"] == units
+    records = {record.number: record for record in ledger.records("people")}
+    for number, digest in answers.items():
+        assert shown(records[number].answers) == digest
+    pending = ledger.pending("people")
+    assert {charge.number for charge in pending}.isdisjoint(answers)
+    assert sorted([*records, *(charge.number for charge in pending)]) == sorted(history)
+    everything = [*records.values(), *pending]
+    acknowledged = [charge for charge in everything if charge.number in charges]
+    assert ledger.spent == brute_force(everything) >= brute_force(acknowledged)
+    audit = ledger.audit()
+    assert audit.ok, audit
+    started = time.monotonic()
+    number = ledger.charge("people", "next", {}, kit.cost(0.001)).number
+    writing = time.monotonic() - started
+    ledger.record(number, [np.array([0])], {})
+    if complete:
+        for charge in pending:
+            first = ledger.record(charge.number, [np.array([1])], {})
+            again = ledger.record(charge.number, [np.array([2])], {})
+            assert first.answers[0].tolist() == again.answers[0].tolist() == [1]
+            answers[charge.number] = shown(again.answers)
+        assert ledger.pending("people") == ()
+    ledger.close()
+    return len(pending), writing
+
+
+def shown(answers):
+    return hashlib.sha256(b"".join(array.tobytes() for array in answers)).hexdigest()
+
+
+def test_brute_force_is_right(kit):
+    class Charged:
+        def __init__(self, cost):
+            self.cost = cost
+
+    overlap = [Charged(kit.cost(0.3, age=[1, 2])), Charged(kit.cost(0.2, age=[2], sex=[0])), Charged(kit.cost(0.1))]
+    assert brute_force(overlap) == int(Fraction("0.6") * UNITS)

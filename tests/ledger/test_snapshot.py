@@ -1,0 +1,58 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.chain import Broken
+from dpnotebook.privacy.spend import CellCost, Spend, Term
+
+SIZES = {"age": 10, "sex": 2}
+
+
+def term(rate, **norms):
+    return Term(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()})
+
+
+def spend(limit=100):
+    spend = Spend(SIZES, limit)
+    spend.add(CellCost((term(7, sex=[1, 0]), term("1/3", age=range(10)))))
+    spend.add(CellCost((term(5),)))
+    return spend
+
+
+def test_plus_leaves_the_spend_as_it_was():
+    before = spend()
+    digest = snapshot.digest(before)
+    after, units = snapshot.plus(before, CellCost((term(4, sex=[0, 1]),)))
+    # M costs 4 less than F before and after: ceil(9/3) + 5 + 7 for (9, F), 3 + 5 + 4 for (9, M).
+    assert units == 0
+    assert after.maximum == before.maximum == 15
+    assert snapshot.digest(before) == digest != snapshot.digest(after)
+
+
+@pytest.mark.parametrize("limit", [100, 10, 1])
+def test_a_snapshot_is_the_same_spend(limit):
+    before = spend(limit)
+    after = snapshot.unpack(snapshot.pack(before), SIZES, limit)
+    assert snapshot.digest(after) == snapshot.digest(before)
+    more = CellCost((term(3, age=[0] * 9 + [1]),))
+    after.add(more)
+    before.add(more)
+    assert after.maximum == before.maximum
+    np.testing.assert_array_equal(after.cells, before.cells)
+
+
+def test_a_snapshot_of_another_table_is_refused():
+    packed = snapshot.pack(spend())
+    with pytest.raises(Broken, match="another table"):
+        snapshot.unpack(packed, {"sex": 2, "age": 10}, 100)
+    with pytest.raises(Broken, match="cannot be read"):
+        snapshot.unpack(packed[:-3], SIZES, 100)
+
+
+def test_a_cost_beyond_64_bits_is_not_added():
+    before = spend()
+    after, units = snapshot.plus(before, CellCost((term(2**63),)))
+    assert units == 2**63
+    assert after is before

@@ -1,0 +1,114 @@
+"""What other processes do to a ledger in these tests: spend all of it, or be killed while they use it."""
+
+import hashlib
+import os
+import random
+import signal
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+
+from dpnotebook.domain import Domain, Range
+from dpnotebook.errors import BudgetExceeded
+from dpnotebook.ledger import Ledger
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import CellCost, Term
+
+SIZES = {"age": 10, "sex": 2}
+DOMAIN = Domain({"age": Range(0, 9), "sex": ["F", "M"]}).to_json()
+
+
+def opened(path, budget):
+    ledger = Ledger(path, Budget(budget))
+    ledger.register("people", fingerprint="f1", domain=DOMAIN, unit=None, max_rows=None)
+    return ledger
+
+
+def random_cost(source, dearest):
+    """Return a cost on a random box of cells."""
+    norms = {}
+    for name, size in SIZES.items():
+        if source.random() < 0.7:
+            norms[name] = np.array([source.randrange(2) for _ in range(size)], dtype=np.int64)
+    return CellCost((Term(Fraction(source.randrange(1, dearest)), norms),))
+
+
+def shown(answers):
+    return hashlib.sha256(b"".join(array.tobytes() for array in answers)).hexdigest()
+
+
+def say(*words):
+    os.write(1, (" ".join(map(str, words)) + "\n").encode())
+
+
+def hammer(path, go, seed, kind):
+    """Spend until nothing is left: equal costs everywhere, or random ones on random cells."""
+    while not os.path.exists(go):
+        time.sleep(0.005)
+    source, granted, refusals = random.Random(int(seed)), [], 0
+    ledger = opened(path, 1.0)
+    while refusals < (1 if kind == "equal" else 5):
+        cost = CellCost((Term(Fraction(10**10), {}),)) if kind == "equal" else random_cost(source, 5 * 10**10)
+        try:
+            charge = ledger.charge("people", "q", {"by": seed}, cost)
+        except BudgetExceeded as error:
+            assert error.requested_units > error.remaining_units >= 0
+            refusals += 1
+        else:
+            granted.append(charge.number)
+            ledger.record(charge.number, [np.array([int(seed)])], {})
+    say(*granted)
+
+
+def use(path, seed):
+    """Complete what is pending, then charge and record for ever; say what was promised as soon as it is."""
+    source = random.Random(seed)
+    ledger = opened(path, 10**4)
+    for charge in ledger.pending("people"):
+        record = ledger.record(charge.number, [np.array([source.getrandbits(40)])], {})
+        say("shown", record.number, shown(record.answers))
+    while True:
+        charge = ledger.charge("people", f"q{source.randrange(5)}", {}, random_cost(source, 10**9))
+        say("charged", charge.number, charge.units)
+        if source.random() < 0.5:
+            time.sleep(source.random() * 0.003)  # as long as a query of the data may take
+        noise = np.array([source.getrandbits(40) for _ in range(source.choice([1, 300]))])
+        record = ledger.record(charge.number, [noise], {})
+        say("shown", record.number, shown(record.answers))
+
+
+def killed(rounds):
+    """For every path on the input, start two processes that use it and kill them at random moments."""
+    source = random.Random(int(rounds))
+    for line in sys.stdin:
+        path = line.strip()
+        reader, writer = os.pipe()
+        children = []
+        for _ in range(2):
+            seed = source.random()
+            child = os.fork()
+            if child == 0:
+                os.dup2(writer, 1)
+                os.close(reader)
+                try:
+                    use(path, seed)
+                finally:
+                    os._exit(1)
+            children.append(child)
+        os.close(writer)
+        time.sleep(source.uniform(0, 0.02) if source.random() < 0.3 else source.uniform(0.02, 0.12))
+        for child in children:
+            os.kill(child, signal.SIGKILL)
+            _, status = os.waitpid(child, 0)
+            say("killed" if os.WIFSIGNALED(status) else "ended")
+            time.sleep(source.uniform(0, 0.01))
+        with os.fdopen(reader, "rb") as promised:
+            # What was cut off by the kill was not promised.
+            text = promised.read().decode()
+        say(text[: text.rfind("\n") + 1] + "done")
+
+
+if __name__ == "__main__":
+    {"hammer": hammer, "killed": killed}[sys.argv[1]](*sys.argv[2:])
