@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
@@ -59,10 +60,16 @@ class Measurement:
         return int(self.operator.shape[0]) * self.summand.components
 
     def norm(self, domain: Domain, power: int) -> int:
-        """Return the largest column norm^power over all cells: what one row can change, for the noise scale."""
+        """Return the largest column norm^power over the cells that take part: what one row can change, at least 1.
+
+        Never less than that; more, where the operator is no product and the norms of its parts peak in different cells.
+        """
         queries = int(_integers(self.operator.column_norms(power)).max(initial=0))
         column = self.summand.column
-        return queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
+        anywhere = queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
+        parts = self._parts(domain, power)
+        inside = (sum(_largest(part, box) for part in parts) for box in self._boxes())
+        return max(1, min(anywhere, max(inside)))
 
     def cost(self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int) -> CellCost:
         """Return what the measurement costs in each cell of the table.
@@ -82,13 +89,17 @@ class Measurement:
         rate = accountant.rate(scale) * accountant.per_unit(rows)
         terms = []
         for part in self._parts(domain, power):
-            for box in self.where.products() or ({},):
+            for box in self._boxes():
                 norms = dict(part)
                 for name, mask in box.items():
                     norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
                 if all(norm.any() for norm in norms.values()):
                     terms.append(Term(rate, norms))
         return CellCost(tuple(terms))
+
+    def _boxes(self) -> Sequence[Mapping[str, NDArray[np.bool_]]]:
+        """Disjoint boxes that hold every row that takes part."""
+        return self.where.products() or ({},)
 
     def _parts(self, domain: Domain, power: int) -> list[dict[str, NDArray[np.int64]]]:
         """Column norms of the operator per level of each attribute; the norm of a cell is a sum of products."""
@@ -106,6 +117,12 @@ class Measurement:
         return parts
 
 
+def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np.bool_]]) -> int:
+    """Return the largest entry of a product of vectors inside a box."""
+    inside = (norm[box[name]] if name in box else norm for name, norm in part.items())
+    return math.prod(int(norm.max(initial=0)) for norm in inside)
+
+
 def norm_power(noise: Noise) -> int:
     """Return the power of the column norm that a noise law pays for: 1 for Laplace, 2 for Gaussian."""
     return 1 if noise == "laplace" else 2
@@ -116,10 +133,10 @@ def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list
 
     Where an operator over several axes is no product, every cell is given the largest norm: never less than its own.
     """
-    if isinstance(operator, Stack):
-        return [part for piece in operator.parts for part in _product_norms(piece, sizes, power)]
     if len(sizes) == 1:
         return [[_integers(operator.column_norms(power))]]
+    if isinstance(operator, Stack):
+        return [part for piece in operator.parts for part in _product_norms(piece, sizes, power)]
     if isinstance(operator, Kron) and [factor.shape[1] for factor in operator.factors] == list(sizes):
         return [[_integers(factor.column_norms(power)) for factor in operator.factors]]
     top = int(_integers(operator.column_norms(power)).max(initial=0))

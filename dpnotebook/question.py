@@ -24,6 +24,8 @@ Kind = Literal["count", "sum", "mean", "cdf", "quantile", "workload"]
 # At most this many steps between the bounds of a sum unless a granularity is given: rounding a value to the nearest
 # of a million steps is invisible beside any noise, and the noise stays far below 2^53 steps.
 DEFAULT_STEPS = 10**6
+# Squares of this many steps, and sums of this many steps over a billion rows, are 64-bit integers.
+MOST_STEPS = 10**9
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,9 @@ class Summand:
     def norms(self, attribute: Attribute, power: int) -> NDArray[np.int64]:
         """Return, per level of the column's attribute, the most that a row there adds: sum of |component|^power.
 
+        What a row adds rises with its value, and is computed here by the very floating-point operations of the engine:
+        so the two ends of a level bound what any row in it adds, whatever is lost to rounding.
+
         Parameters
         ----------
         attribute
@@ -74,21 +79,22 @@ class Summand:
         numpy.ndarray
             int64, shape (attribute.size,). Levels without a value (other, null) add nothing.
         """
-        lows, highs = attribute.level_bounds()
+        lows, highs = (np.array(ends, dtype=np.float64) for ends in attribute.level_bounds())
+        if attribute.other_index is None:  # values beyond the ends are counted at the first and the last level
+            lows[0], highs[-1] = -np.inf, np.inf
         norms = np.zeros(attribute.size, dtype=np.int64)
-        for level, (least, most) in enumerate(zip(lows, highs, strict=True)):
-            norms[level] = max(self._norm(self._clamp(value), power) for value in (least, most))
+        # The norm is convex in the value, so its maximum over a level is at one of the level's ends.
+        norms[: attribute.regular] = np.maximum(self._norms(lows, power), self._norms(highs, power))
         return norms
 
-    def _clamp(self, value: float) -> Fraction:
-        return min(max(Fraction(str(value)), self.low), self.high)
-
-    def _norm(self, value: Fraction, power: int) -> int:
+    def _norms(self, values: NDArray[np.float64], power: int) -> NDArray[np.int64]:
+        low, high, step = float(self.low), float(self.high), float(self.step)
+        clamped = np.clip(values, low, high)
         if self.ends:
-            up = math.floor((value - self.low) / self.step + Fraction(1, 2))
-            # |x|^p + |K - x|^p is convex in x, so its maximum over a level is at one of the level's ends.
-            return int(up**power + (self.steps - up) ** power)
-        return int(abs(math.floor(value / self.step + Fraction(1, 2))) ** power)
+            up = np.clip(np.floor((clamped - low) / step + 0.5).astype(np.int64), 0, self.steps)
+            return up**power + (self.steps - up) ** power
+        least, most = round(self.low / self.step), round(self.high / self.step)
+        return np.abs(np.clip(np.floor(clamped / step + 0.5).astype(np.int64), least, most)) ** power
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same summand."""
@@ -139,13 +145,18 @@ def bounded_value(
     Raises
     ------
     DomainError
-        If the column has no numeric bounds, the bounds are not two increasing finite numbers, or the granularity does
-        not divide them.
+        If the column has no numeric bounds, the bounds are not two increasing finite numbers within the declared ones,
+        or the granularity does not divide them or is too fine.
     """
     attribute = domain[column]
     if attribute.bounds is None:
         raise DomainError(f"{column!r} is declared as {attribute!r}: only a Range or Bins can be summed or averaged")
     low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
+    if not attribute.bounds[0] <= low <= high <= attribute.bounds[1]:
+        raise DomainError(
+            f"bounds {bounds!r} reach beyond the declaration of {column!r}, where values are clamped to "
+            f"{attribute.bounds[0]:g} to {attribute.bounds[1]:g}; write bounds within it"
+        )
     if granularity is not None:
         step = positive(granularity, "granularity")
         if (high - low) % step or low % step:
@@ -156,6 +167,12 @@ def bounded_value(
     else:
         whole = low.denominator == high.denominator == 1
         step = Fraction(1) if whole and type(attribute).__name__ == "Range" else _decimal_step(low, high)
+    reach = max(abs(low), abs(high), high - low)
+    if reach / step > MOST_STEPS:
+        raise DomainError(
+            f"{column!r} from {float(low):g} to {float(high):g} in steps of {float(step):g} is finer than whole "
+            f"numbers can add up; write granularity={float(reach / MOST_STEPS):g} or more"
+        )
     return Summand(column, low, high, step, ends)
 
 
