@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -107,12 +108,15 @@ class Categories(Listed):
             raise DomainError(f"levels are a list such as ['F', 'M'], not {shorten(levels)}")
         if isinstance(levels, set | frozenset):
             raise DomainError("levels are a list, not a set: a set has no order, so answers would change places")
-        given = [plain(level) for level in levels]
-        found = [_level(level) for level in given if not is_missing(level)]
-        if not found:
+        given = [plain(level) for level in itertools.islice(levels, MAX_LEVELS + 2)]
+        listed = [level for level in given if not is_missing(level)]
+        if not listed:
             raise DomainError("there are no levels: list the values that the column can have")
-        if len(found) > MAX_LEVELS:
-            raise DomainError(f"there are {len(found):,} levels, and at most {MAX_LEVELS:,} are possible")
+        if len(listed) > MAX_LEVELS:
+            raise DomainError(
+                f"there are more than {MAX_LEVELS:,} levels; list those that matter, and count the rest by other='other'"
+            )
+        found = [_level(level) for level in listed]
         held = sorted({_holds(level) for level in found})
         if len(held) > 1:
             raise DomainError(f"levels are of one kind, and these mix {' and '.join(held)}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import PredicateError
 
 MAX_NODES = 100_000
-MAX_DEPTH = 100
+MAX_HEIGHT = 100
 LEAF = 2**62
 ALL = -1  # as bits: every level
 
@@ -28,12 +28,15 @@ T = TypeVar("T")
 class Node:
     """A node; equal nodes have equal digests. Immutable by convention: only this module makes them."""
 
-    __slots__ = ("digest", "edges", "index")
+    __slots__ = ("digest", "edges", "height", "index")
 
     def __init__(self, index: int, edges: tuple[tuple[int, Node], ...], digest: bytes) -> None:
         self.index = index
         self.edges = edges
         self.digest = digest
+        self.height: int = 1 + max((child.height for _, child in edges), default=-1)
+        if self.height > MAX_HEIGHT:  # what walks over diagrams is recursive
+            raise PredicateError(f"this depends on more than {MAX_HEIGHT} columns at once; ask about fewer")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Node) and self.digest == other.digest
@@ -85,12 +88,12 @@ def combine(left: Node, right: Node, conjunction: bool) -> Node:
     Raises
     ------
     PredicateError
-        If the result would pass 10^5 nodes, or depends on too many columns.
+        If the result would pass 10^5 nodes, or depend on more than 100 columns along one path.
     """
     stop, skip = (FALSE, TRUE) if conjunction else (TRUE, FALSE)
     memo: dict[tuple[bytes, bytes], Node] = {}
 
-    def go(a: Node, b: Node, depth: int) -> Node:
+    def go(a: Node, b: Node) -> Node:
         if stop in (a, b):
             return stop
         if a in (skip, b):
@@ -100,11 +103,9 @@ def combine(left: Node, right: Node, conjunction: bool) -> Node:
         key = (a.digest, b.digest) if a.digest < b.digest else (b.digest, a.digest)
         found = memo.get(key)
         if found is None:
-            if depth >= MAX_DEPTH:
-                raise PredicateError(f"this depends on more than {MAX_DEPTH} columns at once; ask about fewer")
             index = min(a.index, b.index)
             pairs = _meet(_edges(a, index), _edges(b, index))
-            found = memo[key] = node(index, [(bits, go(one, two, depth + 1)) for bits, one, two in pairs])
+            found = memo[key] = node(index, [(bits, go(one, two)) for bits, one, two in pairs])
             if len(memo) > MAX_NODES:
                 raise PredicateError(
                     "this condition ties its columns together in too many ways to keep track of; ask a simpler one, or "
@@ -112,7 +113,7 @@ def combine(left: Node, right: Node, conjunction: bool) -> Node:
                 )
         return found
 
-    return go(left, right, 0)
+    return go(left, right)
 
 
 def _edges(at: Node, index: int) -> tuple[tuple[int, Node], ...]:

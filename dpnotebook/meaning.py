@@ -45,7 +45,7 @@ def diagram_of(expression: Expression, domain: Domain, nulls: Nulls, want: bool 
             mask = _mask(expression, domain, nulls, want)
             return choice(index, pack(mask), domain.shape[index])
     raise PredicateError(
-        f"a condition is made of Compare, OneOf, IsNull, And, Or and Not, not {type(expression).__name__}"
+        f"a condition is made of Compare, OneOf, IsNull, And, Or and Not, not of {type(expression).__name__}"
     )
 
 

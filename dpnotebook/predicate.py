@@ -201,7 +201,7 @@ class Predicate:
             return cells
 
         root = diagram.fold(self._root, np.array(True), np.array(False), step)
-        return np.ascontiguousarray(widen(root, 0).transpose(np.argsort(order)))
+        return np.array(widen(root, 0).transpose(np.argsort(order)), order="C")
 
     @property
     def expression(self) -> Expression:

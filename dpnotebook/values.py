@@ -29,6 +29,8 @@ def plain(value: Any) -> Any:
 
 def is_missing(value: Any) -> bool:
     """Return whether a value is None, NaN, NaT or pandas' NA."""
+    if type(value) in (str, int, bool):
+        return False
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, Decimal):

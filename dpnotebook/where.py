@@ -37,6 +37,7 @@ COMPARISONS: dict[type[ast.cmpop], str] = {
 }
 FLIPPED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 SIDES = {"both": (">=", "<="), "left": (">=", "<"), "right": (">", "<="), "neither": (">", "<")}
+WORDS = {"true", "false", "none", "null", "nan", "na"}
 DATES = {"Timestamp", "to_datetime", "date", "datetime", "Timedelta", "to_timedelta", "Period"}
 
 
@@ -144,8 +145,9 @@ class _Translation:
         names = [isinstance(side, ast.Name) for side in (left, right)]
         if all(names):
             for side in (left, right):
-                if not self.declares(side):
+                if not self.declares(side) and self.words(side).lower() not in WORDS:
                     raise PredicateError(f"{self.words(side)} is not a declared column; a text stands in quotes")
+                self.column(side)
             raise PredicateError(
                 f"{self.words(left)} and {self.words(right)} are both columns; a column is compared with values only"
             )
@@ -229,7 +231,7 @@ class _Translation:
         if found is not None:
             return found
         name = self.columns.get(node.id, node.id)
-        if name.lower() in ("true", "false", "none", "null", "nan", "na"):
+        if name.lower() in WORDS:
             raise PredicateError(
                 f"{name} is not a value here; write True or False, or column.isna() for missing values"
             )

@@ -389,7 +389,7 @@ def test_masks_are_described_and_cut_into_runs():
         (lambda: Categories(5), "levels are a list"),
         (lambda: Categories(["a"], other="a"), "also one of the levels"),
         (lambda: Categories(["a"], other=3), "label of all other values"),
-        (lambda: Categories(range(10**6 + 1)), "at most 1,000,000"),
+        (lambda: Categories(range(10**6 + 1)), "more than 1,000,000 levels; list those that matter"),
         (lambda: Boolean(nullable=None), "nullable="),
         (lambda: attribute_from_json({"kind": "circle"}), "recorded attribute"),
         (lambda: attribute_from_json({"kind": "range", "low": 0}), "recorded attribute"),

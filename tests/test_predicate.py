@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import copy
 import itertools
 import json
@@ -307,7 +308,7 @@ def _holds(tree, row):
 
 
 @given(TINY_TREES, TINY_TREES)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_keys_are_equal_exactly_if_the_cells_are(one, two):
     left, right = Predicate.of(one, TINY), Predicate.of(two, TINY)
     cells, others = left.dense(TINY), right.dense(TINY)
@@ -397,9 +398,7 @@ def test_however_it_is_written_the_key_is_the_same():
     ]
     assert len({Predicate.parse(text, domain).key for text in texts}) == 1
     # the key is on record in ledgers, so it may not change from one release to the next
-    assert Predicate.parse(texts[0], domain).key == (
-        "@KEY@"
-    )
+    assert Predicate.parse(texts[0], domain).key == "2cc53144ba94859b3ba34d873f86ecffa542110769cb8a8df4f5df9be6a271ce"
     assert Predicate.parse("age >= 65 and sex == 'M'", domain).key != Predicate.parse(texts[0], domain).key
 
 
@@ -433,7 +432,7 @@ def test_predicates_survive_text_json_pickle_and_copy(tree):
         ("income < 75 and income >= 25", "income >= 25 and income < 75"),
         ("age in [1, 4, 5, 6]", "(age >= 4 and age <= 6) or age == 1"),
         ("not smoker and `home region` in ['N', 'S', 'E']", "`home region` != 'elsewhere' and not smoker"),
-        ("grade > 'lo'", "grade != 'lo'"),
+        ("grade > 'lo'", "grade >= 'mid'"),
         ("flag != True", "not flag"),
         ("age >= 0 or age.isna()", "everything"),
     ],
@@ -448,7 +447,9 @@ def test_words_of_a_large_predicate_are_cut():
     assert len(str(long)) == 400
     assert str(long).endswith("…")
     assert Predicate.parse(long.text, domain) == long
-    many = Predicate.of(Or(*(And(Compare("zip", "==", f"z{i:05d}"), Compare("c", "==", i)) for i in range(400))), domain)
+    many = Predicate.of(
+        Or(*(And(Compare("zip", "==", f"z{i:05d}"), Compare("c", "==", i)) for i in range(400))), domain
+    )
     assert str(many) == "a condition on zip, c"
     assert len(many.products()) == 400
     assert str(~Predicate.everything(domain)) == "nothing"
@@ -549,11 +550,13 @@ def test_what_is_no_recorded_predicate_is_refused(obj):
         ("sex < 'F'", "have no order"),
         ("sex == None", r"column.isna\(\)"),
         ("sex is None", "'is' is not supported"),
-        ("sex == nan", "is not a declared column"),
+        ("sex == nan", r"nan is not a value here; write True or False, or column.isna\(\)"),
+        ("sex in age", "both columns"),
         ("true", "write True or False"),
+        ("smoker == true", "write True or False"),
         ("sex in 'F'", "a list of values"),
         ("'F' in sex", "the column first"),
-        ("sex in home", "a list of values"),
+        ("sex in home", "not a declared column"),
         ("age in 3", "a list of values"),
         ("[1] < age", "no condition|is not supported|a list alone"),
         ("age", "age alone is no condition"),
@@ -637,25 +640,61 @@ def test_what_is_not_in_the_language_is_refused_with_a_hint(text, hint, monkeypa
 
 
 @given(st.text(max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_text_is_a_predicate_or_a_predicate_error(text):
-    try:
-        assert isinstance(Predicate.parse(text, DOMAIN), Predicate)
-    except PredicateError as error:
-        assert str(error)
+    with contextlib.suppress(PredicateError):
+        assert not Predicate.parse(text, DOMAIN).is_empty
 
 
-PIECES = ["age", "sex", "smoker", "'F'", "3", "(", ")", "[", "]", ",", ".", "isna()", "between", "==", "<", "in", "not", "and"]
-PIECES += ["or", "&", "|", "~", "-", "`", "@", "None", "lambda", ":", "*", "if", "else", "for", "=", '"', "'", "#", "\n", "`home region`"]
+PIECES = [
+    "age",
+    "sex",
+    "smoker",
+    "home",
+    "`home",
+    "region`",
+    "'F'",
+    "3",
+    "(",
+    ")",
+    "[",
+    "]",
+    ",",
+    ".",
+    "isna()",
+    "between",
+    "==",
+    "<",
+    "=",
+    "in",
+    "not",
+    "and",
+    "or",
+    "&",
+    "|",
+    "~",
+    "-",
+    "`",
+    "@",
+    "None",
+    "lambda",
+    ":",
+    "*",
+    "if",
+    "else",
+    "for",
+    '"',
+    "'",
+    "#",
+    "isin(['F'])",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map(" ".join))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_any_jumble_of_words_is_a_predicate_or_a_predicate_error(text):
-    try:
-        assert isinstance(Predicate.parse(text, DOMAIN), Predicate)
-    except PredicateError as error:
-        assert str(error)
+    with contextlib.suppress(PredicateError):
+        assert not Predicate.parse(text, DOMAIN).is_empty
 
 
 def test_odd_names_and_texts_are_read():

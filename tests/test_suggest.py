@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook.domain
+import dpnotebook.suggest
+from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.errors import DomainError
+from dpnotebook.suggest import Suggestion, suggest_domain
+
+N = 300
+RNG = np.random.default_rng(5)
+FRAME = pd.DataFrame(
+    {
+        "id": np.arange(1000, 1000 + N),
+        "age": RNG.integers(17, 91, N),
+        "sex": RNG.choice(["M", "F"], N),
+        "income": RNG.gamma(2, 20_000, N).round(2) + 0.01,
+        "weight kg": np.where(RNG.random(N) < 0.1, np.nan, RNG.integers(40, 99, N)),
+        "smoker": RNG.random(N) < 0.5,
+        "vaccinated": pd.array([True, None, False] * (N // 3), dtype="boolean"),
+        "grade": pd.Categorical(RNG.choice(["lo", "hi"], N), ["lo", "mid", "hi"], ordered=True),
+        "ward": pd.Categorical([None, "b", "a"] * (N // 3)),
+        "team": RNG.choice(["x", None], N),
+        "born": RNG.integers(1932, 2008, N),
+        "children": pd.array(RNG.integers(0, 5, N), dtype="Int64"),
+        "score": RNG.normal(0, 0.01, N),
+        "constant": 1.5,
+        "reading": [np.inf, 2.5, -np.inf] * (N // 3),
+        "day": pd.date_range("2020-01-01", periods=N),
+        "length of stay": pd.to_timedelta(np.arange(N), unit="D"),
+        "name": [f"patient {i}" for i in range(N)],
+        "town": RNG.choice([f"town {i}" for i in range(100)], N),
+        "empty": [None] * N,
+        "mixed": [1, "a", 2.5] * (N // 3),
+        "lists": [[1], [2, 3], []] * (N // 3),
+        "huge": [10**30, 1, 2] * (N // 3),
+        "cut": pd.cut(RNG.random(N), 3),
+        "percent": pd.array([1.5, None, 99.5] * (N // 3), dtype="Float64"),
+    }
+)
+
+
+def pasted(suggestion):
+    scope = {"dpn": dpnotebook.domain}
+    exec(suggestion.text, scope)
+    return Domain(scope["domain"])
+
+
+def test_the_first_words_are_that_it_is_not_private():
+    suggestion = suggest_domain(FRAME)
+    for text in (suggestion.text, str(suggestion), repr(suggestion)):
+        assert text.startswith("# Not private: this draft was made by looking at the data")
+        assert "known from outside the data" in text.split("domain = {")[0]
+    shown = suggestion._repr_html_()
+    assert shown.startswith("<p><b>Not private: this draft was made by looking at the data")
+    assert "known from outside the data" in shown
+
+
+def test_the_draft_is_code_that_declares_every_row():
+    domain = pasted(suggest_domain(FRAME))
+    for name, attribute in domain.items():
+        assert (attribute.encode(FRAME[name]) >= 0).all(), name
+    assert domain["age"] == Range(15, 90)
+    assert domain["sex"] == Categories(["F", "M"])
+    assert domain["weight kg"] == Range(40, 100, nullable=True)
+    assert domain["smoker"] == Boolean()
+    assert domain["vaccinated"] == Boolean(nullable=True)
+    assert domain["grade"] == Categories(["lo", "mid", "hi"], ordered=True)
+    assert domain["ward"] == Categories(["a", "b"], nullable=True)
+    assert domain["team"] == Categories(["x"], nullable=True)
+    assert domain["born"] == Range(1930, 2010)
+    assert domain["children"] == Range(0, 4)
+    assert isinstance(domain["income"], Bins)
+    assert 10 <= domain["income"].regular <= 45
+    assert isinstance(domain["score"], Bins)
+    assert domain["score"].bounds[0] <= FRAME["score"].min() < FRAME["score"].max() <= domain["score"].bounds[1]
+    assert domain["constant"].regular == 1
+    assert domain["reading"] == Bins(edges=[2, 3])
+    assert domain["percent"] == Bins(0, 100, width=5, nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("id", "protect the table with unit= this column; if not: dpn.Range(1000, 1300)"),
+        ("name", "protect the table with unit= this column"),
+        ("day", "dates are not supported"),
+        ("length of stay", "dates are not supported"),
+        ("town", "Categories([...], other='other')"),
+        ("empty", "no values to look at"),
+        ("mixed", "not all text"),
+        ("lists", "not all text"),
+        ("huge", "too large to be a quantity"),
+        ("cut", "a level is a text, a number, True or False"),
+    ],
+)
+def test_what_cannot_be_declared_is_left_out_with_the_reason(name, reason):
+    suggestion = suggest_domain(FRAME)
+    assert reason in dict(suggestion.skipped)[name]
+    assert f"    # {name!r}: " in suggestion.text
+    assert name not in pasted(suggestion)
+
+
+def test_odd_frames_are_answered_too():
+    twice = pd.DataFrame([[1, 2, 3]], columns=["a", "a", 5])
+    assert suggest_domain(twice).skipped == (
+        ("a", "several columns have this name; rename them"),
+        ("5", "the name is no text; rename the column"),
+    )
+    assert suggest_domain(pd.DataFrame()).columns == ()
+    assert suggest_domain(pd.DataFrame({"a": []})).skipped[0][1].startswith("there are no values")
+    assert suggest_domain(pd.DataFrame({"a<b>": ["<script>"]}))._repr_html_().count("<script>") == 0
+    for other in (None, [1], "text", FRAME["age"]):
+        with pytest.raises(DomainError, match="for a DataFrame"):
+            suggest_domain(other)
+
+
+def test_frames_of_other_libraries_will_do():
+    class Frame:
+        columns = ("age", "sex")
+
+        def __getitem__(self, name):
+            return {"age": np.array([3, 70]), "sex": ["F", None]}[name]
+
+    assert pasted(suggest_domain(Frame())) == Domain({"age": Range(0, 70), "sex": ["F", None]})
+
+
+def test_a_suggestion_prints_what_it_is_made_of():
+    assert Suggestion((("a", "bool"),), (("b", "why"),)).text.endswith("domain = {\n    'a': bool,\n    # 'b': why\n}")
+
+
+def test_the_module_imports_no_pandas():
+    tree = ast.parse(Path(dpnotebook.suggest.__file__).read_text(encoding="utf-8"))
+    names = [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert "numpy" in names
+    assert not any(name.split(".")[0] == "pandas" for name in names)
