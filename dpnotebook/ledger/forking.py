@@ -7,11 +7,12 @@ every connection is closed before a fork, and parent and child open their own wh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from dpnotebook.errors import LedgerError
 
@@ -24,7 +25,7 @@ _foreign: list[sqlite3.Connection] = []
 
 
 class Handle:
-    """A connection that is opened when it is needed, and the lock that whoever uses it holds.
+    """A connection that is opened when it is needed, for one thread at a time.
 
     Parameters
     ----------
@@ -35,7 +36,7 @@ class Handle:
     """
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], *, survives: bool = False) -> None:
-        self.lock = threading.RLock()
+        self._lock = threading.RLock()
         self.survives = survives
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
@@ -45,12 +46,20 @@ class Handle:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The open connection; only for one who holds the lock."""
+        """The open connection; only inside `held`."""
         if self._connection is not None and self._owner != os.getpid() and not self.survives:
             raise LedgerError("this process was forked without Python knowing of it: use the ledger in its parent only")
         if self._connection is None:
             self._connection, self._owner = self._connect(), os.getpid()
         return self._connection
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from the connection, and a fork from happening, while the block runs; blocks must not nest."""
+        with _guard:  # behind a fork that waits for its turn, or busy threads would never let it through
+            pass
+        with self._lock:
+            yield
 
     def close(self) -> None:
         """Close the connection if it is open; it opens again when it is needed."""
@@ -67,7 +76,7 @@ class Handle:
 def _before_fork() -> None:
     _guard.acquire()
     for handle in list(_handles):
-        handle.lock.acquire()  # waits for an operation of another thread to end
+        handle._lock.acquire()  # waits for the transaction of another thread to end
         _held.append(handle)
         if not handle.survives:
             handle.close()
@@ -75,7 +84,7 @@ def _before_fork() -> None:
 
 def _after_fork() -> None:
     while _held:
-        _held.pop().lock.release()
+        _held.pop()._lock.release()
     _guard.release()
 
 

@@ -100,13 +100,13 @@ class Store:
         self._closed = True
         self._threads = threading.local()
         if self._shared is not None:
-            with self._shared.lock:
+            with self._shared.held():
                 self._shared.close()
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
         handle = self._handle()
-        with handle.lock:
+        with handle.held():
             try:
                 connection = handle.connection
                 if connection.in_transaction:  # an interrupt struck between the end of a block and its commit

@@ -108,7 +108,7 @@ def test_without_hard_links_a_file_is_still_made_once(path, monkeypatch):
 
 
 def test_what_cannot_be_a_ledger_is_refused(tmp_path):
-    with pytest.raises(LedgerError, match="no folder.*create it"):
+    with pytest.raises(LedgerError, match=r"no folder.*create it"):
         check_place(tmp_path / "no" / "a.ledger")
     with pytest.raises(LedgerError, match="is a folder; write the name of a file in it"):
         check_place(tmp_path)

@@ -35,23 +35,18 @@ def brute_force(charges):
 
 @pytest.mark.parametrize("kind", ["equal", "random"])
 def test_eight_processes_never_overspend(path, kit, kind):
-    go = path.with_name("go")
-    workers = [
-        subprocess.Popen(
-            [sys.executable, WORKER, "hammer", path, go, str(seed), kind],
-            env=kit.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for seed in range(8)
-    ]
-    go.touch()
-    granted = {}
-    for seed, worker in enumerate(workers):
-        out, err = worker.communicate(timeout=120)
-        assert worker.returncode == 0, err
-        granted.update(dict.fromkeys(map(int, out.split()), seed))
+    done = subprocess.run(
+        [sys.executable, WORKER, "hammer", path, "8", kind],
+        env=kit.environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [list(map(int, line.split())) for line in done.stdout.splitlines()]
+    assert sorted(seed for seed, *_ in lines) == list(range(8))
+    granted = {number: seed for seed, *numbers in lines for number in numbers}
     ledger = Ledger(path, Budget(1.0))
     records = ledger.records("people")
     assert sorted(granted) == [record.number for record in records] == list(range(1, len(records) + 1))
@@ -61,8 +56,8 @@ def test_eight_processes_never_overspend(path, kit, kind):
         assert len(records) == 100
         assert ledger.remaining == 0
     else:
-        # Each was refused five times by costs of up to 0.05, so little is left; and cells shared the budget.
-        assert ledger.remaining < UNITS / 20
+        # Each was refused five times by costs of up to 0.1, so less than that is left; and cells shared the budget.
+        assert ledger.remaining < UNITS / 10
         assert sum(record.cost.bound for record in records) > 1.2 * UNITS
     assert len(ledger.refusals()) == (8 if kind == "equal" else 40)
     audit = ledger.audit()

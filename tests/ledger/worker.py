@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import time
+import traceback
 from fractions import Fraction
 
 import numpy as np
@@ -43,23 +44,40 @@ def say(*words):
     os.write(1, (" ".join(map(str, words)) + "\n").encode())
 
 
-def hammer(path, go, seed, kind):
+def hammer(path, processes, kind):
+    """Start processes at once that spend until nothing is left; none has opened the ledger before."""
+    gate, opens = os.pipe()
+    children = []
+    for seed in range(int(processes)):
+        child = os.fork()
+        if child == 0:
+            os.close(opens)
+            os.read(gate, 1)  # until all are there
+            try:
+                spend_all(path, seed, kind)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+        children.append(child)
+    os.close(opens)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * len(children)
+
+
+def spend_all(path, seed, kind):
     """Spend until nothing is left: equal costs everywhere, or random ones on random cells."""
-    while not os.path.exists(go):
-        time.sleep(0.005)
-    source, granted, refusals = random.Random(int(seed)), [], 0
+    source, granted, refusals = random.Random(seed), [], 0
     ledger = opened(path, 1.0)
     while refusals < (1 if kind == "equal" else 5):
-        cost = CellCost((Term(Fraction(10**10), {}),)) if kind == "equal" else random_cost(source, 5 * 10**10)
+        cost = CellCost((Term(Fraction(10**10), {}),)) if kind == "equal" else random_cost(source, 10**11)
         try:
             charge = ledger.charge("people", "q", {"by": seed}, cost)
         except BudgetExceeded as error:
-            assert error.requested_units > error.remaining_units >= 0
-            refusals += 1
+            refusals += error.requested_units > error.remaining_units >= 0
         else:
             granted.append(charge.number)
-            ledger.record(charge.number, [np.array([int(seed)])], {})
-    say(*granted)
+            ledger.record(charge.number, [np.array([seed])], {})
+    say(seed, *granted)
 
 
 def use(path, seed):
