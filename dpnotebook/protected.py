@@ -5,6 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpnotebook.engine.duckdb import DuckDBEngine
 from dpnotebook.engine.source import FrameSource, source_of
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
@@ -53,18 +55,15 @@ class ProtectedTable(Verbs):
         used = [*table.domain.names, *([table.unit] if table.unit else [])]
         self._used = list(dict.fromkeys(used))
         self.fingerprint = self.source.fingerprint(self._used, key)
-        self._frame = weakref.ref(data) if isinstance(self.source, FrameSource) else None
 
     @property
     def session(self) -> Session:
         """The session that pays."""
         return self._session
 
-    def check_unchanged(self) -> None:
+    def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
-        frame = self._frame() if self._frame is not None else None
-        if frame is None or not isinstance(self.source, FrameSource):
-            return
+        assert isinstance(self.source, FrameSource)
         for name in self._used:
             if name not in frame.columns or not _same_memory(frame[name], self.source.frame[name]):
                 raise FrameChanged(
@@ -72,10 +71,6 @@ class ProtectedTable(Verbs):
                     f"To ask about the new values, protect the frame under a new name. "
                     f"session.table({self.table.name!r}) still asks about the old ones"
                 )
-
-    def retire(self) -> None:
-        """Forget the frame: another one has taken this table's name."""
-        self._frame = None
 
     def __repr__(self) -> str:
         unit = f"one {self.table.unit}, up to {self.table.max_rows} rows" if self.table.unit else "one row"
@@ -115,6 +110,25 @@ class Frames:
             )
         return protected
 
+    def verbs(self, frame: pd.DataFrame) -> Verbs:
+        """Return the verbs of a protected frame, whose queries first check that it was not modified.
+
+        Raises
+        ------
+        NotProtected
+            If it is not one.
+        FrameChanged
+            If it was modified.
+        """
+        protected, known = self.find(frame), weakref.ref(frame)
+
+        def guard() -> None:
+            if (alive := known()) is not None:
+                protected.check_unchanged(alive)
+
+        guard()
+        return Verbs(protected.session, protected.table, guard=guard)
+
 
 frames = Frames()
 
@@ -136,7 +150,7 @@ def _buffers(array: Any) -> Any:
     if codes is not None:
         return codes.__array_interface__["data"], tuple(array.categories)
     parts = [getattr(array, name, None) for name in ("_ndarray", "_data", "_mask")]
-    found = [part.__array_interface__["data"][0] for part in parts if hasattr(part, "__array_interface__")]
+    found = [part.__array_interface__["data"][0] for part in parts if isinstance(part, np.ndarray)]
     return found or None
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import TYPE_CHECKING
 
+from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.budget import positive
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
@@ -42,6 +46,8 @@ class Query:
         Measure anew although the ledger has an answer.
     assumption
         For means: what the expected error assumes.
+    guard
+        Raises where what was asked is no longer what it was; called before anything is charged.
     """
 
     session: Session = field(repr=False)
@@ -49,6 +55,7 @@ class Query:
     accuracy: Accuracy
     fresh: bool = False
     assumption: Assumption = field(default_factory=Assumption)
+    guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property
     def plan(self) -> Plan:
@@ -88,5 +95,14 @@ class Query:
         return replace(self, accuracy=Accuracy(epsilon, error, variance, confidence))
 
     def assuming(self, *, rows: float | None = None, value: float | None = None) -> Query:
-        """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes."""
-        return replace(self, assumption=Assumption(rows, value))
+        """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes.
+
+        Raises
+        ------
+        AccuracyError
+            If `rows` is not a number above 0, or `value` not a finite number.
+        """
+        number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not number:
+            raise AccuracyError(f"value= is the mean that you expect, a finite number; not {value!r}")
+        return replace(self, assumption=Assumption(None if rows is None else float(positive(rows, "rows")), value))

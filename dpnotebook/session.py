@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, NotProtected
+from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, LedgerError, NotProtected
 from dpnotebook.ledger import Audit, Ledger, Record
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.budget import Budget, positive
@@ -124,7 +124,6 @@ class Session:
         """
         table = _checked_table(name, domain, unit, max_rows, rows)
         protected = ProtectedTable(self, table, data, self.ledger.key)
-        known = self._tables.get(name)
         self.ledger.register(
             name,
             fingerprint=protected.fingerprint,
@@ -132,8 +131,6 @@ class Session:
             unit=unit,
             max_rows=max_rows,
         )
-        if known is not None:
-            known.retire()
         self._tables[name] = protected
         frames.bind(data, protected)
         self._complete(protected)
@@ -213,7 +210,8 @@ class Session:
         report = progress or _silent
         protected = self.table(query.question.table)
         with self._running:
-            protected.check_unchanged()
+            if query.guard is not None:
+                query.guard()
             report(0.0, "planning")
             plan = self._plan(query, alternatives=False)
             if plan.free:
@@ -239,9 +237,13 @@ class Session:
 
         Raises
         ------
+        LedgerError
+            If there is no such release.
         NotProtected
-            If there is no such release, or its table is not protected in this session.
+            If its table is not protected in this session.
         """
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {number!r}")
         record = self.ledger.get(number)
         domain = self.table(record.table).table.domain
         question = Question.from_json(record.plan["question"], domain)

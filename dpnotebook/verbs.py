@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import AccuracyError, DomainError
@@ -31,10 +31,14 @@ class Grouped:
         Who pays, and what is asked.
     keys
         Declared attributes to group by.
+    guard
+        Raises where the table is no longer what it was when it was protected; every query calls it before it runs.
     """
 
-    def __init__(self, session: Session, table: Table, keys: Sequence[str] = ()) -> None:
-        self._session, self._table = session, table
+    def __init__(
+        self, session: Session, table: Table, keys: Sequence[str] = (), guard: Callable[[], None] | None = None
+    ) -> None:
+        self._session, self._table, self._guard = session, table, guard
         self._keys = tuple(checked_keys(keys, table))
 
     def count(self, *, where: str | None = None, **accuracy: Any) -> Query:
@@ -83,22 +87,28 @@ class Grouped:
 
     def cdf(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
         """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows."""
-        return self._query(Measure("cdf", self._known(column)), where, accuracy)
+        return self._query(Measure("cdf", self._ranked(column)), where, accuracy)
 
     def quantile(self, column: str, q: float = 0.5, *, where: str | None = None, **accuracy: Any) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank."""
         if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
             raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {q!r}")
-        return self._query(Measure("quantile", self._known(column), quantile=float(q)), where, accuracy)
+        return self._query(Measure("quantile", self._ranked(column), quantile=float(q)), where, accuracy)
 
     def _query(self, measure: Measure, where: str | None, options: dict[str, Any]) -> Query:
         accuracy, fresh = split_options(options)
         domain = self._table.domain
         predicate = Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
-        return Query(self._session, Question(self._table.name, (measure,), self._keys, predicate), accuracy, fresh)
+        question = Question(self._table.name, (measure,), self._keys, predicate)
+        return Query(self._session, question, accuracy, fresh, guard=self._guard)
 
     def _known(self, column: str) -> str:
         return checked_keys([column], self._table)[0]
+
+    def _ranked(self, column: str) -> str:
+        if self._known(column) in self._keys:
+            raise DomainError(f"{column!r} is grouped by: each group has one level of it, so there is nothing to rank")
+        return column
 
 
 class Verbs(Grouped):
@@ -106,7 +116,8 @@ class Verbs(Grouped):
 
     def groupby(self, keys: str | Sequence[str]) -> Grouped:
         """Return the verbs for answers grouped by declared attributes; every declared level is present."""
-        return Grouped(self._session, self._table, [keys] if isinstance(keys, str) else list(keys))
+        listed: list[Any] = list(keys) if isinstance(keys, (list, tuple)) else [keys]
+        return Grouped(self._session, self._table, listed, self._guard)
 
     def histogram(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
         """Return a query for the number of rows at every level of an attribute."""
@@ -144,7 +155,7 @@ def checked_keys(keys: Sequence[str], table: Table) -> list[str]:
     from difflib import get_close_matches
 
     for name in keys:
-        if name not in table.domain:
+        if not isinstance(name, str) or name not in table.domain:
             close = get_close_matches(str(name), table.domain.names, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else f"; declared are {', '.join(table.domain.names)}"
             raise DomainError(f"{name!r} is not declared in the domain of {table.name!r}{hint}")
@@ -157,9 +168,11 @@ def split_options(options: dict[str, Any]) -> tuple[Accuracy, bool]:
     """Return the accuracy and whether to measure anew from the keywords that every verb takes."""
     fresh = options.pop("fresh", False)
     unknown = set(options) - {"epsilon", "error", "variance", "confidence"}
+    if not isinstance(fresh, bool):
+        raise AccuracyError(f"fresh= is True or False, not {fresh!r}")
     if unknown:
         raise AccuracyError(
             f"unknown keyword {', '.join(sorted(unknown))}; the accuracy is one of epsilon=, error=, variance=, "
             "with confidence= and fresh= beside it"
         )
-    return Accuracy(**options), bool(fresh)
+    return Accuracy(**options), fresh

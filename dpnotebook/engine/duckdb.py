@@ -174,10 +174,9 @@ class DuckDBEngine:
         order = f"md5(concat({salt}, {row}, '#', twin))"
         drawn = f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered})"
         columns = ", ".join(parts)
+        kept = f"SELECT {columns} FROM ({drawn}) WHERE place <= {int(max_rows)}"
         with self._lock:
-            self._connection.execute(
-                f"CREATE OR REPLACE TEMP TABLE bounded AS SELECT {columns} FROM ({drawn}) WHERE place <= {int(max_rows)}"
-            )
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE bounded AS {kept}")
         self._relation, self._filter = "bounded", None
 
     def _where(self, condition: str | None) -> str:
@@ -190,7 +189,7 @@ class DuckDBEngine:
 
     def _fetch_columns(self, query: str) -> dict[str, NDArray[Any]]:
         with self._lock:
-            return dict(self._connection.execute(query).fetchnumpy())
+            return dict(self._connection.execute(query).fetchnumpy())  # type: ignore[arg-type]
 
 
 def _checked(name: str, attribute: Attribute, column: Column) -> Column:

@@ -151,6 +151,8 @@ def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool
 def _in_run(attribute: Range | Bins, column: str, kind: str, start: int, stop: int) -> str:
     """Return the condition that a value's level is one of start..stop-1, clamped values included where declared."""
     clamps = attribute.other_index is None
+    low: float
+    high: float
     if isinstance(attribute, Range):
         low, high = attribute.low + start, attribute.low + stop
     else:

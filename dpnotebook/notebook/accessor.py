@@ -64,11 +64,12 @@ class DPAccessor:
 
 def _verb(name: str) -> Any:
     def verb(self: DPAccessor, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self.table, name)(*args, **kwargs)
+        return getattr(frames.verbs(self._frame), name)(*args, **kwargs)
 
     original = getattr(Verbs, name)
     verb.__name__, verb.__doc__ = name, original.__doc__
-    verb.__wrapped__ = original  # type: ignore[attr-defined] - help() and Tab show the verb's own signature
+    # help() and Tab show the verb's own signature
+    verb.__wrapped__ = original  # type: ignore[attr-defined]
     return verb
 
 

@@ -63,6 +63,8 @@ def positive(value: object, name: str) -> Fraction:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise AccuracyError(f"{name} must be a number above 0, not {value!r}") from None
+    except OverflowError:
+        raise AccuracyError(f"{name} must be a number above 0, and not of hundreds of digits") from None
     if not (math.isfinite(number) and number > 0):
         raise AccuracyError(f"{name} must be a finite number above 0, not {value!r}")
     return value if isinstance(value, Fraction) else Fraction(repr(number))

@@ -118,6 +118,7 @@ def make_plan(
         assumption = Assumption(table.rows, assumption.value)
     past = None if fresh else _best_release(question, accuracy, table, books, assumption)
     answers: Sequence[Answers]
+    numbers: tuple[int, ...]
     if past is not None:
         number, recorded = past
         answers, units, numbers = recorded.answers, recorded.units, (number,)
