@@ -143,8 +143,6 @@ def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool
     present = " OR ".join(conditions) or "FALSE"
     if attribute.null_index is not None and mask[attribute.null_index]:
         return f"({is_null(column, kind)} OR {present})"
-    if kind in FLOATING:  # NaN compares greater than everything in DuckDB
-        return f"(NOT isnan({column}) AND ({present}))"
     return f"({present})"
 
 
@@ -164,7 +162,9 @@ def _in_run(attribute: Range | Bins, column: str, kind: str, start: int, stop: i
     if not (clamps and last):
         closed = last and isinstance(attribute, Bins)
         conditions.append(f"{column} {'<=' if closed else '<'} {number(high)}")
-    return "(" + " AND ".join(conditions or [f"{column} IS NOT NULL"]) + ")"
+    else:  # NaN compares greater than everything in DuckDB
+        conditions.append(f"NOT {is_null(column, kind)}")
+    return "(" + " AND ".join(conditions) + ")"
 
 
 def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -> list[str]:
@@ -178,7 +178,7 @@ def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -
 
 def _is_other(attribute: Attribute, column: str, kind: str) -> str:
     if isinstance(attribute, (Range, Bins)):
-        return f"NOT {_within(attribute, column, kind)}"
+        return f"(NOT {is_null(column, kind)} AND NOT {_within(attribute, column, kind)})"
     levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
     return f"{column} NOT IN ({levels})"
 
