@@ -47,4 +47,4 @@ def spent_fraction(session: Session) -> float:
 
 def _of(session: Session) -> str:
     delta = f", δ {words.rounded(session.budget.delta)}" if session.budget.delta else ""
-    return f"of {words.left(session.budget.epsilon)}{delta}"
+    return f"of {words.rounded(session.budget.epsilon)}{delta}"

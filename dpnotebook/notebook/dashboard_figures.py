@@ -49,7 +49,7 @@ def spend_figure(steps: Sequence[Step], session: Session) -> go.Figure:
         height=300,
         margin={"l": 60, "r": 20, "t": 24, "b": 52},
     )
-    _note(figure, f"budget ε {words.left(total)}", end, total)
+    _note(figure, f"budget ε {words.rounded(total)}", end, total)
     return figure
 
 

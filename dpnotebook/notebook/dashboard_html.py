@@ -42,7 +42,7 @@ def dashboard_text(session: Session) -> str:
     """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
     rows = [budget_text(session)]
     rows += [
-        f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.all)} {offer.unit}"
+        f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.error)} {offer.unit}"
         for offer in offers(session)
     ]
     for entry in session.history().tail(ROWS).to_dict("records"):
@@ -57,12 +57,14 @@ def offers_html(found: Sequence[Offer]) -> str:
     rows = [
         (
             f"{escape(offer.question)} {quiet(f'in {escape(offer.table)}')}",
-            f"±{words.error(offer.all)} {escape(offer.unit)}",
-            f"±{words.error(offer.half)} {escape(offer.unit)}",
+            f"±{words.error(offer.error)} {escape(offer.unit)}",
+            f"±{words.error(offer.error_at_half)} {escape(offer.unit)}",
         )
         for offer in found
     ]
-    return box("<b>What is left could buy</b>", table(("", "with all of it", "with half of it"), rows, "lrr"))
+    left = found[0].epsilon
+    head = ("", f"with ε {words.left(left)}", f"with ε {words.left(left / 2)}")
+    return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
 
 
 def timeline_html(steps: Sequence[Step]) -> str:
@@ -84,7 +86,7 @@ def columns_html(found: Sequence[Column], total: float) -> str:
     rows = [
         (
             f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
-            svg.bar(column.most / total, f"{words.cost(column.most)} of {words.left(total)}"),
+            svg.bar(column.most / total, f"{words.cost(column.most)} of {words.rounded(total)}"),
             words.cost(column.most),
             words.cost(column.least),
         )

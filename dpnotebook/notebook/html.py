@@ -11,7 +11,7 @@ from html import escape
 
 __all__ = ["box", "details", "escape", "line", "quiet", "table"]
 
-_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:10px 14px;max-width:680px;line-height:1.45"
+_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:10px 14px;max-width:680px;line-height:1.45;margin:2px 0 6px"
 
 
 def box(*parts: str) -> str:
@@ -55,4 +55,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str, styles
         style = f' style="{styles[number]}"' if styles and styles[number] else ""
         cells = "".join(f'<td style="{side}">{cell}</td>' for side, cell in zip(sides, row, strict=True))
         body += f"<tr{style}>{cells}</tr>"
-    return f'<table style="margin:8px 0 0;border-spacing:0"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
+    # cellpadding is for places that have no style of their own for tables, such as widgets.
+    start = '<table cellpadding="4" style="margin:8px 0 0;border-spacing:0">'
+    return f"{start}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"

@@ -89,7 +89,7 @@ def budget_line(plan: Plan) -> str:
 
 def _amounts(plan: Plan) -> tuple[str, str, str]:
     state = plan.budget
-    total = f"of {words.left(state.total)}"
+    total = f"of {words.rounded(state.total)}"
     spent, this, after = (
         f"ε {words.cost(state.spent)}",
         "nothing" if plan.free else f"ε {words.cost(plan.cost.epsilon)}",
@@ -156,7 +156,7 @@ def _refusal(plan: Plan) -> str:
     state = plan.budget
     return (
         f"Not enough budget: this needs ε {words.cost(plan.cost.epsilon)}, and ε {words.cost(state.spent)} of "
-        f"{words.left(state.total)} is spent"
+        f"{words.rounded(state.total)} is spent"
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import svg
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace
 from dpnotebook.notebook.html import escape, quiet
 
@@ -66,7 +66,7 @@ class Progress:
 
 def picture(fraction: float | None, doing: str, seconds: float, tick: int) -> tuple[str, str]:
     """Return a progress bar as HTML and as text."""
-    so_far = "" if fraction is None else f"{words.percent(min(1.0, max(0.0, fraction)))} "
+    so_far = "" if fraction is None else f"{min(1.0, max(0.0, fraction)):.0%} "
     text = f"{so_far}{doing}, {seconds:.0f} s"
     return f"<div>{svg.progress(fraction, tick, text)} {quiet(escape(text))}</div>", text
 

@@ -43,13 +43,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Offer:
-    """An error that the rest of the budget could buy: with all of it, and with half of it."""
+    """An error that the rest of the budget could buy: with all of it, and with half its epsilon."""
 
     table: str
     question: str
     unit: str
-    all: float
-    half: float
+    epsilon: float
+    error: float
+    error_at_half: float
 
 
 def timeline(session: Session, history: pd.DataFrame | None = None) -> list[Step]:
@@ -84,7 +85,7 @@ def offers(session: Session) -> list[Offer]:
                 half = query.at(epsilon=left / 2).plan
             except DPError:
                 continue  # such a question cannot be asked of this table
-            found.append(Offer(name, words, plan.unit, plan.error, half.error))
+            found.append(Offer(name, words, plan.unit, left, plan.error, half.error))
     return found
 
 

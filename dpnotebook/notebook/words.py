@@ -15,8 +15,8 @@ def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> 
     number = float(number)
     if not math.isfinite(number):
         return "–" if math.isnan(number) else ("∞" if number > 0 else "-∞")
-    # Twelve digits first: 0.30000000000000004 is 0.3 to the person who asked, not 0.301 after rounding up.
-    exact = Decimal(f"{number:.12g}")
+    # Nine digits first: 0.30000000000000004 is 0.3 to the person who asked, not 0.301 after rounding up.
+    exact = Decimal(f"{number:.9g}")
     if not exact:
         return "0"
     short = exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), rounding=rounding)
@@ -58,7 +58,7 @@ def value(number: float, half_width: float = math.nan) -> str:
     Returns
     -------
     str
-        For example `1,234` at ±31, `12.3` at ±4.5; `–` for a value that does not exist.
+        For example `1,234` at ±31, `12.3` at ±4.5, whole numbers without decimals; `–` for a value that does not exist.
     """
     number = float(number)
     if not math.isfinite(number):
@@ -66,7 +66,7 @@ def value(number: float, half_width: float = math.nan) -> str:
     half_width = float(half_width)
     if not (math.isfinite(half_width) and half_width > 0):
         return rounded(number, 6)
-    text = f"{number:,.{decimals(half_width)}f}"
+    text = f"{number:,.{0 if number.is_integer() else decimals(half_width)}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text  # no "-0"
 
 

@@ -1,0 +1,182 @@
+"""Shared by the notebook tests: plans made by hand, a small real session, and a parser for the HTML of cards."""
+
+from html.parser import HTMLParser
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+
+EVIL = "<script>alert('x')</script> & \"North\""
+
+
+BLOCKS = {"div", "td", "th", "tr", "li", "summary", "pre", "details"}
+
+
+class Page(HTMLParser):
+    """What a reader of some HTML gets: texts, cells of tables, alternative texts of pictures."""
+
+    def __init__(self, html):
+        super().__init__(convert_charrefs=True)
+        self.tags, self.attributes, self.alts, self.rows, self._words, self._cell = set(), [], [], [], [], None
+        self.open = []
+        self.feed(html)
+        self.close()
+        assert self.open == [], f"not closed: {self.open}"
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+        if tag == "img":
+            self.alts.append(dict(attrs)["alt"])
+            return
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._cell = []
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag, tag
+        if tag in BLOCKS:
+            self._words.append(" ")
+        if tag in ("td", "th"):
+            self.rows[-1].append("".join(self._cell))
+            self._cell = None
+
+    def handle_data(self, data):
+        self._words.append(data)
+        if self._cell is not None:
+            self._cell.append(data)
+
+    @property
+    def text(self):
+        return " ".join("".join(self._words).split())
+
+
+# What JupyterLab's sanitizer keeps of an untrusted notebook, as far as we use it.
+KEPT_TAGS = {
+    "div",
+    "span",
+    "b",
+    "img",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "details",
+    "summary",
+    "pre",
+    "ol",
+    "li",
+}
+KEPT_ATTRIBUTES = {"style", "alt", "src", "cellpadding"}
+
+
+@pytest.fixture
+def page():
+    """Return a function that parses HTML and holds it to what untrusted notebooks keep."""
+
+    def parse(html):
+        parsed = Page(html)
+        assert parsed.tags <= KEPT_TAGS, parsed.tags - KEPT_TAGS
+        assert {name for name, _ in parsed.attributes} <= KEPT_ATTRIBUTES
+        for name, value in parsed.attributes:
+            if name == "src":
+                assert value.startswith("data:image/svg+xml;base64,")
+            if name == "style":
+                assert "var(" not in value
+                assert "url(" not in value
+        return parsed
+
+    return parse
+
+
+@pytest.fixture
+def evil():
+    """Return a text that would be a script if it were not escaped."""
+    return EVIL
+
+
+@pytest.fixture
+def make_plan():
+    """Return a function that makes a plan from plain values, as the planner would."""
+
+    def make(**changes):
+        alternatives = tuple(
+            SimpleNamespace(epsilon=e, error=err, left_after=left, chosen=e == 0.1, affordable=left is not None)
+            for e, err, left in [(0.05, 62.0, 0.55), (0.1, 31.0, 0.5), (0.2, 15.6, 0.4), (2.0, 1.9, None)]
+        )
+        values = {
+            "title": "COUNT by ward",
+            "table": "visits",
+            "where": "",
+            "answers": 12,
+            "cost": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
+            "epsilon": 0.1,
+            "budget": SimpleNamespace(total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1),
+            "delta": 0.0,
+            "std_error": 14.1,
+            "std_errors": np.full(12, 14.1),
+            "error": 31.0,
+            "confidence": 0.95,
+            "unit": "rows",
+            "alternatives": alternatives,
+            "reused": (),
+            "free": False,
+            "warnings": (),
+            "steps": ("counts over ward (12)", "discrete Laplace noise of scale 10"),
+            "code": "visits.dp.histogram('ward', epsilon=0.1)",
+            "affordable": True,
+            "assumption": "",
+        }
+        return SimpleNamespace(**(values | changes))
+
+    return make
+
+
+@pytest.fixture
+def people():
+    """Return a small table of made-up people."""
+    rng = np.random.default_rng(7)
+    n = 4000
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 30, n),
+            "sex": rng.choice(["F", "M"], n),
+            "region": rng.choice(["North", "South", EVIL], n),
+            "income": rng.gamma(3.0, 15_000.0, n),
+        }
+    )
+
+
+@pytest.fixture
+def make_session(people):
+    """Return a function that makes a session over the people, and closes it after the test."""
+    made = []
+
+    def make(**budget):
+        session = dpn.Session(budget=dpn.Budget(**(budget or {"epsilon": 1.0})))
+        domain = {
+            "age": dpn.Range(0, 29),
+            "sex": ["F", "M"],
+            "region": ["North", "South", EVIL],
+            "income": dpn.Bins(0, 100_000, width=10_000, nullable=True),
+        }
+        session.protect(people, "people", domain=domain, rows=4000)
+        made.append(session)
+        return session
+
+    yield make
+    for session in made:
+        session.close()
+
+
+@pytest.fixture
+def session(make_session):
+    """Return a session with a pure budget of 1."""
+    return make_session()

@@ -1,0 +1,277 @@
+import threading
+from dataclasses import replace
+
+import pytest
+
+from dpnotebook.errors import FrameChanged
+from dpnotebook.notebook import controls, frontend, words
+from dpnotebook.notebook.controls import Strip, show, stops
+
+
+class Handle:
+    """Stands for an output of the notebook."""
+
+    def __init__(self):
+        self.bundles = []
+
+    def update(self, bundle, raw=False):
+        assert raw
+        self.bundles.append(bundle)
+
+    @property
+    def html(self):
+        return self.bundles[-1]["text/html"]
+
+
+@pytest.fixture
+def query(session, people):
+    return people.dp.count(where="age >= 10", error=25)
+
+
+@pytest.fixture
+def strip(query):
+    made = Strip(query, Handle())
+    made._output = Handle()
+    return made
+
+
+def move(strip, epsilon):
+    strip.slider.value = next(value for _, value in strip.slider.options if value == epsilon)
+
+
+def test_the_button_says_what_it_spends(strip, query):
+    plan = query.plan
+    assert strip.run_button.description == f"Run: spend ε {words.cost(plan.cost.epsilon)}"
+    assert strip.slider.value == plan.epsilon
+    assert "±25 rows" in strip.readout.value
+
+
+def test_moving_the_slider_changes_cost_error_and_card(strip, query, session):
+    for epsilon in (0.2, 0.5):
+        move(strip, epsilon)
+        plan = query.at(epsilon=epsilon).plan
+        assert strip.run_button.description == f"Run: spend ε {epsilon:g}"
+        assert f"±{plan.error:.3g} rows" in strip.readout.value
+        assert f"leaves ε {1 - epsilon:g}" in strip.readout.value
+        assert f"this query ε {epsilon:g}" in strip._card.html
+    assert session.ledger.spent == 0
+    assert session.history().empty
+
+
+def test_run_replaces_the_strip_by_the_release(strip, session):
+    move(strip, 0.2)
+    strip.run_button.click()
+    assert strip.state == "done"
+    assert session.spent.epsilon == pytest.approx(0.2)
+    assert [sorted(bundle) for bundle in strip._output.bundles] == [["text/html", "text/plain"]]
+    assert f"{strip.release.value:,.0f}" in strip._output.html
+    assert "released as #1" in strip._card.html
+    assert [type(child).__name__ for child in strip.widget.children] == ["HTML"]
+
+
+def test_a_run_that_was_not_moved_asks_exactly_what_was_asked(strip, query, session):
+    strip.run_button.click()
+    assert strip.release.number == 1
+    assert query.plan.free
+    assert session.history()["epsilon"].iloc[0] == pytest.approx(strip._asked.epsilon)
+
+
+def test_a_second_click_does_nothing(strip, session):
+    strip.run_button.click()
+    spent = session.ledger.spent
+    strip.run_button.click()
+    strip.discard_button.click()
+    assert session.ledger.spent == spent
+    assert len(session.history()) == 1
+    assert len(strip._output.bundles) == 1
+
+
+def test_two_clicks_at_once_spend_once(strip, session):
+    barrier = threading.Barrier(4)
+
+    def click():
+        barrier.wait()
+        strip._run(None)
+
+    threads = [threading.Thread(target=click) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(session.history()) == 1
+    assert len(strip._output.bundles) == 1
+
+
+def test_discard_spends_nothing(strip, session):
+    strip.discard_button.click()
+    assert strip.state == "discarded"
+    assert "nothing was spent" in strip._output.html
+    assert "discarded: nothing was spent" in strip._card.html
+    strip.run_button.click()
+    assert session.history().empty
+
+
+def test_an_error_is_said_in_place_and_the_strip_stays(strip, people, session):
+    people.loc[0, "age"] = 29 if people.loc[0, "age"] != 29 else 28
+    strip.run_button.click()
+    assert isinstance(strip.error, FrameChanged)
+    assert "FrameChanged: " in strip.message.value
+    assert strip.state == "ready"
+    assert not strip.run_button.disabled
+    assert not strip.slider.disabled
+    assert strip._output.bundles == []
+    assert session.history().empty
+
+
+def test_an_unexpected_error_shows_its_kind_but_not_its_text(strip, query, monkeypatch):
+    def broken(self, progress=None):
+        raise RuntimeError("could not convert 'Jane Doe'")
+
+    monkeypatch.setattr(type(query), "run", broken)
+    strip.run_button.click()
+    assert "RuntimeError" in strip.message.value
+    assert "Jane" not in strip.message.value
+    assert "Jane" in str(strip.error)
+    assert strip.state == "ready"
+
+
+def test_a_price_that_rose_is_asked_again(session, monkeypatch):
+    people = session.table("people")
+    people.count(where="sex == 'F'", epsilon=0.3).run()
+    strip = Strip(people.count(where="sex == 'M'", epsilon=0.3), Handle())
+    strip._output = Handle()
+    assert strip.run_button.description == "Run: spend ε 0"
+    people.count(where="sex == 'M'", epsilon=0.2).run()
+    strip.run_button.click()
+    assert "The price has changed" in strip.message.value
+    assert strip.run_button.description == "Run: spend ε 0.2"
+    strip.run_button.click()  # the second half of a double click
+    assert strip.state == "ready"
+    assert session.spent.epsilon == pytest.approx(0.3)
+    monkeypatch.setattr(strip, "_deaf_until", 0.0)
+    strip.run_button.click()
+    assert strip.state == "done"
+    assert session.spent.epsilon == pytest.approx(0.5)
+
+
+def test_a_query_that_is_too_dear_cannot_be_run_but_can_be_made_cheaper(session):
+    strip = Strip(session.table("people").count(epsilon=3.0), Handle())
+    assert strip.run_button.disabled
+    assert strip.run_button.description == "Not enough budget for ε 3"
+    assert "not enough budget" in strip.readout.value
+    move(strip, 1.0)
+    assert not strip.run_button.disabled
+    assert strip.run_button.description == "Run: spend ε 1"
+
+
+def test_an_answer_that_came_in_between_is_free(strip, query, session):
+    query.run()
+    move(strip, 0.02)
+    assert strip.run_button.description == "Show the answer: costs nothing"
+    spent = session.ledger.spent
+    strip.run_button.click()
+    assert strip.release.paid == 0
+    assert session.ledger.spent == spent
+
+
+def test_what_takes_long_shows_a_bar_inside_the_strip(strip, query, monkeypatch):
+    drawn, seen = [], threading.Event()
+    original = type(query).run
+
+    def slow(self, progress=None):
+        progress(0.5, "asking people")
+        assert seen.wait(5)
+        return original(self, progress)
+
+    def watch(change):
+        drawn.append(change["new"])
+        if "50% asking people" in change["new"]:
+            seen.set()
+
+    monkeypatch.setattr(type(query), "run", slow)
+    monkeypatch.setattr(controls, "AFTER", 0.0)
+    strip._after = 0.0
+    strip.progress.observe(watch, "value")
+    strip.run_button.click()
+    assert seen.is_set()
+    assert drawn[-1] == ""
+    assert strip.state == "done"
+
+
+def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
+    plan = query.plan
+    found = stops(plan)
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+    assert plan.epsilon in found
+    assert found[-1] == 1.0
+    assert found[0] <= plan.epsilon / 5
+    assert {0.1, 0.2, 0.5, 0.8} <= set(found)
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 0.1, 40.0])
+def test_the_slider_has_room_for_every_price(query, epsilon):
+    plan = query.plan
+    other = replace(plan, epsilon=epsilon, alternatives=())
+    assert epsilon in stops(other)
+    assert len(stops(other)) > 5
+
+
+def test_nothing_but_the_text_outside_a_notebook(query, capsys):
+    assert show(query) is None
+    assert capsys.readouterr().out.startswith("Preview (nothing has been spent)  COUNT in people where")
+
+
+class Display:
+    """Records what would be displayed."""
+
+    def __init__(self, monkeypatch, human):
+        self.bundles = []
+        monkeypatch.setattr(controls, "shell", lambda: object())
+        monkeypatch.setattr(controls, "interactive", lambda: human)
+        monkeypatch.setattr(controls, "display_bundle", self.show)
+
+    def show(self, bundle, updatable=False):
+        self.bundles.append(bundle)
+        return Handle() if updatable else None
+
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def test_controls_are_a_second_output_where_somebody_is(query, monkeypatch):
+    display = Display(monkeypatch, human=True)
+    show(query)
+    assert [sorted(bundle) for bundle in display.bundles] == [["text/html", "text/plain"], [VIEW, "text/plain"]]
+    assert display.bundles[1]["text/plain"].startswith("[Run: spend ε ")
+
+
+def test_no_controls_where_nobody_is(query, monkeypatch):
+    display = Display(monkeypatch, human=False)
+    assert show(query) is None
+    assert len(display.bundles) == 1
+    assert show(query, controls=True) is not None
+
+
+def test_an_answer_that_is_known_is_shown_at_once(query, monkeypatch, session):
+    query.run()
+    spent = session.ledger.spent
+    display = Display(monkeypatch, human=True)
+    assert show(query) is None
+    assert "costs nothing" in display.bundles[0]["text/plain"]
+    assert "COUNT: " in display.bundles[1]["text/plain"]
+    assert session.ledger.spent == spent
+
+
+def test_planning_by_slider_asks_no_engine(strip, session, monkeypatch):
+    def refuse(*args):
+        raise AssertionError("planning read the data")
+
+    monkeypatch.setattr(type(session.table("people").engine), "totals", refuse)
+    for _, epsilon in strip.slider.options:
+        strip.slider.value = epsilon
+    assert strip.state == "ready"
+
+
+def test_the_front_end_is_asked_by_its_own_module():
+    assert controls.interactive is frontend.interactive

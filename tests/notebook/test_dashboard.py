@@ -1,0 +1,184 @@
+import threading
+
+import pytest
+
+from dpnotebook.notebook import dashboard as module
+from dpnotebook.notebook.dashboard import dashboard
+
+PLOTLY = "application/vnd.plotly.v1+json"
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+@pytest.fixture
+def busy(session):
+    people = session.table("people")
+    people.histogram("sex", epsilon=0.2).run()
+    people.count(where="age < 10", epsilon=0.1).run()
+    return session
+
+
+def figure(output):
+    return output.outputs[0]["data"][PLOTLY]
+
+
+class Handle:
+    def __init__(self):
+        self.bundles = []
+
+    def update(self, bundle, raw=False):
+        self.bundles.append(bundle)
+
+
+def test_everything_is_there(busy, page):
+    panel = dashboard(busy).panel
+    summary = page(panel.summary.value)
+    assert "ε 0.7 left" in summary.text
+    assert "spent ε 0.3 · left ε 0.7 of 1 · 2 releases" in summary.text
+    assert "a count in people" in summary.text
+    history = page(panel.history.value)
+    assert [row[3] for row in history.rows] == ["question", "COUNT where age <= 9", "COUNT by sex"]
+    assert [number for _, number in panel.choice.options] == [2, 1]
+    assert panel.choice.value == 2
+
+
+def test_the_staircase_ends_at_what_is_spent(busy):
+    steps, *_ = figure(dashboard(busy).panel.spend_plot)["data"]
+    assert steps["x"][:3] == [0, 1, 2]
+    assert steps["y"] == pytest.approx([0, 0.2, 0.3, 0.3])
+    assert "#2 COUNT where age &lt;= 9: ε 0.3 in all" in steps["customdata"]
+
+
+def test_spend_by_column_shows_dearest_and_cheapest_level(busy):
+    dear, cheap = figure(dashboard(busy).panel.column_plot)["data"]
+    assert dear["y"] == ["age", "sex", "region", "income"]
+    assert dear["x"] == pytest.approx([0.3, 0.3, 0.3, 0.3])
+    assert cheap["x"] == pytest.approx([0.2, 0.3, 0.3, 0.3])
+
+
+def test_it_follows_every_release(session, page):
+    made = dashboard(session)
+    panel = made.panel
+    assert panel.again_button.disabled
+    assert "ε 1 left" in page(panel.summary.value).text
+    session.table("people").count(epsilon=0.4).run()
+    assert "ε 0.6 left" in page(panel.summary.value).text
+    assert figure(panel.spend_plot)["data"][0]["y"][-1] == pytest.approx(0.4)
+    assert panel.choice.value == 1
+    assert not panel.again_button.disabled
+
+
+def test_the_static_summary_is_kept_up_to_date(session):
+    made = dashboard(session)
+    made._summary = Handle()
+    assert made.panel is made.panel
+    session.table("people").count(epsilon=0.4).run()
+    assert "ε 0.6 left" in made._summary.bundles[-1]["text/html"]
+    assert "left ε 0.6 of 1" in made._summary.bundles[-1]["text/plain"]
+
+
+def test_a_release_can_be_shown_again_for_nothing(busy, page):
+    panel = dashboard(busy).panel
+    panel.choice.value = 1
+    spent = busy.ledger.spent
+    panel.again_button.click()
+    assert "COUNT by sex in people" in page(panel.again.value).text
+    assert "answered from the ledger, cost nothing" in page(panel.again.value).text
+    assert busy.ledger.spent == spent
+
+
+def test_a_choice_stays_when_new_releases_come(busy):
+    panel = dashboard(busy).panel
+    panel.choice.value = 1
+    busy.table("people").count(epsilon=0.1).run()
+    assert panel.choice.value == 1
+    assert len(panel.choice.options) == 3
+
+
+def test_a_picture_that_fails_loses_no_release(session, monkeypatch):
+    panel = dashboard(session).panel
+
+    def broken(session):
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr("dpnotebook.notebook.dashboard_panel.summary_html", broken)
+    release = session.table("people").count(epsilon=0.4).run()
+    assert release.number == 1
+    assert "not up to date: ZeroDivisionError" in panel.status.value
+    assert "secret" not in panel.status.value
+    monkeypatch.undo()
+    panel.refresh_button.click()
+    assert panel.status.value == ""
+
+
+def test_an_unavailable_release_is_an_error_in_place(busy, monkeypatch):
+    from dpnotebook.errors import NotProtected
+
+    panel = dashboard(busy).panel
+
+    def refuse(number):
+        raise NotProtected("no table <people>")
+
+    monkeypatch.setattr(busy, "release", refuse)
+    panel.again_button.click()
+    assert "no table &lt;people&gt;" in panel.again.value
+
+
+def test_a_session_has_one_live_dashboard(session, page):
+    older = dashboard(session)
+    older.panel.draw()
+    older._tabs = Handle()
+    newer = dashboard(session)
+    assert "stands still" in older._tabs.bundles[-1]["text/html"]
+    assert newer.panel is not older.panel
+    before = older.panel.summary.value
+    session.table("people").count(epsilon=0.4).run()
+    assert older.panel.summary.value == before
+    assert "ε 0.6 left" in page(newer.panel.summary.value).text
+
+
+def test_refreshing_from_many_threads(busy):
+    made = dashboard(busy)
+    assert made.widget is made.panel.widget
+    threads = [threading.Thread(target=made.refresh) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made.panel.status.value == ""
+
+
+def test_no_widget_is_made_where_nobody_is(busy, monkeypatch, page):
+    shown = []
+    monkeypatch.setattr(module, "interactive", lambda: False)
+    monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False: shown.append(bundle))
+    made = dashboard(busy)
+    made._ipython_display_()
+    assert made._panel is None
+    (bundle,) = shown
+    assert set(bundle) == {"text/plain", "text/html"}
+    parsed = page(bundle["text/html"])
+    assert "After 2 releases 30% of the budget is spent: #1 ε 0.2, #2 ε 0.3" in parsed.alts
+    assert "0.3 of 1" in parsed.alts
+    assert len(bundle["text/html"].encode()) < 12_000
+
+
+def test_where_somebody_is_the_tabs_are_a_second_output(busy, monkeypatch):
+    shown = []
+    monkeypatch.setattr(module, "interactive", lambda: True)
+    monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False: shown.append(bundle))
+    dashboard(busy)._ipython_display_()
+    assert [sorted(bundle) for bundle in shown] == [["text/html", "text/plain"], [VIEW, "text/plain"]]
+
+
+def test_a_spent_budget_buys_nothing(session, page):
+    session.table("people").count(epsilon=1.0).run()
+    parsed = page(dashboard(session)._repr_mimebundle_()["text/html"])
+    assert "Nothing is left to spend" in parsed.text
+    assert "ε 0 left" in parsed.text
+
+
+def test_the_text_of_a_dashboard(busy):
+    lines = dashboard(busy)._repr_mimebundle_()["text/plain"].splitlines()
+    assert lines[0].endswith("spent ε 0.3 · left ε 0.7 of 1 · 2 releases")
+    assert any(line.startswith("  left buys a count in people within ±") for line in lines)
+    assert lines[-1] == "  #2    ε 0.1      COUNT where age <= 9"

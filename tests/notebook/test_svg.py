@@ -1,0 +1,83 @@
+import base64
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from dpnotebook.notebook import svg
+from dpnotebook.notebook.traces import COLOURS
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawing(html):
+    data = re.search(r'src="data:image/svg\+xml;base64,([^"]+)"', html).group(1)
+    return ElementTree.fromstring(base64.b64decode(data))
+
+
+def widths(html):
+    return [float(rect.get("width")) for rect in drawing(html).findall(f"{SVG}rect")]
+
+
+def contrast(one, other):
+    def luminance(colour):
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted([luminance(one), luminance(other)])
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("colour", [svg.SPENT, svg.THIS, svg.LINE])
+@pytest.mark.parametrize("background", ["#ffffff", "#111111"])
+def test_tones_are_seen_in_both_themes(colour, background):
+    assert contrast(colour, background) >= 3
+
+
+@pytest.mark.parametrize("colour", COLOURS)
+def test_tones_of_figures_are_seen_on_white(colour):
+    assert contrast(colour, "#ffffff") >= 3
+
+
+def test_the_budget_bar_is_to_scale():
+    assert widths(svg.budget_bar(0.4, 0.1, "x", width=400)) == [160.0, 40.0, 400.0]
+
+
+def test_a_tiny_slice_is_still_seen():
+    assert widths(svg.budget_bar(0.4, 1e-6, "x", width=400))[1] == 3.0
+
+
+def test_a_query_that_does_not_fit_ends_with_the_bar():
+    spent, this, whole = widths(svg.budget_bar(0.9, 5.0, "x", width=400))
+    assert spent + this == whole == 400
+
+
+def test_the_alternative_text_is_escaped():
+    html = svg.image("", 1, 1, '"><script>')
+    assert "<script>" not in html
+    assert 'alt="&quot;&gt;&lt;script&gt;"' in html
+
+
+def test_an_interval_is_to_scale_and_stays_inside():
+    html = svg.interval(-10.0, 0.0, 10.0, -20.0, 20.0, "x", width=112)
+    assert "M31.0 7H81.0" in drawing(html).find(f"{SVG}path").get("d")
+    cut = drawing(svg.interval(-99.0, 0.0, 99.0, -20.0, 20.0, "x", width=112)).find(f"{SVG}path").get("d")
+    assert cut.startswith("M6.0 7H106.0")
+
+
+def test_an_interval_without_width_can_be_drawn():
+    assert drawing(svg.interval(5.0, 5.0, 5.0, 5.0, 5.0, "x")) is not None
+
+
+def test_the_staircase_rises_to_the_share_that_is_spent():
+    path = drawing(svg.steps([0.25, 0.5], "x", height=70)).findall(f"{SVG}path")[2].get("d")
+    levels = [float(level) for level in re.findall(r"V([\d.]+)", path)]
+    base, top = 66, 6
+    assert levels == [base - 0.25 * (base - top), base - 0.5 * (base - top)]
+
+
+def test_progress_of_unknown_length_wanders():
+    starts = {drawing(svg.progress(None, tick, "x")).find(f"{SVG}rect").get("x") for tick in range(16)}
+    assert len(starts) > 5
+    assert widths(svg.progress(0.5, 0, "x", width=200))[0] == 100.0
