@@ -42,18 +42,22 @@ class ProtectedTable(Verbs):
     def __init__(self, session: Session, table: Table, data: Any, key: bytes) -> None:
         super().__init__(session, table)
         self.table = table
-        self.source = source_of(data)
-        columns = list(self.source.columns)
+        source = source_of(data)
+        columns = list(source.columns)
         has = f"the table, whose columns are {_listed(columns)}"
         for name in table.domain.names:
             if name not in columns:
                 raise DomainError(f"{name!r} is in the domain but not in {has}")
         if table.unit is not None and table.unit not in columns:
             raise DomainError(f"unit={table.unit!r} is not a column of {has}")
+        self._used = list(dict.fromkeys([*table.domain.names, *([table.unit] if table.unit else [])]))
+        folded: dict[str, str] = {}
+        for name in self._used:
+            if folded.setdefault(name.casefold(), name) != name:
+                raise DomainError(f"{folded[name.casefold()]!r} and {name!r} differ only in case; rename one of them")
+        self.source = source.select(self._used) if isinstance(source, FrameSource) else source
         max_rows = table.max_rows if table.unit is not None else None
         self.engine = DuckDBEngine(self.source, table.domain, table.unit, max_rows, key)
-        used = [*table.domain.names, *([table.unit] if table.unit else [])]
-        self._used = list(dict.fromkeys(used))
         self.fingerprint = self.source.fingerprint(self._used, key)
 
     @property

@@ -24,12 +24,16 @@ from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Plan, Planned
 from dpnotebook.reuse.planner import Table, make_plan, plan_from_json, plan_to_json
+from dpnotebook.values import plain, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Confirm = Literal["auto", "always", "never"]
 Draw = Callable[[Planned, Noise], NDArray[np.int64]]
+
+MOST_NAME = 100
+MOST_ROWS = 10**6
 
 _latest: Session | None = None
 
@@ -129,7 +133,7 @@ class Session:
             fingerprint=protected.fingerprint,
             domain=table.domain.to_json(),
             unit=unit,
-            max_rows=max_rows,
+            max_rows=table.max_rows if unit is not None else None,
         )
         self._tables[name] = protected
         frames.bind(data, protected)
@@ -210,6 +214,7 @@ class Session:
         report = progress or _silent
         protected = self.table(query.question.table)
         with self._running:
+            protected.source.check_unchanged()
             if query.guard is not None:
                 query.guard()
             report(0.0, "planning")
@@ -432,16 +437,21 @@ def _checked_table(
     name: str, domain: Mapping[str, Any], unit: str | None, max_rows: int | None, rows: float | None
 ) -> Table:
     if not isinstance(name, str) or not name.strip():
-        raise DomainError(f"a protected table needs a name, such as 'patients', not {name!r}")
+        raise DomainError(f"a protected table needs a name, such as 'patients', not {shorten(name)}")
+    if len(name) > MOST_NAME or not name.isprintable():
+        raise DomainError(f"the name of a protected table is one line of at most {MOST_NAME} characters")
     declared = domain if isinstance(domain, Domain) else Domain(domain)
     if unit is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
-    if unit is not None and (isinstance(max_rows, bool) or not isinstance(max_rows, int) or max_rows < 1):
+    if unit is not None and not isinstance(unit, str):
+        raise DomainError(f"unit= is the name of the column that says whose row it is, not {shorten(unit)}")
+    most = plain(max_rows)
+    if unit is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
         raise DomainError(
             f"with unit={unit!r} say how many rows of one {unit} may count at most: max_rows=8, for example "
-            f"(got {max_rows!r}). Fewer rows need less noise, more rows lose less data"
+            f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
-    return Table(name, declared, unit, max_rows or 1, None if rows is None else float(positive(rows, "rows")))
+    return Table(name, declared, unit, most or 1, None if rows is None else float(positive(rows, "rows")))
 
 
 def _silent(fraction: float, doing: str) -> None:

@@ -150,11 +150,13 @@ class DuckDBEngine:
 
     def _domain_filter(self) -> str | None:
         """Return the condition that a row has a level in every attribute; None when all rows do, which is usual."""
-        conditions = [
+        found = [
             condition
             for name, attribute in self.domain.items()
-            if (condition := in_domain(attribute, self.columns[name].sql, self.columns[name].kind)) is not None
+            for column in [self.columns[name]]
+            for condition in (column.valid, in_domain(attribute, column.sql, column.kind))
         ]
+        conditions = [condition for condition in found if condition is not None]
         if not conditions:
             return None
         every = " AND ".join(f"coalesce({condition}, FALSE)" for condition in conditions)
@@ -197,11 +199,15 @@ def _checked(name: str, attribute: Attribute, column: Column) -> Column:
     holds = _holds(column.kind)
     wanted = "numbers"
     if isinstance(attribute, Boolean):
-        if holds == "numbers":
-            return Column(f"({column.sql} <> 0)", "BOOLEAN")
+        if holds == "numbers":  # 0 and 1; other numbers are no truth values
+            valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"
+            return Column(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
         wanted = "booleans"
     elif isinstance(attribute, Categories):
         wanted = _level_type(attribute.labels[: attribute.regular])
+    if holds == "nothing":  # every value is missing
+        kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR"}[wanted]
+        return Column(f"CAST({column.sql} AS {kind})", kind)
     if holds != wanted:
         raise DomainError(f"{name!r} is declared as {attribute!r}, which is for {wanted}, but the column holds {holds}")
     return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
@@ -212,6 +218,8 @@ def _holds(kind: str) -> str:
         return "numbers"
     if kind == "VARCHAR" or kind.startswith("ENUM"):
         return "text"
+    if kind in ('"NULL"', "NULL"):
+        return "nothing"
     return "booleans" if kind == "BOOLEAN" else kind
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, FrameChanged
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,6 +32,9 @@ class Source(Protocol):
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the rows; equal digests mean the same snapshot."""
 
+    def check_unchanged(self) -> None:
+        """Raise FrameChanged if the rows can no longer be read as they were."""
+
 
 @dataclass(frozen=True)
 class FrameSource:
@@ -41,18 +44,55 @@ class FrameSource:
 
     @property
     def columns(self) -> Sequence[str]:
-        """Names of all columns."""
-        return [str(name) for name in self.frame.columns]
+        """Names of all columns that have a text for a name."""
+        return [name for name in self.frame.columns if isinstance(name, str)]
+
+    def select(self, columns: Sequence[str]) -> FrameSource:
+        """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""
+        import pandas as pd
+
+        return FrameSource(pd.DataFrame({name: self.frame[name] for name in columns}, copy=False))
 
     def connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
-        """Return a sealed connection in which the frame is registered."""
+        """Return a sealed connection in which the frame is registered.
+
+        Columns of Python objects are read once, here, all rows of them: DuckDB would guess their type from a sample
+        at every query, and stop at a value that does not fit.
+
+        Raises
+        ------
+        DomainError
+            If DuckDB cannot read a column.
+        """
         import duckdb
 
-        connection = duckdb.connect()
-        connection.execute("SET pandas_analyze_sample = 100000")
-        connection.register("frame", self.frame)
+        connection, relation = duckdb.connect(), "frame"
+        try:
+            connection.execute(f"SET pandas_analyze_sample = {max(len(self.frame), 1)}")
+            connection.register("frame", self.frame)
+            if any(getattr(dtype, "hasobject", False) for dtype in self.frame.dtypes):
+                connection.execute("CREATE TABLE objects AS SELECT * FROM frame")
+                connection.unregister("frame")
+                relation = "objects"
+        except (duckdb.Error, TypeError, ValueError, OverflowError):
+            raise DomainError(self._unreadable()) from None
         _seal(connection)
-        return connection, "frame"
+        return connection, relation
+
+    def _unreadable(self) -> str:
+        """Say which column DuckDB cannot read. What it says itself may quote a value."""
+        import duckdb
+
+        for name in self.frame.columns:
+            try:
+                duckdb.connect().register("frame", self.frame[[name]]).execute("SELECT count(*) FROM frame")
+            except (duckdb.Error, TypeError, ValueError, OverflowError):
+                kind = self.frame[name].dtype
+                return f"{name!r} holds values of type {kind}, which cannot be counted; convert it to numbers or text"
+        return "the values of a declared column cannot be counted; convert them to numbers or text"
+
+    def check_unchanged(self) -> None:
+        """Do nothing: pandas copies a column before it changes one that is shared."""
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the values of `columns`, in row order."""
@@ -72,6 +112,33 @@ class ParquetSource:
     """A Parquet file, read in place."""
 
     path: Path
+    stamp: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, path: Path) -> ParquetSource:
+        """Return the file as it is now.
+
+        Raises
+        ------
+        DomainError
+            If it is not a Parquet file.
+        """
+        import duckdb
+
+        source = cls(path, _stamp(path))
+        try:
+            _ = source.columns
+        except duckdb.Error:
+            raise DomainError(f"{path} cannot be read as a Parquet file") from None
+        return source
+
+    def check_unchanged(self) -> None:
+        """Raise FrameChanged if the file was replaced or written to."""
+        if not self.path.is_file() or _stamp(self.path) != self.stamp:
+            raise FrameChanged(
+                f"{self.path} was changed after it was protected; nothing was spent. "
+                "To ask about what is in it now, protect it under a new name"
+            )
 
     @property
     def columns(self) -> Sequence[str]:
@@ -105,6 +172,9 @@ class TableSource:
     database: Path | duckdb.DuckDBPyConnection
     table: str
 
+    def check_unchanged(self) -> None:
+        """Do nothing: a file is locked while it is open, and a connection is read in a transaction of its own."""
+
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
@@ -116,7 +186,10 @@ class TableSource:
         import duckdb
 
         if not isinstance(self.database, Path):
-            return self.database.cursor(), identifier(self.table)
+            cursor = self.database.cursor()
+            # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
+            cursor.execute("BEGIN TRANSACTION")
+            return cursor, identifier(self.table)
         connection = duckdb.connect()
         connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
         _seal(connection)
@@ -154,12 +227,15 @@ def source_of(data: Any) -> Source:
             raise DomainError("the frame has two columns of the same name; give them different names first")
         return FrameSource(data.copy(deep=False))
     if isinstance(data, (str, Path)):
-        return ParquetSource(_existing(Path(data)))
+        return ParquetSource.of(_existing(Path(data)))
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], str):
         database, table = data
-        source = TableSource(_existing(Path(database)) if isinstance(database, (str, Path)) else database, table)
-        _check_table(source)
-        return source
+        if isinstance(database, (str, Path)):
+            database = _existing(Path(database))
+        if isinstance(database, Path) or hasattr(database, "cursor"):
+            source = TableSource(database, table)
+            _check_table(source)
+            return source
     raise DomainError(
         f"cannot protect a {type(data).__name__}: give a pandas DataFrame, the path of a Parquet file, or "
         "(database, table) with a DuckDB file or connection"
@@ -172,11 +248,23 @@ def _existing(path: Path) -> Path:
     return path
 
 
+def _stamp(path: Path) -> tuple[int, int, int]:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def _check_table(source: TableSource) -> None:
     import duckdb
 
     try:
-        _ = source.columns
+        connection, relation = source.connect()
+    except duckdb.Error:
+        raise DomainError(
+            f"{source.database if isinstance(source.database, Path) else 'that connection'} cannot be opened as a "
+            "DuckDB database; if a connection of yours has it open, give the connection itself"
+        ) from None
+    try:
+        connection.execute(f"DESCRIBE SELECT * FROM {relation}")
     except duckdb.Error:
         raise DomainError(f"there is no table or view {source.table!r} in that database") from None
 

@@ -60,10 +60,11 @@ def in_domain(attribute: Attribute, column: str, kind: str) -> str | None:
 
 
 class Column(NamedTuple):
-    """A column as the engine sees it: its SQL and its type."""
+    """A column as the engine sees it: its SQL, its type, and which values are of the declared kind (None: all)."""
 
     sql: str
     kind: str
+    valid: str | None = None
 
 
 def selects(where: Predicate, domain: Domain, columns: Mapping[str, Column]) -> str | None:
@@ -72,7 +73,7 @@ def selects(where: Predicate, domain: Domain, columns: Mapping[str, Column]) -> 
         return None
     boxes = []
     for box in where.products():
-        conditions = [_in_mask(domain[name], *columns[name], np.asarray(mask)) for name, mask in box.items()]
+        conditions = [_in_mask(domain[name], *columns[name][:2], np.asarray(mask)) for name, mask in box.items()]
         boxes.append("(" + " AND ".join(conditions) + ")")
     return "(" + (" OR ".join(boxes) or "FALSE") + ")"
 
