@@ -1,4 +1,4 @@
-"""Shared by the tests of the mathematics: random workloads, and the same workloads built row by row from definitions."""
+"""Shared by the tests of the mathematics: random workloads, and workloads built row by row from definitions."""
 
 from functools import reduce
 

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import inverse
+from dpnotebook.inference.inverse import inverse, is_direct
 from dpnotebook.workload.base import Array, Workload, require_memory
 from dpnotebook.workload.compose import apply_factors, terms
 
 Solver = Callable[[Array], Array]
-DIRECT_CELLS = 1024  # up to this many cells, a union is solved by its pseudo-inverse, which is kept
 TOLERANCE = 1e-12  # relative accuracy asked of the iteration
 ACCEPTED = 1e-7  # relative size of the normal residual above which its result is refused
 
@@ -52,7 +51,7 @@ def least_squares(operator: Workload, noisy: ArrayLike) -> Array:
         sizes = [factor.shape[0] for factor in flat[0].factors]
         steps = [(axis, solver(factor)) for axis, factor in enumerate(flat[0].factors)]
         return apply_factors(measured.reshape(1, p, 1) / flat[0].weight, sizes, steps).reshape(n)
-    if n <= DIRECT_CELLS:
+    if is_direct(operator):
         return solver(operator)(measured.reshape(1, p, 1)).reshape(n)
     return _iterate(operator, measured.astype(float))
 

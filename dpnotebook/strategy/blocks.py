@@ -65,7 +65,7 @@ class Block:
         factors = []
         for (query, operator), index in zip(self.pairs, where, strict=True):
             found, wanted = inverse(operator), query.rows(index)
-            if not found.supports(wanted).all():
+            if not np.isfinite(found.of_rows(wanted)).all():
                 raise WorkloadError(f"the measurements {operator!r} do not determine every answer of {query!r}")
             require_memory(len(rows) * operator.shape[0], "these weights")
             factors.append(operator.apply(found.apply(wanted.T.astype(float)[None]))[0].T)

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from dpnotebook.inference.inverse import total_variance
+from dpnotebook.inference.inverse import is_direct, total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
-from dpnotebook.workload import Identity, Kron, Stack, Workload
+from dpnotebook.workload import Explicit, Identity, Kron, Stack, Weighted, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.compose import Term
 from dpnotebook.workload.contiguous import Contiguous
 
-ITSELF_CELLS = 1024  # up to this many cells, query factors without structure are a candidate
+GRAM_CELLS = 1024  # trees are compared by the Gram matrix of up to this many cells
+ENERGY_ENTRIES = 2**24  # and by the rows of an explicit matrix of up to this many entries
 UNION_CELLS = 256  # up to this many cells, an attribute's distinct query factors together are a candidate
 ROUNDS = 8
 BETTER = 1 - 1e-9  # a candidate replaces an earlier one only if it is better by more than rounding
@@ -71,6 +72,8 @@ def library_choice(noise: Noise) -> Choice:
                 best, least = candidate, error
         if least * BETTER <= sum(weight * closed_bound(factor) for weight, factor in union):
             return best  # nothing can be better, and no tree need be looked at
+        if not all(_energies_are_cheap(factor) for _, factor in union):
+            return best
         tree, error = _tree(union, noise)
         return tree if error < least * BETTER else best
 
@@ -106,6 +109,17 @@ def _tree(
     return (Identity(n) if tree.levels == 1 else tree), error
 
 
+def _energies_are_cheap(factor: Workload) -> bool:
+    """Return whether trees can be compared without the Gram matrix of many cells, or the sums of many rows."""
+    if isinstance(factor, Stack):
+        return all(map(_energies_are_cheap, factor.parts))
+    if isinstance(factor, Weighted):
+        return _energies_are_cheap(factor.workload)
+    if isinstance(factor, Explicit):
+        return factor.matrix.size <= ENERGY_ENTRIES
+    return isinstance(factor, Contiguous) or factor.shape[1] <= GRAM_CELLS
+
+
 def _themselves(factors: list[Workload]) -> list[Workload]:
     """Return the distinct query factors as one operator, where it is integer and small enough to be looked at."""
     distinct = list(dict.fromkeys(factors))
@@ -113,7 +127,7 @@ def _themselves(factors: list[Workload]) -> list[Workload]:
         return []
     if len(distinct) == 1:
         factor = distinct[0]
-        return [factor] if isinstance(factor, Contiguous) or factor.shape[1] <= ITSELF_CELLS else []
+        return [factor] if isinstance(factor, Contiguous) or is_direct(factor) else []
     return [Stack(*distinct)] if distinct[0].shape[1] <= UNION_CELLS else []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from dpnotebook.inference.least_squares import DIRECT_CELLS
+from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.baselines import identity, operator_name, same_attributes
 from dpnotebook.strategy.product import BETTER, library_choice, product_operator
@@ -47,10 +47,11 @@ def _candidates(workload: Workload, noise: Noise) -> Iterator[Strategy]:
         yield identity(workload, noise)
     if len(parts) == 1:
         return
-    direct = workload.shape[1] <= DIRECT_CELLS
     operators = [_part_operator(part, noise) for part in parts]
-    yield Strategy(workload, union_operator(parts, operators, noise), noise, "one strategy a part", split=not direct)
-    if direct and workload.integer:
+    union = union_operator(parts, operators, noise)
+    direct = is_direct(workload) and is_direct(union)
+    yield Strategy(workload, union, noise, "one strategy a part", split=not direct)
+    if is_direct(workload) and workload.integer:
         yield Strategy(workload, workload, noise, "workload itself")
 
 

@@ -57,10 +57,8 @@ class Strategy:
         if self.noise not in ("laplace", "gaussian"):
             raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {self.noise!r}')
         if self.workload.shape[1] != self.operator.shape[1]:
-            cells = (
-                f"{self.workload.shape[1]:,} cells cannot be answered from measurements of {self.operator.shape[1]:,}"
-            )
-            raise WorkloadError(f"queries over {cells}")
+            asked, measured = self.workload.shape[1], self.operator.shape[1]
+            raise WorkloadError(f"queries over {asked:,} cells cannot be answered from measurements of {measured:,}")
         if not self.operator.integer:
             raise WorkloadError("what is measured must have integer coefficients, so that integer noise is exact")
         _ = self._blocks

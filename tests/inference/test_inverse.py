@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import DenseInverse, inverse, total_variance, variances
+from dpnotebook.inference.dense import DenseInverse, WideInverse
+from dpnotebook.inference.inverse import inverse, total_variance, variances
 from dpnotebook.inference.tree import gains
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
 
@@ -20,7 +21,10 @@ OPERATORS = [
     AllRange(1),
     AllRange(6),
     Hierarchy(1, 2),
-    *(Hierarchy(n, b, levels) for n, b, levels in [(6, 2, 3), (6, 6, 2), (6, 4, 3), (11, 3, 3), (27, 3, 4), (29, 3, 4)]),
+    *(
+        Hierarchy(n, b, levels)
+        for n, b, levels in [(6, 2, 3), (6, 6, 2), (6, 4, 3), (11, 3, 3), (27, 3, 4), (29, 3, 4)]
+    ),
     Hierarchy(17, 4),
     Hierarchy(17, 16),
     Explicit([[1, 1, 0, 0], [0, 1, 1, 0]]),
@@ -50,7 +54,9 @@ def test_is_the_pseudo_inverse_of_the_normal_matrix(operator, by_definition):
     starts, ends = np.triu_indices(n + 1, 1)
     runs = ((starts[:, None] <= np.arange(n)) & (np.arange(n) < ends[:, None])).astype(float)
     np.testing.assert_allclose(found.intervals(starts, ends), quadratic(a, runs), rtol=1e-9)
-    np.testing.assert_array_equal(found.supports(runs), np.isfinite(quadratic(a, runs)))
+    rows = np.random.default_rng(1).integers(-2, 3, size=(5, len(a))) @ a
+    rows = np.vstack([runs, rows, np.random.default_rng(2).normal(size=(5, n))])
+    np.testing.assert_allclose(found.of_rows(rows), quadratic(a, rows), rtol=1e-9)
 
 
 @settings(max_examples=150, deadline=None)
@@ -91,8 +97,23 @@ def test_a_structured_inverse_over_a_million_cells():
 
 
 def test_a_matrix_without_structure_is_not_inverted_over_too_many_cells():
-    with pytest.raises(WorkloadError, match="5,000 cells at once; up to 4,096 are possible"):
-        inverse(Stack(Kron(Identity(50), Total(100)), Kron(Total(50), Identity(100))))
+    with pytest.raises(WorkloadError, match="5,000 cells at once; up to 4,096 are possible, or 1,024"):
+        inverse(Stack(Kron(Identity(50), Total(100)), Prefix(5000)))
+
+
+def test_few_measurements_of_many_cells(by_definition):
+    margins = Stack(Kron(Identity(6), Total(10)), Kron(Total(6), Prefix(10)))
+    wide, dense = WideInverse(margins), DenseInverse(margins)
+    assert isinstance(inverse(Stack(Kron(Identity(20), Total(80)), Kron(Total(20), Prefix(80)))), WideInverse)
+    assert wide.rank == dense.rank == 6 + 10 - 1
+    w = Stack(margins, Kron(Prefix(6), Prefix(10)), AllRange(60), 2 * Total(60))
+    found = variances(wide, w)
+    np.testing.assert_allclose(found, variances(dense, w), rtol=1e-7)
+    np.testing.assert_allclose(found, quadratic(by_definition(margins), by_definition(w)), rtol=1e-7)
+    assert np.isinf(found).any()
+    assert np.isfinite(found).any()
+    z = np.random.default_rng(0).normal(size=(1, 60, 2))
+    np.testing.assert_allclose(wide.apply(z), dense.apply(z), atol=1e-10)
 
 
 def test_dense_and_structured_agree_where_both_apply():
@@ -107,4 +128,4 @@ def test_a_nearly_singular_operator_is_not_taken_for_regular():
     a = np.array([[1, 0, 1], [0, 1, 1], [0, 0, 1e-9]])
     found = DenseInverse(Weighted(1, Explicit(a)))
     assert found.rank == 2
-    assert not found.supports(np.array([[0.0, 0.0, 1.0]])).any()
+    assert np.isinf(found.of_rows(np.array([[0.0, 0.0, 1.0]]))).all()

@@ -75,7 +75,7 @@ def test_tables_4_and_5(noise, name, n, of_identity, of_h2, of_hb, svdb):
     chosen = select(w, noise)
     assert chosen.lower_bound(**privacy) == pytest.approx(svdb, abs=PRINTED)
     # Every tree is looked at, so the best one is at least as good as both published ones; it is strictly better
-    # everywhere but H2 for prefixes over 4096 cells with Gaussian noise, which is the best tree.
+    # everywhere but H2 for prefixes over 64 and 4096 cells with Gaussian noise, which is the best tree there.
     ours = hierarchical(w, noise).rmse(**privacy)
     assert chosen.rmse(**privacy) <= ours <= min(of_h2, of_hb) + PRINTED
 
@@ -105,18 +105,18 @@ def test_the_best_tree_beats_the_published_one(noise, w, published, ours):
 
 
 def test_permuted_ranges():
-    # Table 4, "permuted" at 256 cells. The paper drew one permutation; ours are drawn here, and the published errors
-    # of the trees must be a likely draw of the same law (within 4 standard deviations of 8 draws).
-    n, ranges = 256, AllRange(256).dense()
-    h2, hb = [], []
-    for seed in range(8):
+    # Table 4, "permuted". The paper drew one permutation; ours are drawn here, and the published error of the tree
+    # must be a likely draw of the same law: within 3 standard deviations of 30 draws.
+    n, ranges = 64, AllRange(64).dense()
+    h2 = []
+    for seed in range(30):
         w = Explicit(ranges[:, np.random.default_rng(seed).permutation(n)])
         h2.append(Strategy(w, Hierarchy(n, 2), "laplace", "H2").rmse(1.0))
-        hb.append(Strategy(w, Hierarchy(n, 16, 2), "laplace", "HB").rmse(1.0))
-    assert identity(w).rmse(1.0) == pytest.approx(13.11, abs=PRINTED)
-    assert identity(w).lower_bound(1.0) == pytest.approx(4.07, abs=PRINTED)
-    for found, published in ((h2, 66.25), (hb, 18.48)):
-        assert abs(np.mean(found) - published) < 4 * np.std(found, ddof=1) * math.sqrt(1 + 1 / 8)
+    assert abs(np.mean(h2) - 25.02) < 3 * np.std(h2, ddof=1) * math.sqrt(1 + 1 / 30)
+    assert np.std(h2) < 0.03 * np.mean(h2)
+    assert select(w).operator == Identity(n)
+    assert select(w).rmse(1.0) == pytest.approx(6.63, abs=PRINTED)
+    assert select(w).lower_bound(1.0) == pytest.approx(3.22, abs=PRINTED)
 
 
 # HDMM's CPS schema (income, age, and three unordered attributes); Tables 6 and 7, columns Identity and SVDB.

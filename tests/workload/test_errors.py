@@ -95,7 +95,9 @@ def test_counts_are_numbers():
 
 
 def test_what_cannot_be_held_is_refused_with_its_size():
-    with pytest.raises(WorkloadError, match=r"1,000,000 x 1,000,000 Gram matrix of this workload would take 7,450\.6 GiB"):
+    with pytest.raises(
+        WorkloadError, match=r"1,000,000 x 1,000,000 Gram matrix of this workload would take 7,450\.6 GiB"
+    ):
         Kron(Identity(1000), Identity(1000)).gram()
     with pytest.raises(WorkloadError, match=r"33,558,528 x 8,192 matrix of this workload would take 2,048\.2 GiB"):
         AllRange(8192).dense()

@@ -156,7 +156,7 @@ def test_large_workloads_stay_implicit():
 def test_operators_read_like_algebra():
     w = Identity(3) + 2 * Prefix(3) + Total(3) * 0.5
     assert w == Stack(Identity(3), Weighted(2, Prefix(3)), Weighted(0.5, Total(3)))
-    assert eval(repr(w), vars(__import__("dpnotebook.workload", fromlist=["x"]))) == w  # noqa: S307
+    assert eval(repr(w), vars(__import__("dpnotebook.workload", fromlist=["x"]))) == w
     assert hash(w) == hash(Identity(3) + 2.0 * Prefix(3) + Total(3) * 0.5)
     assert w != Identity(3) + 2 * Prefix(3)
     assert Explicit([[1, 2]]) == Explicit(np.array([[1.0, 2.0]])) != Explicit([[2, 1]])
