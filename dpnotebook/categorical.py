@@ -114,7 +114,7 @@ class Categories(Listed):
             raise DomainError("there are no levels: list the values that the column can have")
         if len(listed) > MAX_LEVELS:
             raise DomainError(
-                f"there are more than {MAX_LEVELS:,} levels; list those that matter, and count the rest by other='other'"
+                f"there are more than {MAX_LEVELS:,} levels; list those that matter, count the rest by other='other'"
             )
         found = [_level(level) for level in listed]
         held = sorted({_holds(level) for level in found})
