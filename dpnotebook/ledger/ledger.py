@@ -190,6 +190,7 @@ class Ledger:
                     "cells": snapshot.digest(after),
                 }
                 entry = append(connection, view, "charge", values, units=units)
+                view.computed(entry, after)
                 if state.work >= SNAPSHOT_WORK:
                     write_snapshot(connection, table, number, after)
                     state.work = 0

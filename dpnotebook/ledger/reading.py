@@ -12,6 +12,8 @@ from dpnotebook.ledger.view import Line, View
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
+HISTORY = ("number", "time", "table", "question", "plan", "units", "state")
+
 
 def replay(connection: sqlite3.Connection, view: View | None) -> View:
     """Bring a view up to the last entry, and check that the state kept beside the entries follows from them.
@@ -82,10 +84,9 @@ def read_history(connection: sqlite3.Connection, view: View) -> list[dict[str, A
     """Return every charge in order, and whether its answer was recorded."""
     rows = []
     for line in view.lines:
-        charge = read_charge(connection, line)
-        names = ("number", "time", "table", "question", "plan", "units")
-        state = "charged" if line.record is None else "recorded"
-        rows.append({name: getattr(charge, name) for name in names} | {"state": state})
+        entry, _ = _entry(connection, line.entry)
+        values = entry.values | {"time": entry.time, "state": "charged" if line.record is None else "recorded"}
+        rows.append({name: values[name] for name in HISTORY})
     return rows
 
 

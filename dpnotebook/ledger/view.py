@@ -59,11 +59,16 @@ class View:
         self.lines: list[Line] = []
         self._questions: dict[tuple[str, bytes], list[int]] = {}
         self._snapshots = dict(snapshots or {})
+        self._computed: tuple[bytes, Spend] | None = None
 
     @property
     def unused_snapshots(self) -> int:
         """How many snapshots belong to no charge in the chain."""
         return len(self._snapshots)
+
+    def computed(self, entry: Entry, spend: Spend) -> None:
+        """Keep the spend after an entry that is being appended: it need not be added up again if it is committed."""
+        self._computed = (entry.hash, spend)
 
     def apply(self, entry: Entry) -> None:
         """Replay the next entry.
@@ -87,7 +92,7 @@ class View:
             values = entry.values
             if entry.size != (values["answers"]["bytes"] if entry.kind == "record" else None):
                 raise Broken(f"the answers beside entry {entry.number} are not those that were recorded")
-            take[entry.kind](entry.number, values)
+            take[entry.kind](entry, values)
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise Broken(f"entry {entry.number} cannot be read: {error}") from None
 
@@ -122,33 +127,33 @@ class View:
             return list(self.tables[table].charges) if table in self.tables else []
         return list(self._questions.get(_key(table, question), ()))
 
-    def _open(self, number: int, values: dict[str, Any]) -> None:
-        if number != 1:
-            raise Broken(f"entry {number} opens the ledger a second time")
+    def _open(self, entry: Entry, values: dict[str, Any]) -> None:
+        if entry.number != 1:
+            raise Broken(f"entry {entry.number} opens the ledger a second time")
         int(values["total"]), str(values["key"])
         self.opening = values
 
-    def _register(self, number: int, values: dict[str, Any]) -> None:
+    def _register(self, entry: Entry, values: dict[str, Any]) -> None:
         name = values["name"]
         if name in self.tables:
-            raise Broken(f"entry {number} registers a table a second time")
+            raise Broken(f"entry {entry.number} registers a table a second time")
         self.tables[name] = Table(values, Spend(dict(values["sizes"]), self.opening.get("cells", DENSE_LIMIT)))
 
-    def _charge(self, number: int, values: dict[str, Any]) -> None:
+    def _charge(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["table"]]
         charge, units = int(values["number"]), int(values["units"])
         if charge != len(self.lines) + 1:
-            raise Broken(f"entry {number} does not charge release {len(self.lines) + 1}")
-        self.lines.append(Line(values["table"], units, number))
+            raise Broken(f"entry {entry.number} does not charge release {len(self.lines) + 1}")
+        self.lines.append(Line(values["table"], units, entry.number))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
         table.units += units
         self.spent += units
-        self._add(table, charge, values)
+        self._add(table, charge, entry, values)
         if self.spent != values["spent"] or units < 0:
-            raise Broken(f"entry {number} does not add up to the total that it names")
+            raise Broken(f"entry {entry.number} does not add up to the total that it names")
 
-    def _add(self, table: Table, charge: int, values: dict[str, Any]) -> None:
+    def _add(self, table: Table, charge: int, entry: Entry, values: dict[str, Any]) -> None:
         name = values["table"]
         known = self._snapshots.get(name)
         if known is not None:
@@ -158,16 +163,19 @@ class View:
                 table.spend = snapshot.unpack(known[1], table.spend.sizes, table.spend.limit)
                 del self._snapshots[name]
         else:
-            table.spend.add(CellCost.from_json(values["cost"]))
             table.work += table.spend.cells.size + CHARGE_WORK
+            if self._computed is not None and self._computed[0] == entry.hash:
+                table.spend, self._computed = self._computed[1], None
+                return
+            table.spend.add(CellCost.from_json(values["cost"]))
         if table.units != table.spend.maximum or values["cells"] != snapshot.digest(table.spend):
             raise Broken(f"release {charge} does not add up to the spend that was written with it")
 
-    def _record(self, number: int, values: dict[str, Any]) -> None:
+    def _record(self, entry: Entry, values: dict[str, Any]) -> None:
         charge = int(values["charge"])
         if not 1 <= charge <= len(self.lines) or self.lines[charge - 1].record is not None:
-            raise Broken(f"entry {number} records an answer that was not charged, or a second one")
-        self.lines[charge - 1].record = number
+            raise Broken(f"entry {entry.number} records an answer that was not charged, or a second one")
+        self.lines[charge - 1].record = entry.number
 
 
 def _key(table: str, question: str) -> tuple[str, bytes]:

@@ -8,7 +8,7 @@ import pytest
 
 from dpnotebook.errors import DPError, LedgerCorrupt, LedgerError
 from dpnotebook.ledger import Ledger, audit_file
-from dpnotebook.ledger.chain import entry_from_row, entry_hash
+from dpnotebook.ledger.chain import GENESIS, entry_from_row, entry_hash
 from dpnotebook.ledger.reading import COLUMNS
 from dpnotebook.privacy.budget import Budget
 
@@ -172,7 +172,8 @@ def test_a_missing_state_counts(used, kit):
 
 def rehash(connection, start):
     """Do what a forger would: make every hash from an entry on follow again."""
-    head = connection.execute("SELECT hash FROM entry WHERE number = ?", (start - 1,)).fetchone()[0]
+    before = connection.execute("SELECT hash FROM entry WHERE number = ?", (start - 1,)).fetchone()
+    head = before[0] if before else GENESIS
     connection.text_factory = bytes
     for row in connection.execute(
         f"SELECT {COLUMNS} FROM entry WHERE number >= ? ORDER BY number", (start,)
@@ -195,6 +196,18 @@ def test_a_forged_cost_does_not_add_up(used, kit):
     audit = audit_file(used)
     assert any("release 2 does not add up" in problem for problem in audit.problems)
     assert refused(used)
+
+
+def test_more_than_the_budget_is_reported(used, kit):
+    with kit.raw(used) as connection:
+        connection.execute(
+            "UPDATE entry SET payload = CAST(replace(CAST(payload AS TEXT), '\"total\":1000000000000', "
+            "'\"total\":499999999999') AS BLOB) WHERE number = 1"
+        )
+        rehash(connection, 1)
+    assert audit_file(used).problems == ("more was spent than the budget allows",)
+    with contextlib.closing(Ledger(used, Budget(1.0))) as ledger:
+        assert (ledger.total, ledger.spent, ledger.remaining) == (499_999_999_999, 5 * 10**11, 0)
 
 
 def test_a_consistent_forgery_is_told_by_a_noted_head(used, kit):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.errors import LedgerError
-from dpnotebook.ledger import Ledger
+from dpnotebook.ledger import Ledger, forking
 from dpnotebook.privacy.budget import Budget
 
 
@@ -138,3 +138,18 @@ def test_a_fork_that_python_does_not_know_of(ledger, kit, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(LedgerError, match="forked without Python knowing of it"):
         ledger.record(1, [np.array([1])], {})
+
+
+def test_a_connection_of_another_process_is_never_closed(ledger, kit, monkeypatch):
+    """Closing it could remove the log that its owner still writes."""
+    kit.answer(ledger, 0.1)
+    handle = ledger._store._handle()
+    connection = handle.connection
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    handle.close()
+    monkeypatch.undo()
+    assert connection.execute("SELECT spent FROM state").fetchone() == (10**11,)
+    assert connection in forking._foreign
+    forking._foreign.remove(connection)
+    connection.close()
+    assert ledger.spent == 10**11
