@@ -43,6 +43,10 @@ class FrameChanged(DPError, RuntimeError):
     """A protected frame that was modified after it was protected."""
 
 
+class EngineError(DPError):
+    """Counting stopped after a query was charged; asking again measures it for that charge."""
+
+
 class BudgetExceeded(DPError):
     """A query that costs more than what is left of the budget.
 

@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, LedgerError, NotProtected
-from dpnotebook.ledger import Audit, Ledger, Record
+from dpnotebook.errors import (
+    AccuracyError,
+    BudgetExceeded,
+    DomainError,
+    DPError,
+    EngineError,
+    LedgerError,
+    NotProtected,
+)
+from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
@@ -220,7 +228,7 @@ class Session:
             report(0.0, "planning")
             plan = self._plan(query, alternatives=False)
             if plan.free:
-                return self._reveal(self.ledger.get(plan.reused[0]), query, paid=0)
+                return self._reveal(self._recorded(protected, plan.reused[0], report), query, paid=0)
             report(0.1, "charging the ledger")
             try:
                 charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells)
@@ -342,24 +350,49 @@ class Session:
     def _measure(
         self, protected: ProtectedTable, number: int, measurements: Sequence[Planned], report: Progress
     ) -> Record:
-        """Measure what was charged for and record it; the record that is returned is the one that may be shown."""
-        noisy = []
-        noise = self.ledger.accountant.noise
-        for i, item in enumerate(measurements):
-            done = 0.2 + 0.6 * i / len(measurements)
-            report(done, f"asking {protected.table.name}")
-            totals = protected.engine.totals(item.measurement)
-            exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
-            report(done + 0.4 / len(measurements), "drawing noise")
-            noisy.append((exact.astype(np.int64) << item.bits) + self._draw(item, noise).reshape(exact.shape))
+        """Measure what was charged for and record it; the record that is returned is the one that may be shown.
+
+        Raises
+        ------
+        EngineError
+            If the data could not be counted.
+        """
+        try:
+            noisy = [self._noisy(protected, item, report, i / len(measurements)) for i, item in enumerate(measurements)]
+        except DPError:
+            raise
+        except Exception as error:
+            # What an engine says may quote a value, so none of it is passed on.
+            raise EngineError(
+                f"{protected.table.name} could not be counted ({type(error).__name__}). Release {number} was charged "
+                "and nothing of it was shown: run the query again to measure it for that charge"
+            ) from None
         report(0.9, "recording")
         return self.ledger.record(number, noisy, {})
+
+    def _noisy(self, protected: ProtectedTable, item: Planned, report: Progress, done: float) -> NDArray[np.int64]:
+        report(0.2 + 0.6 * done, f"asking {protected.table.name}")
+        totals = protected.engine.totals(item.measurement)
+        exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
+        report(0.3 + 0.6 * done, "drawing noise")
+        noise = self._draw(item, self.ledger.accountant.noise)
+        return (exact.astype(np.int64) << item.bits) + noise.reshape(exact.shape)
 
     def _complete(self, protected: ProtectedTable) -> None:
         """Measure what was charged by a process that died before it recorded an answer; nobody has seen one."""
         for charge in self.ledger.pending(protected.table.name):
-            recorded = plan_from_json(charge.plan, protected.table.domain)
-            self._measure(protected, charge.number, recorded.planned, _silent)
+            self._finish(protected, charge, _silent)
+
+    def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
+        planned = plan_from_json(charge.plan, protected.table.domain).planned
+        return self._measure(protected, charge.number, planned, report)
+
+    def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
+        """Return a record that answers a question, after measuring it where that was interrupted."""
+        for charge in self.ledger.pending(protected.table.name):
+            if charge.number == number:
+                return self._finish(protected, charge, report)
+        return self.ledger.get(number)
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
         domain = self.table(record.table).table.domain

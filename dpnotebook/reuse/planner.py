@@ -58,6 +58,10 @@ class PastRelease(Protocol):
         """Its number in the ledger."""
 
     @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
     def plan(self) -> Mapping[str, Any]:
         """What was planned, as `plan_to_json` wrote it."""
 
@@ -76,6 +80,9 @@ class Books(Protocol):
 
     def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
         """Return the recorded answers to a question."""
+
+    def pending(self, table: str) -> Sequence[PastRelease]:
+        """Return what was charged and is still to be measured."""
 
 
 def make_plan(
@@ -230,8 +237,10 @@ def plan_from_json(
 def _best_release(
     question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption
 ) -> tuple[int, Recorded] | None:
-    """Return the most accurate recorded release of the question if it is as good as asked."""
-    found = max(books.records(table.name, question.key), key=lambda record: record.plan["units"], default=None)
+    """Return the most accurate release of the question, recorded or paid for, if it is as good as asked."""
+    key = question.key
+    waiting = [charge for charge in books.pending(table.name) if charge.question == key]
+    found = max([*books.records(table.name, key), *waiting], key=lambda release: release.plan["units"], default=None)
     if found is None:
         return None
     recorded = plan_from_json(found.plan, table.domain, question, assumption)
