@@ -14,8 +14,9 @@ from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
 from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.compose import Stack, Weighted
-from dpnotebook.workload.contiguous import AllRange, Contiguous, Hierarchy, Identity, Prefix, Total
+from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Prefix, Total
 from dpnotebook.workload.explicit import Explicit
+from dpnotebook.workload.hierarchy import Hierarchy
 
 DENSE_CELLS = 4096  # beyond it, a dense pseudo-inverse takes minutes
 DIRECT_CELLS = 1024  # up to it, less than a second

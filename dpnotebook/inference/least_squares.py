@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import inverse, is_direct
 from dpnotebook.workload.base import Array, Workload, require_memory
-from dpnotebook.workload.compose import apply_factors, terms
+from dpnotebook.workload.compose import apply_factors
+from dpnotebook.workload.terms import terms
 
 Solver = Callable[[Array], Array]
 TOLERANCE = 1e-12  # relative accuracy asked of the iteration

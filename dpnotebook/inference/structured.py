@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.inference.tree import TreeLevel, gains, tree_levels
 from dpnotebook.workload.base import Array, Workload
-from dpnotebook.workload.contiguous import Hierarchy
+from dpnotebook.workload.hierarchy import Hierarchy
 
 Integers = NDArray[np.int64]
 

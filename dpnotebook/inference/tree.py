@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpnotebook.workload.base import Array
-from dpnotebook.workload.contiguous import Hierarchy, depth
+from dpnotebook.workload.hierarchy import Hierarchy, depth
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dpnotebook.strategy.product import hierarchy_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Hierarchy, Identity, Kron, Weighted, Workload
 from dpnotebook.workload.base import whole
-from dpnotebook.workload.compose import Term, terms
 from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.terms import Term, terms
 
 
 def identity(workload: Workload, noise: Noise = "laplace") -> Strategy:

@@ -18,7 +18,8 @@ from dpnotebook.inference.inverse import inverse, total_variance, variances
 from dpnotebook.inference.least_squares import Solver, solver
 from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.base import Array, Number, require_memory
-from dpnotebook.workload.compose import Term, apply_factors, row_products, terms
+from dpnotebook.workload.compose import apply_factors, row_products
+from dpnotebook.workload.terms import Term, terms
 
 
 @dataclass(frozen=True)

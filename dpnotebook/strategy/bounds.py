@@ -11,7 +11,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from dpnotebook.workload import AllRange, Identity, Prefix, Total, Workload
-from dpnotebook.workload.compose import Term, terms
+from dpnotebook.workload.terms import Term, terms
 
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
 MOMENT_CELLS = 4096  # a Gram matrix without structure: a second, 128 MiB

@@ -17,8 +17,8 @@ from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
 from dpnotebook.workload import Explicit, Identity, Kron, Stack, Weighted, Workload
 from dpnotebook.workload.base import Array
-from dpnotebook.workload.compose import Term
 from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.terms import Term
 
 GRAM_CELLS = 1024  # trees are compared by the Gram matrix of up to this many cells
 ENERGY_ENTRIES = 2**24  # and by the rows of an explicit matrix of up to this many entries

@@ -12,7 +12,7 @@ from dpnotebook.strategy.product import BETTER, library_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.union import union_operator
 from dpnotebook.workload import Workload
-from dpnotebook.workload.compose import Term, terms
+from dpnotebook.workload.terms import Term, terms
 
 
 @lru_cache(maxsize=256)

@@ -17,7 +17,7 @@ from dpnotebook.strategy.blocks import stacked
 from dpnotebook.strategy.product import squared_sensitivity
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array
-from dpnotebook.workload.compose import Term, terms
+from dpnotebook.workload.terms import Term, terms
 
 CLOSE = 1.001  # integer weights are accepted when the error is within 0.1% of what real weights would give
 LARGEST_STEP = 256

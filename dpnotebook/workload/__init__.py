@@ -2,7 +2,8 @@
 
 from dpnotebook.workload.base import Workload
 from dpnotebook.workload.compose import Kron, Stack, Weighted
-from dpnotebook.workload.contiguous import AllRange, Hierarchy, Identity, Prefix, Total
+from dpnotebook.workload.contiguous import AllRange, Identity, Prefix, Total
 from dpnotebook.workload.explicit import Explicit
+from dpnotebook.workload.hierarchy import Hierarchy
 
 __all__ = ["AllRange", "Explicit", "Hierarchy", "Identity", "Kron", "Prefix", "Stack", "Total", "Weighted", "Workload"]

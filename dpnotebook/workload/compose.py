@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
 
-CANDIDATES = 2**17  # column norms that are compared while looking for the largest sum; beyond, all cells are formed
-
 
 @dataclass(frozen=True, repr=False)
 class Kron(Workload):
@@ -144,16 +142,10 @@ class Stack(Workload):
 
     def max_column_norm(self, power: int = 1) -> Number:
         """Return the largest sum over the parts, without forming the cells where the parts are products."""
-        flat = terms(self)
-        if len({term.sizes for term in flat}) > 1:
-            return number(self.column_norms(power).max())  # parts over different attributes
-        sums = np.array([[abs(term.weight) ** power] for term in flat])
-        for axis in range(len(flat[0].factors)):
-            norms = _largest_columns(np.array([term.factors[axis].column_norms(power) for term in flat]))
-            if sums.size * norms.shape[1] > CANDIDATES:
-                return number(self.column_norms(power).max())
-            sums = _largest_columns((sums[:, :, None] * norms[:, None, :]).reshape(len(flat), -1))
-        return number(sums.sum(axis=0).max())
+        from dpnotebook.workload.terms import largest_norm
+
+        largest = largest_norm(self, power)
+        return number(self.column_norms(power).max()) if largest is None else largest
 
     def frobenius_squared(self) -> float:
         """Return the sum over the parts."""
@@ -256,55 +248,6 @@ class Weighted(Workload):
 
     def __repr__(self) -> str:
         return f"{self.weight!r} * {self.workload!r}"
-
-
-@dataclass(frozen=True)
-class Term:
-    """One product of a union: weight times the Kronecker product of factors that are neither weighted nor products."""
-
-    weight: Number
-    factors: tuple[Workload, ...]
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Cells of each factor."""
-        return tuple(factor.shape[1] for factor in self.factors)
-
-    @property
-    def product(self) -> Workload:
-        """The factors as one workload, without the weight."""
-        return self.factors[0] if len(self.factors) == 1 else Kron(*self.factors)
-
-
-def terms(workload: Workload) -> tuple[Term, ...]:
-    """Return the workload as a union of weighted products, in the order of its rows (HDMM, equation 3)."""
-    if isinstance(workload, Stack):
-        return tuple(term for part in workload.parts for term in terms(part))
-    if isinstance(workload, Weighted):
-        return tuple(Term(workload.weight * term.weight, term.factors) for term in terms(workload.workload))
-    if isinstance(workload, Kron):
-        # A factor that is itself a union stays one factor: its rows alternate with those of the factors after it.
-        single = [_one_term(factor) for factor in workload.factors]
-        weight = math.prod(term.weight for term in single)
-        return (Term(weight, tuple(factor for term in single for factor in term.factors)),)
-    return (Term(1, (workload,)),)
-
-
-def _largest_columns(columns: Array) -> Array:
-    """Return the columns that no other column equals or exceeds in every entry: only they can have the largest sum."""
-    kept = columns[:, :0]
-    for column in columns[:, np.argsort(-columns.sum(axis=0, dtype=float), kind="stable")].T:
-        if not (kept >= column[:, None]).all(axis=0).any():
-            kept = np.column_stack((kept, column))
-    return kept
-
-
-def _one_term(factor: Workload) -> Term:
-    weight: Number = 1
-    while isinstance(factor, Weighted):
-        weight, factor = weight * factor.weight, factor.workload
-    flat = terms(factor)
-    return Term(weight * flat[0].weight, flat[0].factors) if len(flat) == 1 else Term(weight, (factor,))
 
 
 def apply_factors(x: Array, sizes: list[int], steps: list[tuple[int, Any]]) -> Array:

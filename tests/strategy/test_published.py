@@ -9,7 +9,7 @@ import pytest
 from dpnotebook.strategy import Strategy, hierarchical, identity, itself, select
 from dpnotebook.strategy.union import union_operator
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total
-from dpnotebook.workload.compose import terms
+from dpnotebook.workload.terms import terms
 
 PRIVACY = {"laplace": {"epsilon": 1.0}, "gaussian": {"epsilon": 1.0, "delta": 1e-6}}
 PRINTED = 0.0051  # half a unit of the last printed digit

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpnotebook.strategy import Strategy, hierarchical, identity, itself, select
 from dpnotebook.strategy.product import hierarchy_choice, library_choice, product_operator
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total
-from dpnotebook.workload.compose import terms
+from dpnotebook.workload.terms import terms
 
 NOISES = ["laplace", "gaussian"]
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.union import integer_weights, union_operator
 from dpnotebook.workload import Identity, Kron, Prefix, Stack, Total
-from dpnotebook.workload.compose import terms
+from dpnotebook.workload.terms import terms
 
 sizes = st.lists(st.floats(1, 1e4), min_size=1, max_size=6)
 

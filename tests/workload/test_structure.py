@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload import AllRange, Explicit, Identity, Kron, Prefix, Stack, Total
-from dpnotebook.workload.compose import Term, terms
+from dpnotebook.workload.terms import Term, terms
 
 CPS = (100, 50, 7, 4, 2)  # the attributes of HDMM's CPS schema: income and age in order, the rest not
 
