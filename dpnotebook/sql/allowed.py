@@ -67,7 +67,7 @@ PARTS = {
     "sample": ("SAMPLE", "a sample is not supported: a question is asked of all rows"),
     "into": ("INTO", "INTO is not supported: keep the release under a name, r << on the first line of the cell"),
     "pivots": ("PIVOT", f"PIVOT is not supported: {AFTERWARDS}, r.frame.pivot(...)"),
-    "all": ("ALL", "GROUP BY ALL is not supported: name the columns"),
+    "all": ("GROUP", "after GROUP BY stand columns, without ALL or DISTINCT"),
     "totals": ("TOTALS", f"totals are not supported: {AFTERWARDS}"),
     "db": ("FROM", "write the name under which the table is protected, without anything before it"),
     "except": ("EXCLUDE", "write COUNT(*) alone"),
@@ -122,11 +122,13 @@ def check(tree: exp.Expr, text: Text) -> None:
         if parts is None:
             raise _refused_node(node, text)
         for part, value in node.args.items():
-            if part.rstrip("_") not in parts and not _empty(value):
+            if part.rstrip("_") not in parts and not _empty(part, value):
                 raise _refused_part(node, part.rstrip("_"), value, text)
 
 
-def _empty(value: Any) -> bool:
+def _empty(part: str, value: Any) -> bool:
+    if part == "all":
+        return value is None  # False is GROUP BY DISTINCT
     return value is None or value is False or value == []
 
 

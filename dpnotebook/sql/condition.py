@@ -161,7 +161,7 @@ def _constant(node: exp.Expr, op: str, scope: Scope) -> Expression:
 
 
 def _is(node: exp.Is, scope: Scope) -> Expression:
-    name, right = _column(node.this, scope), _bare(node.expression)
+    name, right = _column(node.this, scope), node.expression
     if isinstance(right, exp.Null):
         return IsNull(name)
     if isinstance(right, exp.Boolean) and scope.domain[name].holds == "boolean":
@@ -251,6 +251,7 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
+    # some parentheses that begin with a parameter are read as an alias without a name
+    while isinstance(node, exp.Paren) or (isinstance(node, exp.Alias) and not node.args.get("alias")):
         node = node.this
     return node

@@ -27,6 +27,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.question import Measure, Question, bounded_value
 from dpnotebook.reuse.planner import Table
 from dpnotebook.sql.allowed import ONE_COLUMN, check
+from dpnotebook.sql.complete import check_complete
 from dpnotebook.sql.condition import Scope, predicate
 from dpnotebook.sql.text import Text, parse, read
 
@@ -62,6 +63,7 @@ def question_from_sql(statement: str, tables: Mapping[str, Table], parameters: M
         if isinstance(tree, exp.Subquery):
             raise text.error("write one SELECT, without parentheses around it", text.tokens[0])
         check(tree, text)
+        check_complete(tree, text)
         return _question(tree, text, tables, parameters)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
@@ -129,6 +131,8 @@ def _selected(select: exp.Select, scope: Scope) -> tuple[list[str | None], list[
     aggregates = []
     for item in select.expressions:
         node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, None)
+        if isinstance(item, exp.Alias) and not isinstance(item.args["alias"], exp.Identifier):
+            raise scope.text.error("after an aggregate stands a comma, or AS and a name", node)
         if type(node) in KINDS:
             aggregates.append(_aggregate(node, alias, scope))
             keys.append(None)
@@ -177,6 +181,8 @@ def _aggregate(node: exp.Expr, alias: str | None, scope: Scope) -> Aggregate:
 def _keys(select: exp.Select, selected: list[str | None], scope: Scope) -> tuple[str, ...]:
     """Return the keys: those that are selected, in their order, then the rest."""
     group = select.args.get("group")
+    if group is not None and not group.expressions:
+        raise scope.text.error("after GROUP BY stand columns", "GROUP")
     grouped: list[str] = []
     for item in group.expressions if group is not None else []:
         name = _grouped(item, selected, scope)

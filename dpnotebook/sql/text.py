@@ -83,16 +83,22 @@ class Text:
 
     def _spans(self, node: exp.Expr) -> Iterator[tuple[int, int]]:
         for part in node.walk():
-            if isinstance(part, exp.Placeholder):
-                yield from self._parameter(part.name)
-            elif "start" in part.meta:
+            if "start" in part.meta:
                 yield part.meta["start"], part.meta["end"] + 1
+            elif isinstance(part, exp.Placeholder):
+                yield from self._parameter(part)
 
-    def _parameter(self, name: str) -> Iterator[tuple[int, int]]:
-        for sign, word in zip(self.tokens, self.tokens[1:], strict=False):
-            if sign.text == ":" and word.text == name:
-                yield sign.start, word.end + 1
-                return
+    def _parameter(self, node: exp.Placeholder) -> Iterator[tuple[int, int]]:
+        """Return where a parameter stands, which the tree does not say: they are in the tree in their order."""
+        among = [other for other in node.root().find_all(exp.Placeholder, bfs=False) if other.name == node.name]
+        places = [
+            (sign.start, word.end + 1)
+            for sign, word in zip(self.tokens, self.tokens[1:], strict=False)
+            if sign.text == ":" and word.text == node.name
+        ]
+        place = next(index for index, other in enumerate(among) if other is node)
+        if place < len(places):
+            yield places[place]
 
 
 def read(statement: str) -> Text:
@@ -120,8 +126,6 @@ def read(statement: str) -> Text:
     for token, following in zip(body, [*body[1:], None], strict=True):
         if token.token_type is TokenType.SEMICOLON:
             raise text.error("there are several statements; ask one at a time", following)
-        if token.token_type is TokenType.COMMA and following and following.token_type is TokenType.COMMA:
-            raise text.error("something is missing between two commas", following)
         if not _known(token):
             hint = HINTS.get(token.text, "it has no meaning in a question")
             raise text.error(f"{token.text} cannot be used here: {hint}", token)
