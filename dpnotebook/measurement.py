@@ -17,7 +17,8 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Summand
-from dpnotebook.workload import Kron, Stack, Workload
+from dpnotebook.workload import Workload
+from dpnotebook.workload.terms import terms
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Measurement:
         column = self.summand.column
         anywhere = queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
         parts = self._parts(domain, power)
-        inside = (sum(_largest(part, box) for part in parts) for box in self._boxes())
+        inside = (sum(weight * _largest(part, box) for weight, part in parts) for box in self._boxes())
         return max(1, min(anywhere, max(inside)))
 
     def cost(self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int) -> CellCost:
@@ -87,24 +88,24 @@ class Measurement:
         """
         power = norm_power(accountant.noise)
         rate = accountant.rate(scale) * accountant.per_unit(rows)
-        terms = []
-        for part in self._parts(domain, power):
+        costs = []
+        for weight, part in self._parts(domain, power):
             for box in self._boxes():
                 norms = dict(part)
                 for name, mask in box.items():
                     norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
                 if all(norm.any() for norm in norms.values()):
-                    terms.append(Term(rate, norms))
-        return CellCost(tuple(terms))
+                    costs.append(Term(rate * weight, norms))
+        return CellCost(tuple(costs))
 
     def _boxes(self) -> Sequence[Mapping[str, NDArray[np.bool_]]]:
         """Disjoint boxes that hold every row that takes part."""
         return self.where.products() or ({},)
 
-    def _parts(self, domain: Domain, power: int) -> list[dict[str, NDArray[np.int64]]]:
-        """Column norms of the operator per level of each attribute; the norm of a cell is a sum of products."""
+    def _parts(self, domain: Domain, power: int) -> list[tuple[int, dict[str, NDArray[np.int64]]]]:
+        """Column norms^power per level of each attribute: the norm of a cell is a weighted sum of their products."""
         parts = []
-        for factors in _product_norms(self.operator, [axis.size for axis in self.axes], power):
+        for weight, factors in _product_norms(self.operator, [axis.size for axis in self.axes], power):
             part: dict[str, NDArray[np.int64]] = {}
             for axis, norm in zip(self.axes, factors, strict=True):
                 full = np.zeros(domain[axis.attribute].size, dtype=np.int64)
@@ -113,7 +114,7 @@ class Measurement:
             column = self.summand.column
             if column is not None:
                 part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)
-            parts.append(part)
+            parts.append((weight, part))
         return parts
 
 
@@ -128,24 +129,22 @@ def norm_power(noise: Noise) -> int:
     return 1 if noise == "laplace" else 2
 
 
-def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[list[NDArray[np.int64]]]:
-    """Write the column norms^power of an operator as a sum of products of one vector an axis.
+def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[tuple[int, list[NDArray[np.int64]]]]:
+    """Write the column norms^power of an operator as a weighted sum of products of one vector an axis.
 
-    Where an operator over several axes is no product, every cell is given the largest norm: never less than its own.
+    Where a term over several axes is no product of them, every cell is given its largest norm: never less than its own.
     """
-    if len(sizes) == 1:
-        return [[_integers(operator.column_norms(power))]]
-    if isinstance(operator, Stack):
-        return [part for piece in operator.parts for part in _product_norms(piece, sizes, power)]
-    if isinstance(operator, Kron) and [factor.shape[1] for factor in operator.factors] == list(sizes):
-        return [[_integers(factor.column_norms(power)) for factor in operator.factors]]
-    top = int(_integers(operator.column_norms(power)).max(initial=0))
-    uniform = [np.ones(size, dtype=np.int64) for size in sizes]
-    return [[uniform[0] * top, *uniform[1:]]] if uniform else [[]] if top <= 1 else _repeat_empty(top)
-
-
-def _repeat_empty(times: int) -> list[list[NDArray[np.int64]]]:
-    return [[] for _ in range(times)]
+    found = []
+    for term in terms(operator):
+        weight = int(abs(term.weight) ** power)
+        if term.sizes == tuple(sizes):
+            found.append((weight, [_integers(factor.column_norms(power)) for factor in term.factors]))
+        elif len(sizes) == 1:
+            found.append((weight, [_integers(term.product.column_norms(power))]))
+        else:
+            top = int(_integers(term.product.column_norms(power)).max(initial=0))
+            found.append((weight * top, [np.ones(size, dtype=np.int64) for size in sizes]))
+    return found
 
 
 def _integers(norms: NDArray[Any]) -> NDArray[np.int64]:

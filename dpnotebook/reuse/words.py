@@ -101,7 +101,7 @@ def code(question: Question, accuracy: Accuracy) -> str:
     """Return the question as a line of Python."""
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
     verbs = f"{name}.dp" if question.table.isidentifier() else name
-    where = [] if question.where.is_everything else [f"where={str(question.where)!r}"]
+    where = [] if question.where.is_everything else [f"where={question.where.text!r}"]
     calls = []
     for measure in question.measures:
         arguments = [] if measure.column is None else [repr(measure.column)]
