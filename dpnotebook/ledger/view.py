@@ -13,7 +13,8 @@ from typing import Any
 from dpnotebook.errors import LedgerError, NotProtected
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
-from dpnotebook.privacy.spend import DENSE_LIMIT, CellCost, Spend
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.spend import CellCost, Spend
 
 # A snapshot is due when this many cells were added to since the last: replaying what follows it takes well under 1 s.
 SNAPSHOT_WORK = 1 << 24
@@ -130,14 +131,15 @@ class View:
     def _open(self, entry: Entry, values: dict[str, Any]) -> None:
         if entry.number != 1:
             raise Broken(f"entry {entry.number} opens the ledger a second time")
-        int(values["total"]), str(values["key"])
+        Budget(**values["budget"])
+        int(values["total"]), int(values["cells"]), values["noise"], values["key"]
         self.opening = values
 
     def _register(self, entry: Entry, values: dict[str, Any]) -> None:
         name = values["name"]
         if name in self.tables:
             raise Broken(f"entry {entry.number} registers a table a second time")
-        self.tables[name] = Table(values, Spend(dict(values["sizes"]), self.opening.get("cells", DENSE_LIMIT)))
+        self.tables[name] = Table(values, Spend(dict(values["sizes"]), self.opening["cells"]))
 
     def _charge(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["table"]]

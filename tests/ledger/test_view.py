@@ -8,7 +8,7 @@ from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, to_bytes
 from dpnotebook.ledger.view import View
 from dpnotebook.privacy.spend import CellCost, Spend, Term
 
-OPENING = {"total": 10**12, "key": "00", "cells": 100}
+OPENING = {"budget": {"epsilon": 1.0, "delta": 0.0}, "noise": "laplace", "total": 10**12, "key": "00", "cells": 100}
 TABLE = {"name": "t", "sizes": [["a", 3]]}
 COST = CellCost((Term(Fraction(5), {}),))
 
@@ -96,6 +96,14 @@ def test_a_snapshot_stands_for_what_came_before():
     for wrong in (1, 3):
         with pytest.raises(Broken, match=f"release {wrong} does not add up"):
             replayed(*charges, view=View({"t": (wrong, snapshot.pack(spend))}))
+
+
+@pytest.mark.parametrize("part", sorted(OPENING))
+def test_an_opening_without_a_part_is_broken(part):
+    opening = {name: value for name, value in OPENING.items() if name != part}
+    first = entry_after(0, GENESIS, "open", to_bytes(opening))
+    with pytest.raises(Broken, match="entry 1 cannot be read"):
+        View().apply(first)
 
 
 def test_a_payload_that_is_no_json_is_broken():
