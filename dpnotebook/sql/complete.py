@@ -44,6 +44,7 @@ def check_complete(tree: exp.Expr, text: Text) -> None:
         Pointing at what the tree leaves out, or saying what it has put in.
     """
     _check_commas_and_as(text)
+    _check_names(tree, text)
     again = Counter(map(_form, sqlglot.tokenize(tree.sql(DIALECT, comments=False), read=DIALECT)))
     for form, token in _written(text.tokens):
         if form in SILENT:
@@ -54,7 +55,6 @@ def check_complete(tree: exp.Expr, text: Text) -> None:
     missing = next((form for form, count in again.items() if count > 0 and form not in SILENT), None)
     if missing is not None:
         raise text.error(f"a word or sign is missing: {missing}")
-    _check_names(tree, text)
 
 
 def _form(token: Token) -> str:
