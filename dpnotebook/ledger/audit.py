@@ -22,7 +22,7 @@ from dpnotebook.privacy.spend import Spend
 MOST_PROBLEMS = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Audit:
     """What an audit of a ledger found.
 
@@ -64,6 +64,8 @@ class Audit:
         elif self.compared is None and self.ok:
             lines.append("note the head elsewhere: with it, audit(expected=head) proves later that nothing was changed")
         return "\n".join([*lines, f"head {self.head}"])
+
+    __repr__ = __str__
 
 
 def audit_file(path: str | Path, expected: str | None = None, *, timeout: float = 60.0) -> Audit:
