@@ -282,7 +282,7 @@ REFUSED = [
     (f"{C} GROUP BY DISTINCT sex", "without ALL or DISTINCT", "GROUP BY"),
     (f"{C} AS n GROUP BY", "after GROUP BY stand columns", "GROUP BY"),
     (f"{C} CASE GROUP BY sex", "CASE is a word of SQL", "CASE"),
-    ("SELECT COUNT(*) ORDER FROM visits", "ORDER has no meaning here", "ORDER"),
+    ("SELECT COUNT(*) ORDER FROM visits", "ORDER is a word of SQL", "ORDER"),
     ("SELECT AS COUNT(*) FROM visits", "AS stands between", "AS"),
     (f"{C} GROUP BY ROLLUP (sex)", "plain GROUP BY", None),
     (f"{C} GROUP BY GROUPING SETS ((sex), ())", "plain GROUP BY", None),
