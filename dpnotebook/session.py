@@ -334,6 +334,9 @@ class Session:
         global _latest
         if _latest is self:
             _latest = None
+        for protected in self._tables.values():
+            protected.engine.close()
+        self._tables.clear()
         self.ledger.close()
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
