@@ -213,10 +213,9 @@ class Strip:
         import ipywidgets as widgets
 
         controls = (self.slider, self.readout, self.run_button, self.discard_button, self.message, self.progress)
-        self.result = widgets.HTML(html)
-        self.widget.children = (self.result,)  # for front ends that cannot replace an output
         replace(self._card, cards.plan_html(self._plan, status), cards.plan_text(self._plan, status))
         replace(self._output, html, text)
+        self.widget.children = (widgets.HTML(html),)  # for front ends that cannot replace an output
         for control in controls:
             control.close()
 

@@ -43,8 +43,13 @@ def spend_figure(steps: Sequence[Step], session: Session) -> go.Figure:
     figure.add_hline(y=total, line={"dash": "dash", "color": COLOURS[4]})
     figure.update_layout(
         base_layout(
-            xaxis={"title": {"text": "after release #"}, "range": [0, end], "tickformat": ",d", "nticks": 8},
-            yaxis={"title": {"text": "ε spent in all"}, "range": [0, 1.08 * total]},
+            xaxis={
+                "title": {"text": "after release #"},
+                "range": [0, end],
+                "tickformat": ",d",
+                "dtick": -(-int(end) // 10),
+            },
+            yaxis={"title": {"text": "ε spent in all"}, "range": [0, 1.12 * total]},
         ),
         height=300,
         margin={"l": 60, "r": 20, "t": 24, "b": 52},
@@ -95,5 +100,5 @@ def column_figure(columns: Sequence[Column], session: Session) -> go.Figure:
 
 def _note(figure: Any, text: str, x: float, y: float) -> None:
     figure.add_annotation(
-        text=text, x=x, y=y, xanchor="right", yanchor="top", showarrow=False, font={"size": 12, "color": "#57606a"}
+        text=text, x=x, y=y, xanchor="right", yanchor="bottom", showarrow=False, font={"size": 12, "color": "#57606a"}
     )

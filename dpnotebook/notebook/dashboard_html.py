@@ -76,7 +76,9 @@ def timeline_html(steps: Sequence[Step]) -> str:
         f"After {words.plural(len(steps), 'release')} {words.percent(last.share)} of the budget is spent: "
         + ", ".join(f"#{step.number} ε {words.cost(step.epsilon)}" for step in steps[-ROWS:])
     )
-    return box("<b>Spend over time</b>", line(svg.steps([step.share for step in steps], alt)))
+    picture = svg.steps([step.share for step in steps], alt)
+    caption = f"{words.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
+    return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
 
 def columns_html(found: Sequence[Column], total: float) -> str:

@@ -142,13 +142,13 @@ def heat_map(
         hovertemplate="%{customdata}<extra></extra>",
         colorscale=[[0, "#f3f6fa"], [0.5, "#6ea6d0"], [1, "#0a3f6b"]],
         colorbar={"title": {"text": plain(series.unit)}, "outlinewidth": 0, "thickness": 14},
-        xgap=1,
-        ygap=1,
+        xgap=1 if few else 0,
+        ygap=1 if few else 0,
     )
     figure.update_layout(
         xaxis={"title": {"text": plain(names[1])}, "type": "category", "showgrid": False},
         yaxis={"title": {"text": plain(names[0])}, "type": "category", "showgrid": False, "autorange": "reversed"},
-        height=max(300, 170 + 24 * len(rows)),
+        height=min(1000, max(300, 170 + 24 * len(rows))),
     )
 
 

@@ -9,17 +9,50 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-SHOTS = os.environ.get("DPNOTEBOOK_SHOTS")  # a folder: every test leaves its screenshots there
+SHOTS = os.environ.get("DPNOTEBOOK_SHOTS")  # a folder: tests leave their screenshots there
 
-_spec = importlib.util.spec_from_file_location("labtest", HERE / "labtest.py")
-labtest = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(labtest)
+
+def _load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+labtest = _load(HERE / "labtest.py")
+reading = _load(HERE.parent / "notebook/reading.py")
+
+SETUP = """
+import numpy as np
+import pandas as pd
+import dpnotebook as dpn
+
+rng = np.random.default_rng(1)
+n = 20_000
+patients = pd.DataFrame({
+    "age": rng.integers(0, 100, n),
+    "sex": rng.choice(["F", "M"], n),
+    "region": rng.choice(["North", "South", "<West> & co"], n),
+    "income": rng.gamma(3, 15_000, n),
+})
+session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+session.protect(patients, "patients", rows=20_000, domain={
+    "age": dpn.Range(0, 99), "sex": ["F", "M"], "region": ["North", "South", "<West> & co"],
+    "income": dpn.Bins(0, 200_000, width=5_000),
+});
+"""
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.browser)
+
+
+def _missing(what):
+    if os.environ.get("DPNOTEBOOK_REQUIRE_BROWSER"):
+        pytest.fail(f"{what}, and DPNOTEBOOK_REQUIRE_BROWSER says that it must be here")
+    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")
@@ -29,10 +62,11 @@ def workdir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def base(workdir):
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    pytest.importorskip("jupyterlab", reason="jupyterlab is not installed")
+    for package in ("playwright", "jupyterlab"):
+        if importlib.util.find_spec(package) is None:
+            _missing(f"{package} is not installed")
     if not Path(labtest.CHROMIUM).exists():
-        pytest.skip(f"no Chromium at {labtest.CHROMIUM} (CHROMIUM= names another)")
+        _missing(f"no Chromium at {labtest.CHROMIUM} (CHROMIUM= names another)")
     with labtest.lab_server(workdir, str(ROOT)) as url:
         yield url
 
@@ -45,15 +79,24 @@ def context(base):
         yield opened
 
 
+@pytest.fixture(autouse=True)
+def offline(context):
+    """Fail a test that asked for anything outside this machine."""
+    yield
+    asked, context.blocked[:] = list(context.blocked), []
+    assert asked == []
+
+
 @pytest.fixture
 def open_notebook(base, context, workdir):
+    """Return a function that opens a notebook; given cells, it is written first, after a cell that makes a session."""
     from playwright.sync_api import Error
 
     opened = []
 
-    def open_it(name, cells=None):
+    def open_it(name, cells=None, setup=SETUP):
         if cells is not None:
-            write_notebook(workdir / name, cells)
+            write_notebook(workdir / name, [setup, *cells] if setup else cells)
         notebook = labtest.Notebook(context.new_page(), base, name)
         opened.append(notebook)
         return notebook
@@ -82,6 +125,8 @@ def write_notebook(path, cells):
 
 @pytest.fixture
 def saved(workdir):
+    """Return a function that reads a notebook as it lies on the disk."""
+
     def read(name):
         import nbformat as nbf
 
@@ -91,10 +136,29 @@ def saved(workdir):
 
 
 @pytest.fixture
-def shot(request):
-    def take(notebook, name):
+def reopen(open_notebook):
+    """Return a function that stops a notebook's kernel and opens the notebook again, with a new one."""
+
+    def again(notebook):
+        notebook.shutdown()
+        return open_notebook(notebook.path)
+
+    return again
+
+
+@pytest.fixture
+def page():
+    """Return a function that parses HTML and holds it to what untrusted notebooks keep."""
+    return reading.read
+
+
+@pytest.fixture
+def shot():
+    """Return a function that keeps a screenshot of an output, where somebody wants to look at it."""
+
+    def take(locator, name):
         if SHOTS:
             Path(SHOTS).mkdir(parents=True, exist_ok=True)
-            notebook.page.screenshot(path=str(Path(SHOTS) / f"{name}.png"))
+            locator.screenshot(path=str(Path(SHOTS) / f"{name}.png"))
 
     return take

@@ -134,7 +134,7 @@ def test_a_table_of_a_release_shows_every_value_with_its_interval(session, page,
     parsed = page(release_html(release))
     assert parsed.rows[0] == ["region", "rows", "±", ""]
     for cells, row in zip(parsed.rows[1:], release.frame.itertuples(), strict=True):
-        assert cells == [row.region, f"{row.value:,.0f}".replace("-0", "0"), "±30", ""]
+        assert cells == [row.region, f"{row.value:,.0f}", "±30", ""]
     assert parsed.rows[3][0] == evil
     first = release.frame.iloc[0]
     assert parsed.alts[0] == f"{first.value:,.0f}, interval {first.lower:,.0f} to {first.upper:,.0f}"

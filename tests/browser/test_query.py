@@ -1,0 +1,156 @@
+"""From a query to its answer, as a person sees it in JupyterLab."""
+
+import re
+
+import pytest
+
+QUERY = 'patients.dp.count(where="age >= 65", epsilon=0.1)'
+EMPTY = {"text/html", "text/plain"}
+
+
+def run_button(output):
+    return output.get_by_role("button", name="Run: spend")
+
+
+def wait_released(output, text="release #1 · ε 0.1"):
+    """Wait for a release as static HTML, not inside a widget."""
+    output.locator(".jp-RenderedHTML", has_text=text).wait_for()
+
+
+def press(notebook, output, key, times):
+    output.locator(".noUi-handle").focus()
+    for _ in range(times):
+        notebook.page.keyboard.press(key)
+
+
+@pytest.fixture
+def asked(open_notebook, request):
+    """Open a notebook in which a query stands, with its card and controls."""
+    name = re.sub(r"\W", "", request.node.name) + ".ipynb"
+    notebook = open_notebook(name, [QUERY, "session", "len(session.history())"])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    run_button(notebook.output(1)).wait_for()
+    return notebook
+
+
+def test_the_card_comes_before_the_answer(asked, shot):
+    text = asked.output(1).inner_text()
+    assert "nothing has been spent" in text
+    assert "±30 rows" in text
+    assert "spent ε 0 · this query ε 0.1 · left after ε 0.9 of 1" in text
+    assert "release #" not in text
+    shot(asked.output(1), "card")
+    asked.run_cell(3)
+    assert "0" in asked.output(3).inner_text().split()
+    assert asked.errors == []
+
+
+def test_the_slider_changes_cost_and_error_in_place(asked, shot):
+    output = asked.output(1)
+    press(asked, output, "ArrowRight", 3)
+    output.get_by_role("button", name="Run: spend ε 0.2").wait_for()
+    output.get_by_text("this query ε 0.2").wait_for()  # the card
+    output.get_by_text("leaves ε 0.8").wait_for()  # beside the slider
+    assert "±15 rows" in output.inner_text()
+    shot(output, "card_moved")
+    asked.run_cell(3)
+    assert "0" in asked.output(3).inner_text().split()
+
+
+def test_run_shows_the_result_and_moves_the_budget(asked, shot):
+    output = asked.output(1)
+    asked.run_cell(2)
+    assert "ε 1 left" in asked.output(2).inner_text()
+    run_button(output).click()
+    wait_released(output)
+    text = output.inner_text()
+    assert "released as #1" in text
+    assert "nothing has been spent" not in text
+    value = re.search(r"COUNT in patients where age >= 65\n([\d,]+)\s+±30 rows", text).group(1)
+    assert 6_500 < int(value.replace(",", "")) < 7_500
+    assert run_button(output).count() == 0
+    shot(output, "released")
+    asked.run_cell(2)
+    assert "ε 0.9 left" in asked.output(2).inner_text()
+    assert asked.errors == []
+
+
+def test_a_double_click_spends_once(asked):
+    output = asked.output(1)
+    run_button(output).dblclick()
+    wait_released(output)
+    asked.run_cell(3)
+    assert "1" in asked.output(3).inner_text().split()
+
+
+def test_discard_leaves_a_line(asked):
+    output = asked.output(1)
+    output.get_by_role("button", name="Discard").click()
+    wait_released(output, "Discarded: nothing was spent.")
+    assert run_button(output).count() == 0
+
+
+def test_an_error_stays_in_its_line(asked, shot):
+    output = asked.output(1)
+    asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", "patients.loc[0, 'age'] = 3")
+    asked.run_cell(3)
+    run_button(output).click()
+    output.get_by_text("FrameChanged").wait_for()
+    assert run_button(output).is_enabled()
+    shot(output, "error")
+
+
+def test_a_saved_notebook_opens_as_it_was_left(asked, saved, reopen):
+    run_button(asked.output(1)).click()
+    wait_released(asked.output(1))
+    before = asked.output(1).inner_text()
+    asked.save()
+    notebook = saved(asked.path)
+    assert [set(output.data) for output in notebook.cells[1].outputs] == [EMPTY, EMPTY]
+    assert "widgets" not in notebook.metadata
+    again = reopen(asked)
+    wait_released(again.output(1))
+    assert again.output(1).inner_text() == before
+    assert "model not found" not in again.output(1).inner_text()
+    assert again.errors == []
+
+
+def test_a_known_answer_is_there_at_once(open_notebook, shot):
+    notebook = open_notebook("known.ipynb", [f"{QUERY}.run()", QUERY])
+    notebook.run_all()
+    text = notebook.output(2).inner_text()
+    assert "Answered from release #1: costs nothing." in text
+    assert "answered from the ledger, cost nothing" in text
+    assert notebook.output(2).get_by_role("button").count() == 0
+    shot(notebook.output(2), "known")
+
+
+def test_run_all_does_not_wait_for_anybody(open_notebook):
+    notebook = open_notebook("all.ipynb", [QUERY, "print('went on')"])
+    notebook.run_all()
+    assert "went on" in notebook.output(2).inner_text()
+
+
+SLOW = """
+import time
+from dpnotebook.notebook.progress import watched
+with watched() as progress:
+    for step in range(25):
+        progress(step / 25, "measuring")
+        time.sleep(0.1)
+"""
+
+
+def test_a_progress_bar_for_what_takes_over_a_second(open_notebook):
+    notebook = open_notebook("slow.ipynb", [SLOW, "with watched() as progress: pass"], setup=None)
+    notebook.js("panel.content.activeCellIndex = 0")
+    notebook.js("(void app.commands.execute('notebook:run-cell'))")
+    output = notebook.output(0)
+    output.get_by_text(re.compile(r"\d+% measuring, \ds")).or_(output.get_by_text("measuring")).first.wait_for()
+    assert output.locator("img").count() == 1
+    notebook.wait_kernel()
+    notebook.page.wait_for_timeout(300)
+    assert output.inner_text().strip() == ""
+    notebook.run_cell(1)
+    assert notebook.output(1).locator("img").count() == 0
