@@ -81,9 +81,10 @@ class Strip:
         self._state, self._deaf_until = "ready", 0.0
         self._asked = query.plan
         self._planned, self._plan = query, self._asked
+        left = query.session.remaining.epsilon
         auto = widgets.Layout(width="auto")
         self.slider = widgets.SelectionSlider(
-            options=[(words.cost(epsilon), epsilon) for epsilon in stops(self._asked)],
+            options=[(words.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)],
             value=self._asked.epsilon,
             description="ε",
             continuous_update=True,
@@ -238,25 +239,24 @@ def dearer(plan: Plan, shown: Plan) -> bool:
     return plan.cost.units > shown.cost.units
 
 
-def stops(plan: Plan) -> list[float]:
-    """Return the epsilons on the slider: round numbers around the plan's own, up to what the budget allows."""
+def stops(plan: Plan, left: float) -> list[float]:
+    """Return the epsilons on the slider: round numbers around the plan's own, up to what the budget allows.
+
+    Parameters
+    ----------
+    plan
+        The plan as it was asked for; its own epsilon is a stop, affordable or not.
+    left
+        What a single further query could take; with parallel composition a query may take more than that.
+    """
     affordable = [other.epsilon for other in plan.alternatives if other.affordable]
-    # What a single further query could take; with parallel composition a query may take more than that.
-    most = max([*affordable, plan.epsilon, _left_before(plan)])
+    most = max([*affordable, plan.epsilon, float(words.left(left).replace(",", ""))])
     least = min([*(other.epsilon for other in plan.alternatives), plan.epsilon]) / 5
     found = {plan.epsilon, most}
     for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
         found |= {float(f"{stop}e{decade}") for stop in STOPS}
     near = [epsilon for epsilon in found if least <= epsilon <= most]
     return sorted(epsilon for epsilon in near if epsilon == plan.epsilon or not _close(epsilon, plan.epsilon))
-
-
-def _left_before(plan: Plan) -> float:
-    # The largest round epsilon that fits; exact in a pure session, a lower bound in a Gaussian one.
-    left = plan.budget.left_after + (plan.cost.epsilon if plan.affordable else 0.0)
-    if plan.delta:
-        left = plan.budget.left_after
-    return float(f"{left:.12g}")
 
 
 def _close(one: float, other: float) -> bool:

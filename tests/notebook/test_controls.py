@@ -200,7 +200,7 @@ def test_what_takes_long_shows_a_bar_inside_the_strip(strip, query, monkeypatch)
 
 def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
     plan = query.plan
-    found = stops(plan)
+    found = stops(plan, 1.0)
     assert found == sorted(found)
     assert len(set(found)) == len(found)
     assert plan.epsilon in found
@@ -213,11 +213,25 @@ def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
 def test_the_slider_has_room_for_every_price(query, epsilon):
     plan = query.plan
     other = replace(plan, epsilon=epsilon, alternatives=())
-    assert epsilon in stops(other)
-    assert len(stops(other)) > 5
+    found = stops(other, 0.123456)
+    assert epsilon in found
+    assert len(found) > 5
+    assert found[-1] == max(epsilon, 0.123)  # rounded down: what is left must be enough
 
 
-def test_nothing_but_the_text_outside_a_notebook(query, capsys):
+def test_the_slider_ends_at_what_is_left_in_a_gaussian_session(make_session):
+    session = make_session(epsilon=1.0, delta=1e-6)
+    people = session.table("people")
+    people.count(epsilon=0.5).run()
+    strip = Strip(people.count(where="sex == 'F'", epsilon=0.1), Handle())
+    move(strip, strip.slider.options[-1][1])
+    assert 0.8 < strip.slider.value <= session.remaining.epsilon
+    assert not strip.run_button.disabled
+
+
+def test_nothing_but_the_text_outside_a_notebook(query, capsys, monkeypatch):
+    for module in (controls, frontend):
+        monkeypatch.setattr(module, "shell", lambda: None)
     assert show(query) is None
     assert capsys.readouterr().out.startswith("Preview (nothing has been spent)  COUNT in people where")
 
