@@ -10,6 +10,7 @@ query.run()
 
 from dpnotebook import strategy, workload
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain.suggest import suggest_domain
 from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
@@ -35,7 +36,6 @@ from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.session import Session, active_session
-from dpnotebook.suggest import suggest_domain
 
 __all__ = [
     "AccuracyError",

@@ -161,8 +161,8 @@ def bounded_value(
         step = positive(granularity, "granularity")
         if (high - low) % step or low % step:
             raise DomainError(
-                f"granularity {granularity!r} does not divide the bounds of {column!r}, {low} to {high}; "
-                "write one that does, or bounds that are multiples of it"
+                f"granularity {granularity!r} does not divide the bounds of {column!r}, {float(low)!r} to "
+                f"{float(high)!r}; write one that does, or bounds that are multiples of it"
             )
     else:
         whole = low.denominator == high.denominator == 1

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.values import plain, shorten
 from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
@@ -32,7 +33,6 @@ from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Plan, Planned
 from dpnotebook.reuse.planner import Table, make_plan, plan_from_json, plan_to_json
-from dpnotebook.values import plain, shorten
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,11 +1,16 @@
-"""Shared by the tests of the mathematics: random workloads, and workloads built row by row from definitions."""
+"""Shared by the tests: random workloads, workloads built row by row from definitions, and a table of made-up people."""
 
 from functools import reduce
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
+from dpnotebook.domain import Bins, Range
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.session import Session
+from dpnotebook.testing import exact_session
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
 
 
@@ -74,3 +79,45 @@ def workloads():
         return sizes.flatmap(lambda size: _over(size, depth, integer))
 
     return over
+
+
+PEOPLE = {
+    "age": Range(0, 99),
+    "sex": ["F", "M"],
+    "region": ["north", "east", "south", "west"],
+    "income": Bins(0, 100_000, width=10_000),
+    "smokes": bool,
+}
+
+
+@pytest.fixture
+def people():
+    """Return a made-up table of 400 people."""
+    rng = np.random.default_rng(11)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, 400),
+            "sex": rng.choice(["F", "M"], 400),
+            "region": rng.choice(["north", "east", "south", "west"], 400),
+            "income": rng.uniform(0, 100_000, 400).round(2),
+            "smokes": rng.choice([True, False], 400),
+        }
+    )
+
+
+@pytest.fixture
+def opened(people, monkeypatch):
+    """Return a function that makes a session with the people protected in it; `exact=True` leaves the noise out."""
+    made = []
+
+    def open_session(epsilon=1.0, delta=0.0, *, exact=False, frame=None, domain=PEOPLE, ledger=":memory:", **options):
+        if exact:
+            monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+        session = (exact_session if exact else Session)(Budget(epsilon, delta), ledger)
+        made.append(session)
+        session.protect(people if frame is None else frame, "people", domain=domain, **options)
+        return session
+
+    yield open_session
+    for session in made:
+        session.close()

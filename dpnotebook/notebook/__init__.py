@@ -10,13 +10,13 @@ _attach()
 
 def load_ipython_extension(ip: Any) -> None:
     """Register `%dpsql`, `%%dpsql` and `%dp`: `%load_ext dpnotebook`."""
-    from dpnotebook.notebook import extension
+    from dpnotebook.notebook.extension import load_ipython_extension as load
 
-    extension.load_ipython_extension(ip)
+    load(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
     """Remove the magics again: `%unload_ext dpnotebook`."""
-    from dpnotebook.notebook import extension
+    from dpnotebook.notebook.extension import unload_ipython_extension as unload
 
-    extension.unload_ipython_extension(ip)
+    unload(ip)

@@ -6,25 +6,29 @@ was left; the card above them stays, and says what became of it.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, svg, words
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.progress import AFTER, Progress
+from dpnotebook.notebook.stops import stops
 
 if TYPE_CHECKING:
     from dpnotebook.query import Query
     from dpnotebook.release import Release
     from dpnotebook.reuse.plan import Plan
+    from dpnotebook.session import Session
 
 DEAF = 1.0  # seconds in which clicks do not count after the price has changed
-# Ten stops in every factor of ten, about evenly spaced on a logarithmic scale, in numbers that a person would type.
-STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+# The strips that follow their session: the latest of each question, so that a cell run again leaves none behind.
+_following: WeakKeyDictionary[Session, dict[str, Strip]] = WeakKeyDictionary()
 
 
 def show(query: Query, controls: bool | None = None) -> Strip | None:
@@ -79,6 +83,7 @@ class Strip:
         self._card, self._after, self._output = card, after, None
         self._lock = threading.Lock()
         self._state, self._deaf_until = "ready", 0.0
+        self._stop: Callable[[], None] = _nothing
         self._asked = query.plan
         self._planned, self._plan = query, self._asked
         left = query.session.remaining.epsilon
@@ -110,6 +115,16 @@ class Strip:
         view = "application/vnd.jupyter.widget-view+json"
         bundle = {"text/plain": self._waiting(), view: self.widget._repr_mimebundle_()[view]}
         self._output = display_bundle(bundle, updatable=True)
+        self.follow()
+
+    def follow(self) -> None:
+        """Keep up with what else the session answers, instead of an older strip of the same question."""
+        strips = _following.setdefault(self.query.session, {})
+        older = strips.pop(self.query.question.key, None)
+        if older is not None:
+            older._stop()
+        strips[self.query.question.key] = self
+        self._stop = self.query.session.on_change(self._session_changed)
 
     @property
     def state(self) -> str:
@@ -128,6 +143,28 @@ class Strip:
         with self._lock:
             if self._state == "ready":
                 self._replan()
+
+    def _session_changed(self) -> None:
+        # Called within somebody's run: it must neither wait for a lock nor raise.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._state != "ready":
+                return
+            planned = self._query_now()
+            plan = planned.plan
+            if not plan.free:
+                self._planned, self._plan = planned, plan
+                self._refresh()
+                return
+            self._state = "done"
+        except Exception:
+            return
+        finally:
+            self._lock.release()
+        number = plan.reused[0]
+        text = f"Answered by release #{number}; asking again costs nothing."
+        self._finish(line(quiet(text)), text, f"released as #{number}")
 
     def _replan(self, note: str = "") -> bool:
         """Plan again as the slider stands, and show it; return whether that was possible."""
@@ -213,6 +250,7 @@ class Strip:
     def _finish(self, html: str, text: str, status: str) -> None:
         import ipywidgets as widgets
 
+        self._stop()
         controls = (self.slider, self.readout, self.run_button, self.discard_button, self.message, self.progress)
         replace(self._card, cards.plan_html(self._plan, status), cards.plan_text(self._plan, status))
         replace(self._output, html, text)
@@ -239,25 +277,5 @@ def dearer(plan: Plan, shown: Plan) -> bool:
     return plan.cost.units > shown.cost.units
 
 
-def stops(plan: Plan, left: float) -> list[float]:
-    """Return the epsilons on the slider: round numbers around the plan's own, up to what the budget allows.
-
-    Parameters
-    ----------
-    plan
-        The plan as it was asked for; its own epsilon is a stop, affordable or not.
-    left
-        What a single further query could take; with parallel composition a query may take more than that.
-    """
-    affordable = [other.epsilon for other in plan.alternatives if other.affordable]
-    most = max([*affordable, plan.epsilon, float(words.left(left).replace(",", ""))])
-    least = min([*(other.epsilon for other in plan.alternatives), plan.epsilon]) / 5
-    found = {plan.epsilon, most}
-    for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
-        found |= {float(f"{stop}e{decade}") for stop in STOPS}
-    near = [epsilon for epsilon in found if least <= epsilon <= most]
-    return sorted(epsilon for epsilon in near if epsilon == plan.epsilon or not _close(epsilon, plan.epsilon))
-
-
-def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=0.02)
+def _nothing() -> None:
+    """Do nothing."""

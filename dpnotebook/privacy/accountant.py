@@ -7,6 +7,7 @@ at 0.1 fit a budget of 1, and every process that reads the ledger computes the s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -23,7 +24,9 @@ Noise = Literal["laplace", "gaussian"]
 class Accountant(Protocol):
     """What a session, the planner and the ledger need to know about the notion of privacy they enforce."""
 
-    noise: Noise
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise."""
 
     @property
     def total(self) -> int:
@@ -78,11 +81,11 @@ class PureAccountant:
 
     def scale(self, units: int, norm: int) -> Fraction:
         """Return b = norm / epsilon."""
-        return Fraction(norm * UNITS, units)
+        return Fraction(_positive(norm) * UNITS, _positive(units))
 
     def rate(self, scale: Fraction) -> Fraction:
         """Return the units that one unit of L1 column norm costs: 1 / b."""
-        return UNITS / scale
+        return Fraction(UNITS) / scale
 
     def per_unit(self, rows: int) -> int:
         """Return `rows`: L1 distances add up."""
@@ -118,14 +121,14 @@ class GaussianAccountant:
 
     def scale(self, units: int, norm: int) -> Fraction:
         """Return sigma = sqrt(norm / mu^2), rounded up to 40 bits beyond its leading one."""
-        variance = Fraction(norm * UNITS, units)
+        variance = Fraction(_positive(norm) * UNITS, _positive(units))
         shift = 2 * max(0, 42 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
         root = math.isqrt(math.ceil(variance * (1 << shift)) - 1) + 1
         return Fraction(root, 1 << (shift // 2))
 
     def rate(self, scale: Fraction) -> Fraction:
         """Return the units that one unit of squared L2 column norm costs: 1 / sigma^2."""
-        return UNITS / (scale * scale)
+        return Fraction(UNITS) / (scale * scale)
 
     def per_unit(self, rows: int) -> int:
         """Return `rows`^2: L2 distances add up, costs are their squares."""
@@ -167,15 +170,24 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 
 def mu_of_pure(epsilon: float) -> float:
-    """Return the least mu such that every epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^eps / (1 + e^eps)), exact."""
-    from scipy.special import ndtri_exp
+    """Return the least mu such that every epsilon-DP mechanism is mu-GDP, rounded up.
 
-    return -2 * float(ndtri_exp(-math.log1p(math.exp(-epsilon)) - epsilon))
+    Source: 2 Phi^-1(e^eps / (1 + e^eps)) = 2 sqrt(2) erf^-1(tanh(eps / 2)), exact because a convex trade-off function
+    through (0, 1) and the corner of the epsilon-DP one lies below its chord.
+    """
+    from scipy.special import erfinv, ndtri_exp
+
+    if epsilon < 1:
+        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
+    else:
+        mu = -2 * float(ndtri_exp(-math.log1p(math.exp(-epsilon)) - epsilon))
+    return mu * (1 + 1e-12)
 
 
 @lru_cache(maxsize=4096)
 def _gaussian_units(epsilon: float, delta: float) -> int:
-    # 1e-9: the closed form in floating point is off by at most 1.5e-12 relative (measured against 60 digits).
+    # 1e-9: where a cost is 1000 units or more (mu > 3e-5) floating point is off by less than 4e-11 of mu^2, measured
+    # against 80 digits.
     return math.floor(mu_of_budget(epsilon, delta) ** 2 * (1 - 1e-9) * UNITS)
 
 
@@ -185,6 +197,12 @@ def _at_least(units: int, epsilon: object) -> int:
     return units
 
 
+def _positive(number: int) -> int:
+    if number < 1:
+        raise ValueError(f"costs and column norms are whole numbers from 1, not {number}")
+    return number
+
+
 def _log_delta(mu: float, epsilon: float) -> float:
     from scipy.special import erfcx, log_ndtr
 
@@ -192,15 +210,15 @@ def _log_delta(mu: float, epsilon: float) -> float:
     if a < 0:  # both terms are tails: subtract them at a common scale, or nothing is left of them
         return math.log(0.5) - a * a / 2 + math.log(max(erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)), 1e-320))
     upper, lower = float(log_ndtr(a)), epsilon + float(log_ndtr(b))
-    return upper + math.log1p(-math.exp(lower - upper))
+    return upper + math.log(max(-math.expm1(lower - upper), 1e-320))
 
 
-def _bisect(holds_below: object, low: float, high: float) -> tuple[float, float]:
+def _bisect(holds_below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
     for _ in range(200):
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        if holds_below(middle):  # type: ignore[operator]
+        if holds_below(middle):
             low = middle
         else:
             high = middle

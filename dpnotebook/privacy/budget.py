@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 
@@ -58,9 +59,9 @@ def positive(value: object, name: str) -> Fraction:
         If it is not a finite number above zero.
     """
     try:
-        if isinstance(value, (bool, str)):
+        if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
             raise TypeError  # noqa: TRY301 - one message for all that is not a number
-        number = float(value)  # type: ignore[arg-type]
+        number = float(value)
     except (TypeError, ValueError):
         raise AccuracyError(f"{name} must be a number above 0, not {value!r}") from None
     except OverflowError:

@@ -21,9 +21,9 @@ _FREQUENCIES = 1 << 13  # most frequencies of a sum
 _LEAST_FREQUENCIES = 1 << 6
 _SMOOTH = 1 << 8  # frequencies within which a sum without noticeable atoms is done
 _GRID = 1 << 12  # least points of a distribution function
-_LATTICE = 1 << 14  # most points of a lattice; a finer one is no different from a continuum
+_LATTICE = 1 << 12  # most points of a lattice; a finer one is close to a continuum
 _DIVISORS = 12  # a lattice's gap is the least weight divided by at most this
-_BATCH = 1 << 20  # numbers in a working array
+_BATCH = 1 << 18  # numbers in a working array
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,35 @@ class _Sums:
 
     def at(self, rows: Indices) -> _Sums:
         """Return some of the sums."""
-        parts = (self.weights, self.counts, self.exponent, self.square, self.norm)
-        return _Sums(*(part[rows] for part in parts), scale=self.scale)
+        exponent, square, norm = self.exponent[rows], self.square[rows], self.norm[rows]
+        return _Sums(self.weights[rows], self.counts[rows], exponent, square, norm, self.scale)
 
-    def log_characteristic(self, t: Floats) -> Floats:
-        """Return the logarithms at frequencies t, shape (sums, frequencies) or (sums, 1) broadcast."""
-        total = -self.exponent[:, None] * np.log1p(self.square[:, None] * t * t)
-        for weight, count in zip(self.weights.T, self.counts.T, strict=True):
-            if count.any():
-                total -= count[:, None] * np.log1p(self.sine * np.sin(weight[:, None] * t / 2) ** 2)
-        return total
+    def characteristic(self, step: Floats, count: int) -> Floats:
+        """Return the characteristic functions at 0, step, ..., (count - 1) step; shape (sums, count)."""
+        t = step[:, None] * np.arange(count)
+        inverse = np.exp(self.exponent[:, None] * np.log1p(self.square[:, None] * t * t)) if self.exponent.any() else 1
+        with np.errstate(over="ignore"):  # where the inverse overflows the function is zero
+            for weight, times in zip(self.weights.T, self.counts.T, strict=True):
+                if times.any():
+                    factor = 1 + self.sine * _sines(weight * step / 2, count) ** 2
+                    many = np.flatnonzero(times != 1)
+                    factor[many] **= times[many, None]
+                    inverse = inverse * factor
+        return np.asarray(1 / inverse)
+
+    def log_bound(self, t: Floats) -> Floats:
+        """Return an estimate from above of the logarithm between the frequencies t and 2 t, shape (sums,).
+
+        Up to the middle of its period a factor falls, so its value at t bounds it. Beyond, all terms but the commonest
+        weight are taken to be out of phase with one another: at the geometric mean over the period.
+        """
+        angle = self.weights * t[:, None] / 2
+        falling = angle <= math.pi / 3
+        logs = self.counts * np.log1p(self.sine * np.sin(angle) ** 2)
+        loose = np.where(falling, 0, self.counts)
+        mean = -2 * math.log(-math.expm1(-1 / self.scale))
+        known = np.where(falling, logs, 0).sum(axis=1) + self.exponent * np.log1p(self.square * t * t)
+        return np.asarray(-known - mean * (loose.sum(axis=1) - loose.max(axis=1)))
 
 
 def combined_quantiles(weights: Floats, scale: float, confidence: float) -> Floats:
@@ -72,11 +91,11 @@ def combined_quantiles(weights: Floats, scale: float, confidence: float) -> Floa
         Probability, below 1.
     """
     sums, which = _distinct(weights, scale)
-    # A tail is at most that of a single draw of the same variance, so that what laps over is below beta / 1000.
-    reach = math.log(1 / (1 - confidence)) + math.log(1000 / (1 - confidence))
+    # A tail is at most that of a single draw of the same variance, so that what laps over is below beta / 10^4.
+    reach = math.log(1 / (1 - confidence)) + math.log(1e4 / (1 - confidence))
     length = 4 + 1.05 * reach * scale * sums.norm
     gap = _gaps(sums)
-    points = _power_of_two(length / np.where(gap > 0, gap, length / 2**60))
+    points = _power_of_two(1.5 * length / np.where(gap > 0, gap, length / 2**60))
     frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, length, 1 - confidence))
     found = np.empty(length.size)
     for size in np.unique(points[frequencies == 0]):
@@ -84,7 +103,7 @@ def combined_quantiles(weights: Floats, scale: float, confidence: float) -> Floa
             found[rows] = _on_lattice(sums.at(rows), gap[rows], int(size), confidence)
     for size in np.unique(frequencies[frequencies > 0]):
         for rows in _batches(frequencies == size, max(_GRID, 2 * int(size))):
-            found[rows] = _on_line(sums.at(rows), length[rows], int(size), confidence)
+            found[rows] = _on_line(sums.at(rows), gap[rows], length[rows], int(size), confidence)
     return found[which]
 
 
@@ -133,59 +152,60 @@ def _gaps(sums: _Sums) -> Floats:
 
 
 def _frequencies(sums: _Sums, length: Floats, beta: float) -> NDArray[np.int64]:
-    """Return how many frequencies matter to each sum: past them, octave by octave, the product is negligible.
+    """Return how many frequencies matter to each sum: past them the product is negligible.
 
-    Up to the middle of its period a factor falls, so its value where an octave begins bounds it all over the octave.
-    Beyond, all terms but the commonest weight are taken to be out of phase: at the geometric mean over the period.
     A sum that is not done early has atoms that matter, and gets all the frequencies there are.
     """
     needed = np.full(length.size, _LEAST_FREQUENCIES)
-    mean = -2 * math.log(-math.expm1(-1 / sums.scale))
-    size = _FREQUENCIES // 2
-    while size >= _LEAST_FREQUENCIES:
-        t = 2 * math.pi * size / length[:, None]
-        falling = sums.weights * t <= 2 * math.pi / 3
-        bound = _Sums(
-            sums.weights, np.where(falling, sums.counts, 0), sums.exponent, sums.square, sums.norm, sums.scale
-        ).log_characteristic(t)[:, 0]
-        loose = np.where(falling, 0, sums.counts)
-        bound -= mean * (loose.sum(axis=1) - loose.max(axis=1))
-        matters = bound - math.log(size) > math.log(1e-4 * beta)
-        needed = np.where(matters, np.maximum(needed, 2 * size), needed)
-        size //= 2
+    size = _LEAST_FREQUENCIES
+    while size < _FREQUENCIES:
+        matters = sums.log_bound(2 * math.pi * size / length) - math.log(size) > math.log(1e-4 * beta)
+        size *= 2
+        needed[matters] = size
     return np.where(needed <= _SMOOTH, needed, _FREQUENCIES)
 
 
 def _on_lattice(sums: _Sums, gap: Floats, points: int, confidence: float) -> Floats:
     """Return quantiles of sums on multiples of their gaps: exact but for what laps over."""
-    t = 2 * math.pi * np.arange(points // 2 + 1) / (points * gap[:, None])
-    mass = np.fft.irfft(np.exp(sums.log_characteristic(t)), points, axis=1)
+    mass = np.fft.irfft(sums.characteristic(2 * math.pi / (points * gap), points // 2 + 1), points, axis=1)
     inside = mass[:, :1] + 2 * np.concatenate([np.zeros((gap.size, 1)), np.cumsum(mass[:, 1 : points // 2], 1)], 1)
     return np.asarray(gap * np.argmax(inside >= confidence - 1e-13, axis=1))
 
 
-def _on_line(sums: _Sums, length: Floats, frequencies: int, confidence: float) -> Floats:
+def _on_line(sums: _Sums, gap: Floats, length: Floats, frequencies: int, confidence: float) -> Floats:
     """Return quantiles of sums on the line.
 
     Where the frequencies end before the product vanishes, the sum is smoothed by a bounded error and that bound is
-    added, so the interval still covers.
+    added, so the interval still covers. Where the sum is on a fine lattice, the quantile moves to its next point.
     """
+    product = sums.characteristic(2 * math.pi / length, frequencies)[:, 1:]
     k = np.arange(1, frequencies)
-    product = np.exp(sums.log_characteristic(2 * math.pi * k / length[:, None]))
     reach = np.zeros(length.size)
     if frequencies == _FREQUENCIES:
         product *= np.sinc(k / frequencies) ** 4  # four uniform errors of at most length / (2 frequencies)
         reach = 2 * length / frequencies
     points = max(_GRID, 2 * frequencies)
     waves = np.zeros((length.size, points // 2 + 1), dtype=complex)
-    waves[:, 1:frequencies] = product * (-1j * points / (math.pi * k))
+    waves.imag[:, 1:frequencies] = product * (-points / (math.pi * k))
     place = np.arange(points // 2) / points
     inside = 2 * place + np.fft.irfft(waves, points, axis=1)[:, : points // 2]
     above = np.maximum(np.argmax(inside >= confidence, axis=1), 1)
     rows = np.arange(length.size)
     low, high = inside[rows, above - 1], inside[rows, above]
     part = np.clip((confidence - low) / np.maximum(high - low, 1e-300), 0, 1)
-    return np.asarray((place[above] - (1 - part) / points) * length + reach)
+    found = (place[above] - (1 - part) / points) * length + reach
+    fine = (gap > 0) & (reach == 0)
+    found[fine] = gap[fine] * np.ceil(found[fine] / gap[fine] - 0.5)
+    return np.asarray(found)
+
+
+def _sines(angle: Floats, count: int) -> Floats:
+    """Return sin(k angle) for k < count by the addition theorem, shape (angles, count)."""
+    coarse = angle[:, None] * np.arange(0, count, 64)
+    fine = angle[:, None] * np.arange(64)
+    left = np.stack([np.sin(coarse), np.cos(coarse)], axis=2)
+    right = np.stack([np.cos(fine), np.sin(fine)], axis=1)
+    return np.asarray((left @ right).reshape(angle.size, -1)[:, :count])
 
 
 def _sine(scale: float) -> float:

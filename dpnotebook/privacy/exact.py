@@ -64,7 +64,7 @@ def _pi(precision: int) -> Decimal:
 
     # Fewer than 2 k < 10^6 truncations below 1 each, times 20, in units of 10^-(precision + 10).
     with decimal.localcontext(_context(precision)):
-        return Decimal(16 * arctan_inverse(5) - 4 * arctan_inverse(239)) / unit
+        return Decimal(16 * arctan_inverse(5) - 4 * arctan_inverse(239)) / Decimal(unit)
 
 
 def _decimal(x: Fraction) -> Decimal:

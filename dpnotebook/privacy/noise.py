@@ -103,7 +103,7 @@ def gaussian_variance(sigma: object) -> float:
 def laplace_log_mass(k: ArrayLike, scale: object) -> Floats:
     """Return log P(V = k) of the discrete Laplace law, shape of k."""
     b = float(checked_scale(scale))
-    return math.log(math.tanh(1 / (2 * b))) - np.abs(np.asarray(k, dtype=float)) / b
+    return np.asarray(math.log(math.tanh(1 / (2 * b))) - np.abs(np.asarray(k, dtype=float)) / b)
 
 
 def laplace_mass(k: ArrayLike, scale: object) -> Floats:
@@ -119,14 +119,14 @@ def gaussian_log_mass(k: ArrayLike, sigma: object) -> Floats:
     z, h = np.abs(np.asarray(k, dtype=float)) / s, 1 / s
     # The difference of two tails where the density changes a lot over the step; Gauss's rule where it does not, and
     # the two tails would cancel.
-    upper, lower = log_ndtr(-(z - h / 2)), log_ndtr(-(z + h / 2))
+    upper, lower = log_ndtr(h / 2 - z), log_ndtr(-h / 2 - z)
     by_tails = upper + np.log(-np.expm1(np.minimum(lower - upper, -np.finfo(float).tiny)))
     nodes, weights = np.polynomial.legendre.leggauss(20)
     t = nodes * h / 2
     flat = h * np.maximum(z, 1) <= 1
     near = np.where(flat, z, 0.0)[..., None]
     by_rule = np.log(np.exp(-(near + t / 2) * t) @ weights / 2) - z * z / 2 + math.log(h) - math.log(2 * math.pi) / 2
-    return np.where(flat, by_rule, by_tails)
+    return np.asarray(np.where(flat, by_rule, by_tails))
 
 
 def gaussian_mass(k: ArrayLike, sigma: object) -> Floats:

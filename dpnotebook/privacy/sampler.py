@@ -35,13 +35,18 @@ class Coin:
     ----------
     bounds
         Takes a number of decimal digits and returns bounds on the probability, about 10^-digits apart or less.
+
+    Attributes
+    ----------
+    leading
+        The first 80 bits of the probability, as a whole number.
     """
 
     def __init__(self, bounds: Callable[[int], Bounds]) -> None:
         self._bounds = bounds
-        leading = _leading_bits(bounds, _LEAD + _NEXT)
-        self._lead = np.uint16(leading >> _NEXT)
-        self._next = np.uint64(leading & ((1 << _NEXT) - 1))
+        self.leading = _leading_bits(bounds, _LEAD + _NEXT)
+        self._lead = np.uint16(self.leading >> _NEXT)
+        self._next = np.uint64(self.leading & ((1 << _NEXT) - 1))
 
     def toss(self, count: int, source: Source) -> NDArray[np.bool_]:
         """Return `count` independent tosses, True for heads, shape (count,)."""
@@ -52,8 +57,7 @@ class Coin:
             more = words(source, ties.size, np.uint64)
             heads[ties] = more < self._next
             for i in np.flatnonzero(more == self._next):
-                known = int(self._lead) << _NEXT | int(self._next)
-                heads[ties[i]] = LazyUniform(known, _LEAD + _NEXT, source).below(self._bounds)
+                heads[ties[i]] = LazyUniform(self.leading, _LEAD + _NEXT, source).below(self._bounds)
         return heads
 
 
@@ -149,7 +153,7 @@ class RoundedGaussian:
         sigma = float(self.sigma / self.block)
         z = -ndtri((bits + 0.5) * 2.0**-64)
         place = sigma * z + 0.5 / self.block
-        found = np.floor(place).astype(np.int64)
+        found: Integers = np.floor(place).astype(np.int64)
         unsure = (np.abs(place - np.rint(place)) < _NEAR * (1 + sigma * (1 + z))) | (bits < _TAIL)
         for i in np.flatnonzero(unsure):
             found[i] = self._decide(LazyUniform(int(bits[i]), 63, source))
@@ -161,7 +165,7 @@ class RoundedGaussian:
         while uniform.value < 1 << 60:  # enough leading bits for a first guess that is off by one at most
             uniform.extend()
         z = -ndtri_exp(math.log(uniform.value) - (uniform.bits + 1) * math.log(2))
-        guess = max(0, math.floor(float(self.sigma / self.block) * z + 0.5 / self.block))
+        guess: int = max(0, math.floor(float(self.sigma / self.block) * z + 0.5 / self.block))
         while guess > 0 and not uniform.below(self._beyond(guess)):
             guess -= 1
         while uniform.below(self._beyond(guess + 1)):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DENSE_LIMIT = 10**6
+_MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
 Integers = NDArray[np.int64]
 
@@ -36,10 +37,22 @@ class Term:
     rate: Fraction
     norms: Mapping[str, Integers]
 
+    def __post_init__(self) -> None:
+        if self.rate < 0:
+            raise ValueError("a rate of cost cannot be negative")
+        for name, norm in self.norms.items():
+            if not np.issubdtype(norm.dtype, np.integer) or norm.min(initial=0) < 0:
+                raise ValueError(f"column norms of {name!r} must be whole numbers from 0")
+
+    @property
+    def largest_norm(self) -> int:
+        """The column norm of the dearest cell."""
+        return math.prod(int(norm.max(initial=0)) for norm in self.norms.values())
+
     @property
     def maximum(self) -> int:
         """The cost of the dearest cell, in units."""
-        return math.ceil(self.rate * math.prod(int(norm.max(initial=0)) for norm in self.norms.values()))
+        return math.ceil(self.rate * self.largest_norm)
 
 
 @dataclass(frozen=True)
@@ -125,10 +138,13 @@ class Spend:
 
     def _shape_with(self, cost: CellCost) -> tuple[int, ...] | None:
         used = cost.attributes
+        if unknown := used - self.sizes.keys():
+            raise ValueError(f"the table has no attributes {sorted(unknown)}")
         shape = tuple(
             size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
         )
-        return shape if math.prod(shape) <= self.limit else None
+        top = max(cost.bound + int(self.cells.max(initial=0)), *(term.largest_norm for term in cost.terms), 0)
+        return shape if math.prod(shape) <= self.limit and top < _MOST else None
 
     def _dense(self, cost: CellCost) -> Integers:
         total: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
@@ -136,7 +152,7 @@ class Spend:
             norms: Integers = np.ones((1,) * len(self.sizes), dtype=np.int64)
             for axis, (name, size) in enumerate(self.sizes.items()):
                 if name in term.norms:
-                    column = term.norms[name]
+                    column = term.norms[name].astype(np.int64)
                     if column.shape != (size,):
                         raise ValueError(f"norms of {name!r} have {column.size} levels, the table has {size}")
                     norms = norms * column.reshape([-1 if i == axis else 1 for i in range(len(self.sizes))])
@@ -147,6 +163,8 @@ class Spend:
 def _ceil_times(norms: Integers, rate: Fraction) -> Integers:
     """Return ceil(rate * norms), exactly."""
     top = int(norms.max(initial=0))
+    if top == 0:
+        return np.zeros_like(norms)
     if top * rate.numerator + rate.denominator < 2**63:
         return -(-norms * rate.numerator // rate.denominator)
     values, where = np.unique(norms, return_inverse=True)

@@ -103,7 +103,10 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
                 "declare it as Range or Bins"
             )
         levels = allowed_levels(question.where, measure.column, domain)
-        axes.append(Axis(measure.column, tuple(level for level in levels if level < ranked.regular)))
+        kept = tuple(level for level in levels if level < ranked.regular)
+        if not kept:
+            raise DomainError(f"where= leaves no row with a value of {measure.column!r}: there is nothing to rank")
+        axes.append(Axis(measure.column, kept))
     return tuple(axes)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.values import plain
 from dpnotebook.errors import PredicateError
-from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.predicate import Predicate
+from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.sql.text import Text
-from dpnotebook.values import plain
 
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "==",

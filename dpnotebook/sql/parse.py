@@ -22,8 +22,8 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.errors import DomainError
-from dpnotebook.expression import IsNull, Not
 from dpnotebook.predicate import Predicate
+from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.question import Measure, Question, bounded_value
 from dpnotebook.reuse.planner import Table
 from dpnotebook.sql.allowed import ONE_COLUMN, check

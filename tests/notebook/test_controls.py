@@ -1,11 +1,10 @@
 import threading
-from dataclasses import replace
 
 import pytest
 
 from dpnotebook.errors import FrameChanged
 from dpnotebook.notebook import controls, frontend, words
-from dpnotebook.notebook.controls import Strip, show, stops
+from dpnotebook.notebook.controls import Strip, show
 
 
 class Handle:
@@ -174,6 +173,47 @@ def test_an_answer_that_came_in_between_is_free(strip, query, session):
     assert session.ledger.spent == spent
 
 
+def test_a_run_elsewhere_ends_the_strip_too(strip, query, session):
+    strip.follow()
+    price = strip.run_button.description.removeprefix("Run: spend ")
+    release = query.run()
+    assert strip.state == "done"
+    assert f"Answered by release #{release.number}; asking again costs nothing." in strip._output.html
+    assert "released as #1" in strip._card.html
+    assert f"this query {price}" in strip._card.html  # the card still says what it cost
+    strip.run_button.click()
+    assert len(session.history()) == 1
+
+
+def test_other_releases_keep_the_numbers_fresh(strip, session):
+    strip.follow()
+    session.table("people").count(where="age < 20", epsilon=0.25).run()
+    left = session.remaining.epsilon - strip._plan.cost.epsilon
+    assert f"leaves ε {words.left(left)}" in strip.readout.value
+    assert "spent ε 0.25" in strip._card.html
+    assert strip.state == "ready"
+
+
+def test_the_latest_strip_of_a_question_follows(query, session):
+    older, newer = Strip(query, Handle()), Strip(query, Handle())
+    older.follow()
+    newer.follow()
+    assert len(session._callbacks) == 1
+    newer.discard_button.click()
+    assert session._callbacks == []
+
+
+def test_a_strip_that_cannot_follow_loses_no_release(strip, session, monkeypatch):
+    strip.follow()
+
+    def broken(redraw=True):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(strip, "_refresh", broken)
+    assert session.table("people").count(epsilon=0.1).run().number == 1
+    assert strip.state == "ready"
+
+
 def test_what_takes_long_shows_a_bar_inside_the_strip(strip, query, monkeypatch):
     drawn, seen = [], threading.Event()
     original = type(query).run
@@ -196,27 +236,6 @@ def test_what_takes_long_shows_a_bar_inside_the_strip(strip, query, monkeypatch)
     assert seen.is_set()
     assert drawn[-1] == ""
     assert strip.state == "done"
-
-
-def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
-    plan = query.plan
-    found = stops(plan, 1.0)
-    assert found == sorted(found)
-    assert len(set(found)) == len(found)
-    assert plan.epsilon in found
-    assert found[-1] == 1.0
-    assert found[0] <= plan.epsilon / 5
-    assert {0.1, 0.2, 0.5, 0.8} <= set(found)
-
-
-@pytest.mark.parametrize("epsilon", [1e-7, 0.1, 40.0])
-def test_the_slider_has_room_for_every_price(query, epsilon):
-    plan = query.plan
-    other = replace(plan, epsilon=epsilon, alternatives=())
-    found = stops(other, 0.123456)
-    assert epsilon in found
-    assert len(found) > 5
-    assert found[-1] == max(epsilon, 0.123)  # rounded down: what is left must be enough
 
 
 def test_the_slider_ends_at_what_is_left_in_a_gaussian_session(make_session):

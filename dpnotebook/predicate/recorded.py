@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook import diagram
-from dpnotebook.diagram import FALSE, TRUE, Node
+from dpnotebook.domain.values import Mask
 from dpnotebook.errors import PredicateError
-from dpnotebook.values import Mask
+from dpnotebook.predicate import diagram
+from dpnotebook.predicate.diagram import FALSE, TRUE, Node
 
 
 def write(root: Node, names: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:

@@ -10,13 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpnotebook import diagram
-from dpnotebook.attribute import Attribute
-from dpnotebook.bins import Bins
-from dpnotebook.diagram import FALSE, TRUE, Node
 from dpnotebook.domain import Domain
-from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.values import Mask
+from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.bins import Bins
+from dpnotebook.domain.values import Mask
+from dpnotebook.predicate import diagram
+from dpnotebook.predicate.diagram import FALSE, TRUE, Node
+from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 
 MAX_BOXES = 16  # beyond, a search for shorter words takes longer than it is worth
 

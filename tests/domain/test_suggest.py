@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 
 import dpnotebook.domain
-import dpnotebook.suggest
+import dpnotebook.domain.suggest
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain.suggest import Suggestion, suggest_domain
 from dpnotebook.errors import DomainError
-from dpnotebook.suggest import Suggestion, suggest_domain
 
 N = 300
 RNG = np.random.default_rng(5)
@@ -136,7 +136,7 @@ def test_a_suggestion_prints_what_it_is_made_of():
 
 
 def test_the_module_imports_no_pandas():
-    tree = ast.parse(Path(dpnotebook.suggest.__file__).read_text(encoding="utf-8"))
+    tree = ast.parse(Path(dpnotebook.domain.suggest.__file__).read_text(encoding="utf-8"))
     names = [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert "numpy" in names

@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.attribute import OPERATORS, UNLISTED, Attribute, Codes
+from dpnotebook.domain.attribute import OPERATORS, UNLISTED, Attribute, Codes
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, finite, is_date, is_missing, is_number, plain, shorten
 from dpnotebook.errors import DomainError, PredicateError
-from dpnotebook.values import MAX_LEVELS, Mask, choice, finite, is_date, is_missing, is_number, plain, shorten
 
 Level = str | int | float | bool
 

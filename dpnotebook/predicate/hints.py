@@ -6,8 +6,8 @@ import ast
 import re
 
 from dpnotebook.domain import Domain
-from dpnotebook.expression import column_text
-from dpnotebook.values import shorten
+from dpnotebook.domain.values import shorten
+from dpnotebook.predicate.expression import column_text
 
 SIGN_HINTS = {
     "&&": "write 'and' for &&",

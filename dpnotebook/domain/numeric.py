@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.attribute import UNLISTED, Attribute, Codes
+from dpnotebook.domain.attribute import UNLISTED, Attribute, Codes
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, shorten, whole
 from dpnotebook.errors import DomainError, PredicateError
-from dpnotebook.values import MAX_LEVELS, Mask, choice, code, numbers, shorten, whole
 
 OUTSIDE = ("clamp", "other")
 

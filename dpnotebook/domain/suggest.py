@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Bins, Categories, Range
+from dpnotebook.domain.values import MAX_BOUND, is_missing, is_number, plain
 from dpnotebook.errors import DomainError
-from dpnotebook.values import MAX_BOUND, is_missing, is_number, plain
 
 MAX_LISTED = 30
 MAX_RANGE = 1000

@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 from dpnotebook.domain import Domain
 from dpnotebook.errors import PredicateError
-from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.hints import REFUSED, SIGN_HINTS, unreadable
+from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.predicate.hints import REFUSED, SIGN_HINTS, unreadable
 
 MAX_TEXT = 2_000_000
 MAX_NESTING = 100

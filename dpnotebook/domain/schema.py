@@ -13,14 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.attribute import Attribute
-from dpnotebook.bins import Bins
-from dpnotebook.categorical import Boolean, Categories
+from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.bins import Bins
+from dpnotebook.domain.categorical import Boolean, Categories
+from dpnotebook.domain.numeric import Range
+from dpnotebook.domain.values import shorten
 from dpnotebook.errors import DomainError
-from dpnotebook.numeric import Range
-from dpnotebook.values import shorten
-
-__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Domain", "Range", "attribute_from_json"]
 
 MAX_ATTRIBUTES = 10_000
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import And, Compare, IsNull, Not, OneOf, Or, Predicate
-from dpnotebook.where import parse_where
+from dpnotebook.predicate.where import parse_where
 
 DOMAIN = Domain(
     {

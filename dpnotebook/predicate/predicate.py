@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook import diagram
-from dpnotebook.diagram import FALSE, TRUE, Node
 from dpnotebook.domain import Domain
+from dpnotebook.domain.values import Mask, shorten
 from dpnotebook.errors import PredicateError
-from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.meaning import Nulls, columns_of, diagram_of, index_of
-from dpnotebook.recorded import read, write
-from dpnotebook.values import Mask, shorten
-from dpnotebook.where import parse_where
-from dpnotebook.wording import expression_of
+from dpnotebook.predicate import diagram
+from dpnotebook.predicate.diagram import FALSE, TRUE, Node
+from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
+from dpnotebook.predicate.meaning import Nulls, columns_of, diagram_of, index_of
+from dpnotebook.predicate.recorded import read, write
+from dpnotebook.predicate.where import parse_where
+from dpnotebook.predicate.wording import expression_of
 
 __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Predicate"]
 

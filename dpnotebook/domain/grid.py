@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 from typing import Any
 
+from dpnotebook.domain.values import MAX_LEVELS, code, finite, whole
 from dpnotebook.errors import DomainError
-from dpnotebook.values import MAX_LEVELS, code, finite, whole
 
 
 def even_edges(low: float, high: float, width: Any, count: Any) -> tuple[int | float, ...]:

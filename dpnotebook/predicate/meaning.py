@@ -6,11 +6,11 @@ from typing import Literal
 
 import numpy as np
 
-from dpnotebook.diagram import Node, choice, combine_all, pack
 from dpnotebook.domain import Domain
+from dpnotebook.domain.values import Mask, is_missing
 from dpnotebook.errors import PredicateError
-from dpnotebook.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.values import Mask, is_missing
+from dpnotebook.predicate.diagram import Node, choice, combine_all, pack
+from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 
 MAX_NESTING = 100
 

@@ -12,11 +12,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.attribute import UNLISTED, Codes
+from dpnotebook.domain.attribute import UNLISTED, Codes
+from dpnotebook.domain.grid import even_edges, exact, number, steps
+from dpnotebook.domain.numeric import OUTSIDE, Numeric
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, finite, numbers, shorten
 from dpnotebook.errors import DomainError, PredicateError
-from dpnotebook.grid import even_edges, exact, number, steps
-from dpnotebook.numeric import OUTSIDE, Numeric
-from dpnotebook.values import MAX_LEVELS, Mask, choice, code, finite, numbers, shorten
 
 
 @dataclass(frozen=True, init=False, repr=False)

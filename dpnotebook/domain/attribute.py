@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.domain.values import Mask, check_value, column, plain
 from dpnotebook.errors import DomainError, PredicateError
-from dpnotebook.values import Mask, check_value, column, plain
 
 UNLISTED = -1
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,0 +1,9 @@
+"""Domains: which columns of a table may be asked about, and the levels of each, declared from outside the data."""
+
+from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.bins import Bins
+from dpnotebook.domain.categorical import Boolean, Categories
+from dpnotebook.domain.numeric import Range
+from dpnotebook.domain.schema import Domain, attribute_from_json
+
+__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Domain", "Range", "attribute_from_json"]
