@@ -51,6 +51,7 @@ ALLOWED: dict[type[exp.Expr], frozenset[str]] = {
 }
 
 ONE_TABLE = "a question is about one protected table: put what it needs into one table before you protect it"
+ONE_GROUPING = "write a plain GROUP BY, one question for each set of columns"
 AFTERWARDS = "do it on the release, where it is free"
 
 PARTS = {
@@ -69,6 +70,9 @@ PARTS = {
     "pivots": ("PIVOT", f"PIVOT is not supported: {AFTERWARDS}, r.frame.pivot(...)"),
     "all": ("GROUP", "after GROUP BY stand columns, without ALL or DISTINCT"),
     "totals": ("TOTALS", f"totals are not supported: {AFTERWARDS}"),
+    "rollup": ("ROLLUP", ONE_GROUPING),
+    "cube": ("CUBE", ONE_GROUPING),
+    "grouping_sets": ("GROUPING", ONE_GROUPING),
     "db": ("FROM", "write the name under which the table is protected, without anything before it"),
     "except": ("EXCLUDE", "write COUNT(*) alone"),
     "replace": ("REPLACE", "write COUNT(*) alone"),
@@ -90,7 +94,7 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("Window", "WithinGroup"), f"windows are not supported: {AFTERWARDS}"),
     (("Filter",), "FILTER is not supported: write the condition as WHERE"),
     (("Order", "Limit", "HavingMax", "IgnoreNulls", "RespectNulls"), ONE_COLUMN),
-    (("Rollup", "Cube", "GroupingSets"), "write a plain GROUP BY, one question for each set of columns"),
+    (("Rollup", "Cube", "GroupingSets"), ONE_GROUPING),
     (("Tuple",), "a tuple is not supported; write conditions on one column each, joined by AND"),
     (("Case", "If", "Coalesce", "Nullif"), "expressions are not supported: group by declared columns as they are"),
     (("Cast", "TryCast"), "casts and dates are not supported; write the value as it is declared"),
