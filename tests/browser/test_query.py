@@ -91,6 +91,17 @@ def test_discard_leaves_a_line(asked):
     assert run_button(output).count() == 0
 
 
+def test_a_run_in_another_cell_ends_the_controls(asked, shot):
+    output = asked.output(1)
+    asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", f"{QUERY}.run()")
+    asked.run_cell(3)
+    wait_released(output, "Answered by release #1; asking again costs nothing.")
+    assert run_button(output).count() == 0
+    assert "released as #1" in output.inner_text()
+    assert "this query ε 0.1" in output.inner_text()
+    shot(output, "answered_elsewhere")
+
+
 def test_an_error_stays_in_its_line(asked, shot):
     output = asked.output(1)
     asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", "patients.loc[0, 'age'] = 3")

@@ -1,0 +1,38 @@
+"""Where the slider for epsilon stops: round numbers, evenly spaced on a logarithmic scale."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpnotebook.notebook import words
+
+if TYPE_CHECKING:
+    from dpnotebook.reuse.plan import Plan
+
+# Ten in every factor of ten, in numbers that a person would type.
+STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+
+def stops(plan: Plan, left: float) -> list[float]:
+    """Return the epsilons on the slider: round numbers around the plan's own, up to what the budget allows.
+
+    Parameters
+    ----------
+    plan
+        The plan as it was asked for; its own epsilon is a stop, affordable or not.
+    left
+        What a single further query could take; with parallel composition a query may take more than that.
+    """
+    affordable = [other.epsilon for other in plan.alternatives if other.affordable]
+    most = max([*affordable, plan.epsilon, float(words.left(left).replace(",", ""))])
+    least = min([*(other.epsilon for other in plan.alternatives), plan.epsilon]) / 5
+    found = {plan.epsilon, most}
+    for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
+        found |= {float(f"{stop}e{decade}") for stop in STOPS}
+    near = [epsilon for epsilon in found if least <= epsilon <= most]
+    return sorted(epsilon for epsilon in near if epsilon == plan.epsilon or not _close(epsilon, plan.epsilon))
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=0.02)

@@ -1,0 +1,31 @@
+from dataclasses import replace
+
+import pytest
+
+from dpnotebook.notebook.stops import stops
+
+
+@pytest.fixture
+def query(session):
+    return session.table("people").count(where="age >= 10", error=25)
+
+
+def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
+    plan = query.plan
+    found = stops(plan, 1.0)
+    assert found == sorted(found)
+    assert len(set(found)) == len(found)
+    assert plan.epsilon in found
+    assert found[-1] == 1.0
+    assert found[0] <= plan.epsilon / 5
+    assert {0.1, 0.2, 0.5, 0.8} <= set(found)
+
+
+@pytest.mark.parametrize("epsilon", [1e-7, 0.1, 40.0])
+def test_the_slider_has_room_for_every_price(query, epsilon):
+    plan = query.plan
+    other = replace(plan, epsilon=epsilon, alternatives=())
+    found = stops(other, 0.123456)
+    assert epsilon in found
+    assert len(found) > 5
+    assert found[-1] == max(epsilon, 0.123)  # rounded down: what is left must be enough
