@@ -17,7 +17,7 @@ Indices = NDArray[np.intp]
 
 TERMS = 16  # distinct weights of a sum that are treated exactly
 _SAME = 1e-9  # weights closer than this, relative to the largest, count as equal
-_FREQUENCIES = 1 << 13  # most frequencies of a sum
+_FREQUENCIES = 1 << 14  # most frequencies of a sum
 _LEAST_FREQUENCIES = 1 << 6
 _SMOOTH = 1 << 8  # frequencies within which a sum without noticeable atoms is done
 _GRID = 1 << 12  # least points of a distribution function
@@ -59,7 +59,7 @@ class _Sums:
                 if times.any():
                     factor = 1 + self.sine * _sines(weight * step / 2, count) ** 2
                     many = np.flatnonzero(times != 1)
-                    factor[many] **= times[many, None]
+                    factor[many] = np.exp(np.log(factor[many]) * times[many, None])  # twice as fast as a power
                     inverse = inverse * factor
         return np.asarray(1 / inverse)
 
@@ -96,7 +96,7 @@ def combined_quantiles(weights: Floats, scale: float, confidence: float) -> Floa
     length = 4 + 1.05 * reach * scale * sums.norm
     gap = _gaps(sums)
     points = _power_of_two(1.5 * length / np.where(gap > 0, gap, length / 2**60))
-    frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, length, 1 - confidence))
+    frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, gap, length, 1 - confidence))
     found = np.empty(length.size)
     for size in np.unique(points[frequencies == 0]):
         for rows in _batches((frequencies == 0) & (points == size), int(size)):
@@ -151,15 +151,17 @@ def _gaps(sums: _Sums) -> Floats:
     return gap
 
 
-def _frequencies(sums: _Sums, length: Floats, beta: float) -> NDArray[np.int64]:
+def _frequencies(sums: _Sums, gap: Floats, length: Floats, beta: float) -> NDArray[np.int64]:
     """Return how many frequencies matter to each sum: past them the product is negligible.
 
-    A sum that is not done early has atoms that matter, and gets all the frequencies there are.
+    A sum that is not done early has atoms that matter, and gets all the frequencies there are. On a lattice what comes
+    after half a period is the lattice itself.
     """
     needed = np.full(length.size, _LEAST_FREQUENCIES)
     size = _LEAST_FREQUENCIES
     while size < _FREQUENCIES:
-        matters = sums.log_bound(2 * math.pi * size / length) - math.log(size) > math.log(1e-4 * beta)
+        t = 2 * math.pi * size / length
+        matters = (sums.log_bound(t) - math.log(size) > math.log(1e-4 * beta)) & (t * gap < math.pi)
         size *= 2
         needed[matters] = size
     return np.where(needed <= _SMOOTH, needed, _FREQUENCIES)
