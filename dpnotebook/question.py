@@ -286,6 +286,8 @@ class Question:
         """A digest that is equal for questions of equal meaning, however they were written."""
         canonical = self.to_json()
         canonical["where"] = self.where.key
+        if all(measure.kind != "workload" for measure in self.measures):
+            canonical["keys"] = sorted(self.keys)
         for measure in canonical["measures"]:
             del measure["name"]
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()

@@ -13,7 +13,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.measurement import Axis
 from dpnotebook.question import Measure, Question
-from dpnotebook.reuse.prepare import answer_axes
+from dpnotebook.reuse.prepare import answer_axes, as_asked
 from dpnotebook.workload import AllRange
 
 if TYPE_CHECKING:
@@ -152,14 +152,16 @@ def answer_frame(
     else:
         if first.kind == "quantile":
             axes = axes[:-1]
-        columns, ordered = _level_columns(axes, domain)
+        last = [axes[-1]] if first.kind == "cdf" else []
+        sides = {axis.attribute: axis for axis in axes}
+        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain)
     for measure, estimate in zip(question.measures, estimates, strict=True):
-        columns[measure.name] = estimate.value
-        for part in ("std_error", "lower", "upper"):
-            columns[column_name(measure.name, part)] = getattr(estimate, part)
+        for part in ("value", "std_error", "lower", "upper"):
+            name = measure.name if part == "value" else column_name(measure.name, part)
+            columns[name] = as_asked(getattr(estimate, part), measure, question, domain)
         if measure.kind == "cdf":
-            totals = estimate.value.reshape(-1, axes[-1].size)[:, -1:]
-            shares = estimate.value.reshape(-1, axes[-1].size) / np.where(totals > 0, totals, np.nan)
+            counts = columns[measure.name].reshape(-1, axes[-1].size)
+            shares = counts / np.where(counts[:, -1:] > 0, counts[:, -1:], np.nan)
             columns[column_name(measure.name, "share")] = shares.ravel()
     return pd.DataFrame(columns), ordered
 

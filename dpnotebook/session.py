@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -437,7 +438,10 @@ class Session:
 
     def _changed(self) -> None:
         for callback in list(self._callbacks):
-            callback()
+            try:
+                callback()
+            except Exception:  # what watches a release must not lose it
+                logging.getLogger(__name__).exception("a callback of on_change failed")
 
 
 @dataclass(frozen=True)

@@ -125,10 +125,11 @@ class DuckDBEngine:
         return totals
 
     def close(self) -> None:
-        """Close the connection; nothing can be counted any more."""
+        """Close the connection; nothing can be counted any more. Closing again does nothing."""
         with self._lock:
-            self._connection.close()
-            del self._connection
+            if hasattr(self, "_connection"):
+                self._connection.close()
+                del self._connection
 
     def _key(self, axis: Axis) -> str:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]

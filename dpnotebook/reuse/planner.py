@@ -22,7 +22,7 @@ from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan, Planned
-from dpnotebook.reuse.prepare import Assumption, prepare
+from dpnotebook.reuse.prepare import Assumption, as_asked, prepare
 from dpnotebook.strategy import Strategy
 
 # Prices beside the chosen one that a plan shows.
@@ -166,7 +166,7 @@ def make_plan(
         delta=accountant.delta,
         units=units,
         budget=budget,
-        std_errors=expected[0].std_errors,
+        std_errors=as_asked(expected[0].std_errors, question.measures[0], question, table.domain),
         error=expected[0].half_width,
         confidence=accuracy.confidence,
         alternatives=others,

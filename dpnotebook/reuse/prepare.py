@@ -9,7 +9,7 @@ import numpy as np
 
 from dpnotebook.domain import Domain
 from dpnotebook.errors import DomainError, WorkloadError
-from dpnotebook.inference.answers import Answers, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.inference.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.measurement import Axis, Measurement, flat_size
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
@@ -92,8 +92,13 @@ def prepare(
 
 
 def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[Axis, ...]:
-    """Return the sides of the histogram that a measure needs: the keys, and the column it ranks."""
-    axes = [Axis(name, allowed_levels(question.where, name, domain)) for name in question.keys]
+    """Return the sides of the histogram that a measure needs: the keys, and the column it ranks.
+
+    Keys are in the domain's order whatever order they were asked in, so that it is the same question either way; only
+    a workload is over its keys as they stand.
+    """
+    keys = question.keys if measure.kind == "workload" else sorted(question.keys, key=domain.names.index)
+    axes = [Axis(name, allowed_levels(question.where, name, domain)) for name in keys]
     if measure.kind in ("cdf", "quantile"):
         assert measure.column is not None
         ranked = domain[measure.column]
@@ -108,6 +113,26 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
             raise DomainError(f"where= leaves no row with a value of {measure.column!r}: there is nothing to rank")
         axes.append(Axis(measure.column, kept))
     return tuple(axes)
+
+
+def as_asked(values: Floats, measure: Measure, question: Question, domain: Domain) -> Floats:
+    """Return the answers of a measure in the order in which the question has its keys.
+
+    Parameters
+    ----------
+    values
+        One number an answer, shape (answers,), keys in the domain's order.
+    measure, question, domain
+        What was asked, of which declared domain.
+    """
+    if measure.kind == "workload":
+        return values
+    axes = answer_axes(measure, question, domain)
+    axes = axes[:-1] if measure.kind == "quantile" else axes
+    names = [axis.attribute for axis in axes]
+    order = [names.index(name) for name in question.keys]
+    order += [place for place in range(len(axes)) if place not in order]
+    return values.reshape([axis.size for axis in axes]).transpose(order).ravel()
 
 
 def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
