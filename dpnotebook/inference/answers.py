@@ -240,7 +240,7 @@ class MeanAnswers:
 class QuantileAnswers:
     """Quantiles read off a noisy cumulative count; expected errors are in rows of rank.
 
-    Within a bin, rows are taken to be spread evenly; the interval reaches to the ends of the bins it touches, so that it
+    Within a bin, rows are taken to be spread evenly; the interval reaches to the ends of the bins it touches, so it
     does not rest on that.
 
     Parameters

@@ -154,21 +154,21 @@ def test_a_cost_beyond_64_bits_is_refused_not_wrapped(either):
 
 
 @pytest.mark.parametrize(
-    "term",
+    ("rate", "norms"),
     [
-        Term(Fraction(0), {}),
-        Term(Fraction(-5), {}),
-        Term(Fraction(1), {"age": np.full(10, -1)}),
-        Term(Fraction(1), {"age": np.full(10, 0.5)}),
-        Term(Fraction(1), {"age": np.ones(9, dtype=np.int64)}),
-        Term(Fraction(1), {"height": np.ones(10, dtype=np.int64)}),
-        Term(Fraction(1, 2**70), {"age": np.full(10, 2**40), "sex": np.full(2, 2**40)}),
+        (Fraction(0), {}),
+        (Fraction(-5), {}),
+        (Fraction(1), {"age": np.full(10, -1)}),
+        (Fraction(1), {"age": np.full(10, 0.5)}),
+        (Fraction(1), {"age": np.ones(9, dtype=np.int64)}),
+        (Fraction(1), {"height": np.ones(10, dtype=np.int64)}),
+        (Fraction(1, 2**70), {"age": np.full(10, 2**40), "sex": np.full(2, 2**40)}),
     ],
 )
-def test_what_is_no_cost_of_the_table_is_refused(either, term):
+def test_what_is_no_cost_of_the_table_is_refused(either, rate, norms):
     for use in (either.price, lambda table, cost: either.charge(table, "q", {}, cost)):
         with pytest.raises(ValueError):
-            use("people", CellCost((term,)))
+            use("people", CellCost((Term(rate, norms),)))
     assert (either.spent, either.history(), either.refusals()) == (0, [], [])
 
 
