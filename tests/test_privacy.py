@@ -1,0 +1,432 @@
+"""The guarantee end to end: what one privacy unit can change in all that is measured is never more than is charged.
+
+Sensitivities are measured, not derived: the exact answers of every planned measurement on a table and on the table
+without one unit, through the engine and the operator, set against the scale of the noise and against the ledger.
+"""
+
+import math
+from fractions import Fraction
+from functools import reduce
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, Phase, assume, event, given, settings
+from hypothesis import strategies as st
+
+from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.engine.duckdb import DuckDBEngine
+from dpnotebook.engine.source import source_of
+from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.predicate import Predicate
+from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
+from dpnotebook.session import Session
+from dpnotebook.workload import AllRange, Prefix, Total
+
+RANDOM = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.reuse, Phase.generate, Phase.shrink]
+)
+ATTRIBUTES = st.one_of(
+    st.builds(
+        Range,
+        st.integers(-3, 0),
+        st.integers(1, 5),
+        outside=st.sampled_from(["clamp", "other"]),
+        nullable=st.booleans(),
+    ),
+    st.builds(
+        lambda edges, outside, nullable: Bins(edges=sorted(edges), outside=outside, nullable=nullable),
+        st.sets(st.sampled_from([-2.5, -1, 0, 0.45, 1, 2, 3.35, 7]), min_size=2, max_size=5),
+        st.sampled_from(["clamp", "other"]),
+        st.booleans(),
+    ),
+    st.builds(
+        Categories,
+        st.sampled_from([["F", "M"], ["it's", 'a "b"', "c;"]]),
+        other=st.sampled_from([None, "rest"]),
+        nullable=st.booleans(),
+    ),
+    st.builds(Boolean, nullable=st.booleans()),
+)
+NUMBERS = [
+    -math.inf,
+    -100.0,
+    -2.6,
+    -1.0,
+    0.0,
+    0.3,
+    0.45,
+    0.5,
+    1.0,
+    1.55,
+    2.0,
+    3.35,
+    5.9,
+    6.99,
+    7.0,
+    8.0,
+    1e15,
+    math.inf,
+    math.nan,
+]
+TEXTS = ["F", "M", "it's", 'a "b"', "c;", "elsewhere", None]
+ACCURACIES = st.sampled_from([{"epsilon": 0.25}, {"epsilon": 1.0}, {"error": 3.0}, {"variance": 5.0}])
+
+
+@st.composite
+def domains(draw):
+    return Domain({f"x{i}": draw(ATTRIBUTES) for i in range(draw(st.integers(1, 3)))})
+
+
+def column(attribute, draw, size):
+    """Draw values of a column: also such as are outside the declaration, missing or infinite."""
+    match attribute:
+        case Range() | Bins():
+            return np.array(draw(st.lists(st.sampled_from(NUMBERS), min_size=size, max_size=size)))
+        case Categories():
+            return pd.Series(draw(st.lists(st.sampled_from(TEXTS), min_size=size, max_size=size)), dtype="str")
+        case _:
+            values = st.lists(st.sampled_from([True, False, None]), min_size=size, max_size=size)
+            return pd.array(draw(values), dtype="boolean")
+
+
+@st.composite
+def conditions(draw, domain, depth=2):
+    """Draw a condition over a domain."""
+    if depth and draw(st.booleans()):
+        parts = [draw(conditions(domain, depth - 1)) for _ in range(2)]
+        return draw(st.sampled_from([And(*parts), Or(*parts), Not(parts[0])]))
+    name = draw(st.sampled_from(domain.names))
+    attribute = domain[name]
+    if isinstance(attribute, Bins):
+        return Compare(name, draw(st.sampled_from(["<", ">="])), draw(st.sampled_from(attribute.edges[:-1])))
+    levels = [level for level in attribute.labels if level is not None and (level != "other" or not attribute.ordered)]
+    if attribute.nullable and draw(st.integers(0, 4)) == 0:
+        return IsNull(name)
+    if attribute.ordered and draw(st.booleans()):
+        return Compare(name, draw(st.sampled_from(["<", "<=", ">", ">="])), draw(st.sampled_from(levels)))
+    return OneOf(name, draw(st.lists(st.sampled_from(levels), min_size=1, max_size=3)))
+
+
+@st.composite
+def questions(draw, domain):
+    """Draw a function from a table's verbs to a query about it."""
+    where = None
+    if draw(st.booleans()):
+        where = str(draw(conditions(domain)))
+        try:
+            Predicate.parse(where, domain)
+        except PredicateError:  # no level satisfies it
+            assume(False)
+    ordered = [name for name in domain if domain[name].ordered]
+    keys = draw(st.lists(st.sampled_from(domain.names), max_size=2, unique=True))
+    kind = draw(
+        st.sampled_from(["count", "sum", "mean", "cdf", "quantile", "answer"] if ordered else ["count", "answer"])
+    )
+    event(kind)
+    options = dict(draw(ACCURACIES), where=where)
+    if kind == "count":
+        return lambda verbs: verbs.groupby(keys).count(**options)
+    if kind == "answer":
+        on = draw(st.sampled_from(domain.names))
+        size = Predicate.everything(domain).domain[on].size
+        workload = draw(st.sampled_from([AllRange(size), Prefix(size), Total(size) + 2 * Prefix(size)]))
+        return lambda verbs: verbs.answer(workload, on, **dict(options, where=None))
+    name = draw(st.sampled_from(ordered))
+    if kind in ("cdf", "quantile"):
+        return lambda verbs: getattr(verbs.groupby([key for key in keys if key != name]), kind)(name, **options)
+    low, high = domain[name].bounds
+    inner = math.ceil(4 * low) / 4, math.floor(4 * high) / 4
+    if inner[0] < inner[1] and draw(st.booleans()):
+        options |= {"bounds": inner, "granularity": draw(st.sampled_from([0.05, 0.25]))}
+    if kind == "mean":
+        options = {"epsilon": 0.5, **{key: value for key, value in options.items() if key not in ("error", "variance")}}
+    return lambda verbs: getattr(verbs.groupby(keys), kind)(name, **options)
+
+
+def planned(query):
+    """Return the plan of a random query, None where there is none that spends anything."""
+    try:
+        plan = query.plan
+    except DomainError as error:
+        if "nothing to rank" in str(error):
+            return None
+        raise
+    return None if plan.free or not plan.affordable else plan
+
+
+def engine(frame, domain, unit=None, most=None, key=b"k" * 32):
+    """Return an engine over a frame."""
+    return DuckDBEngine(source_of(frame), domain, unit, most, key)
+
+
+def exact_answers(counting, item):
+    """Return the true answers of a planned measurement, one row a component."""
+    totals = counting.totals(item.measurement)
+    return np.stack([item.measurement.operator.matvec(component) for component in totals])
+
+
+def losses(engines, plan):
+    """Return what two databases differ by in everything that a plan measures, in the accountant's units, exactly."""
+    total = Fraction(0)
+    for item in plan.measurements:
+        one, other = (exact_answers(counting, item) for counting in engines)
+        change = [abs(int(x)) for x in (one - other).ravel()]
+        if plan.noise == "laplace":
+            total += Fraction(sum(change)) * UNITS / item.scale
+        else:
+            total += Fraction(sum(x * x for x in change)) * UNITS / item.scale**2
+    return total
+
+
+def dense(spend):
+    """Return the spend of every cell."""
+    return np.broadcast_to(spend.cells + spend.everywhere, tuple(spend.sizes.values()))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
+@given(data=st.data())
+@settings(RANDOM, max_examples=60)
+def test_a_row_never_changes_more_than_its_cell_is_charged(delta, data):
+    """Over random questions, the row's cell is charged at least what the row can reveal, and so is the session."""
+    domain = data.draw(domains())
+    size = data.draw(st.integers(2, 6))
+    frame = pd.DataFrame({name: column(domain[name], data.draw, size) for name in domain})
+    gone = data.draw(st.integers(0, size - 1))
+    session = Session(Budget(500.0, delta))
+    table = session.protect(frame, "t", domain=domain, rows=100)
+    without = engine(frame.drop(index=gone), domain)
+    cell = tuple(int(domain[name].encode(frame[name].to_numpy(dtype=object))[gone]) for name in domain)
+    lost = Fraction(0)
+    for _ in range(data.draw(st.integers(1, 3))):
+        query = data.draw(questions(domain))(table)
+        plan = planned(query)
+        if plan is None:
+            continue
+        loss = losses((table.engine, without), plan)
+        assert loss <= plan.units
+        lost += loss
+        assert query.run().number > 0
+    if min(cell) < 0:
+        event("the row is outside the domain")
+        assert lost == 0
+    else:
+        assert lost <= int(dense(session.ledger.spend("t"))[cell])
+    assert lost <= session.ledger.spent
+    session.close()
+    without.close()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
+@given(data=st.data())
+@settings(RANDOM, max_examples=40)
+def test_a_unit_never_changes_more_than_is_charged(delta, data):
+    """All rows of a unit go, however many: what that changes is at most what was charged for max_rows of them."""
+    domain = data.draw(domains())
+    size = data.draw(st.integers(3, 9))
+    frame = pd.DataFrame({name: column(domain[name], data.draw, size) for name in domain})
+    frame["who"] = data.draw(st.lists(st.sampled_from([1, 2, 3]), min_size=size, max_size=size))
+    assume(frame["who"].nunique() > 1)
+    gone = frame["who"].iloc[0]
+    most = data.draw(st.integers(1, 3))
+    session = Session(Budget(900.0, delta))
+    table = session.protect(frame, "t", domain=domain, unit="who", max_rows=most, rows=100)
+    without = engine(frame[frame["who"] != gone], domain, "who", most, session.ledger.key)
+    lost = Fraction(0)
+    for _ in range(data.draw(st.integers(1, 3))):
+        query = data.draw(questions(domain))(table)
+        plan = planned(query)
+        if plan is None:
+            continue
+        loss = losses((table.engine, without), plan)
+        assert loss <= plan.units
+        lost += loss
+        query.run()
+    assert lost <= session.ledger.spent
+    session.close()
+    without.close()
+
+
+SMALL = {"age": Range(0, 3), "sex": ["F", "M"], "income": Bins(0, 100, width=25)}
+VERBS = {
+    "count": lambda table: table.count(where="age >= 1 or sex == 'F'", epsilon=1.0),
+    "histogram": lambda table: table.histogram("age", epsilon=1.0),
+    "crosstab": lambda table: table.crosstab("sex", "age", epsilon=1.0),
+    "sum": lambda table: table.groupby("sex").sum("income", bounds=(0, 75), granularity=5, epsilon=1.0),
+    "sum where": lambda table: table.sum("income", granularity=5, where="income < 50", epsilon=1.0),
+    "mean": lambda table: table.mean("income", granularity=5, epsilon=1.0),
+    "cdf": lambda table: table.cdf("age", epsilon=1.0),
+    "quantile": lambda table: table.groupby("sex").quantile("age", epsilon=1.0),
+    "ranges": lambda table: table.answer(AllRange(4), "age", epsilon=1.0),
+    "union": lambda table: table.answer(Total(8) + Prefix(8), ["sex", "age"], epsilon=1.0),
+}
+
+
+@pytest.fixture(scope="module")
+def without_each_row():
+    """Return a frame with a row at both ends of every level, and an engine for each table that lacks one of them."""
+    incomes = (0.0, 24.9, 50.0, 99.0, 100.0)
+    rows = [(age, sex, income) for age in range(4) for sex in "FM" for income in incomes]
+    frame = pd.DataFrame(rows, columns=["age", "sex", "income"])
+    engines = [engine(frame.drop(index=row), Domain(SMALL)) for row in frame.index]
+    yield frame, engines
+    for each in engines:
+        each.close()
+
+
+@pytest.fixture(params=[0.0, 1e-6], ids=["pure", "gaussian"])
+def changes(request, without_each_row):
+    """Return a function from a verb to its plan and, for every row, the change of the exact answers without it."""
+    frame, engines = without_each_row
+    session = Session(Budget(100.0, request.param))
+    table = session.protect(frame, "t", domain=SMALL)
+
+    def found(verb):
+        plan = VERBS[verb](table).plan
+        (item,) = plan.measurements
+        everyone = exact_answers(table.engine, item)
+        return plan, [np.abs(everyone - exact_answers(rest, item)).ravel() for rest in engines]
+
+    yield found
+    session.close()
+
+
+def pure_loss(change, scale):
+    """Return the largest log-likelihood ratio of an answer under two neighbouring tables, from the mass function."""
+    outputs = np.arange(-400, 401)
+    largest = 0.0
+    for shift in change[change != 0].tolist():
+        ratio = laplace_log_mass(outputs, scale) - laplace_log_mass(outputs - shift, scale)
+        largest += float(ratio.max())
+    return largest
+
+
+def gaussian_delta(change, sigma, epsilon):
+    """Return delta at epsilon of rounded Gaussian noise on answers that change by whole numbers, from mass functions.
+
+    The privacy losses of independent numbers add up: their laws are convolved on a grid, losses rounded up.
+    """
+    step = 1e-5
+    outputs = np.arange(-math.ceil(13 * sigma), math.ceil(13 * sigma) + 1)
+    mass = gaussian_log_mass(outputs, sigma)
+    laws = []
+    for shift in change[change != 0].tolist():
+        loss = mass - gaussian_log_mass(outputs - shift, sigma)
+        laws.append((np.ceil(loss / step).astype(np.int64), np.exp(mass)))
+    offset = sum(int(places.min()) for places, _ in laws)
+    dense_laws = [np.bincount(places - places.min(), weights=weights) for places, weights in laws]
+    size = sum(law.size for law in dense_laws)
+    law = np.fft.irfft(reduce(np.multiply, (np.fft.rfft(law, size) for law in dense_laws)), size)
+    losses_ = (np.arange(size) + offset) * step
+    return float(np.sum(law * np.maximum(0.0, -np.expm1(epsilon - np.maximum(losses_, epsilon)))))
+
+
+def test_gaussian_delta_of_one_number_is_the_sum_over_outputs():
+    """The convolution above against the definition: sum of (P - e^epsilon Q)+ over all outputs."""
+    outputs = np.arange(-30_000, 30_001)
+    for sigma, shift, epsilon in ((2000.0, 450, 1.0), (1300.0, 1300, 4.0)):
+        gain = np.exp(gaussian_log_mass(outputs, sigma)) - np.exp(epsilon + gaussian_log_mass(outputs - shift, sigma))
+        expected = float(np.maximum(gain, 0).sum())
+        assert gaussian_delta(np.array([shift, 0]), sigma, epsilon) == pytest.approx(expected, rel=1e-3)
+        assert gaussian_delta(np.array([shift]), sigma, epsilon) >= expected * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_outputs_on_neighbouring_tables_are_as_likely_as_promised(changes, verb):
+    """Exact privacy from the mass functions, at the planned scale, over every row that a table can hold.
+
+    Noise of 10% less fails the same test, and the planned noise is not more than is needed.
+    """
+    plan, differences = changes(verb)
+    (item,) = plan.measurements
+    if plan.noise == "laplace":
+        claimed, slack = plan.epsilon, 1e-9
+
+        def reveals(change, scale):
+            return pure_loss(change, scale)
+    else:
+        claimed, slack = plan.delta, 2e-3
+
+        def reveals(change, scale):
+            return gaussian_delta(change << item.bits, float(scale) * 2**item.bits, plan.epsilon)
+
+    distinct = {tuple(sorted(change.tolist())): change for change in differences if change.any()}
+    worst = max(distinct.values(), key=lambda change: int((change ** (1 if plan.noise == "laplace" else 2)).sum()))
+    for change in distinct.values():
+        if plan.noise == "laplace" or change is worst:
+            assert reveals(change, item.scale) <= claimed * (1 + slack)
+    assert reveals(worst, item.scale * Fraction(9, 10)) > claimed * (1 + slack)
+    assert reveals(worst, item.scale) >= claimed * 0.99
+
+
+def units(epsilon):
+    """Return an epsilon of a pure session in units."""
+    return round(epsilon * UNITS)
+
+
+def test_disjoint_questions_cost_what_the_dearest_costs(opened):
+    """Two disjoint predicates at 0.3 cost 0.3 together; a third that overlaps both is charged what it adds."""
+    session = opened(1.0)
+    verbs = session.table("people")
+    young = verbs.count(where="age < 30", epsilon=0.3).run()
+    assert young.paid == 0.3
+    old = verbs.count(where="age >= 60", epsilon=0.3)
+    assert old.plan.cost.epsilon == 0.0
+    assert not old.plan.free  # measured, at no cost
+    assert old.run().paid == 0.0
+    assert session.ledger.spent == units(0.3)
+    third = verbs.count(where="age >= 20 and age < 70", epsilon=0.2)
+    assert third.plan.cost.units == units(0.2)
+    third.run()
+    assert session.ledger.spent == units(0.5)
+    between = verbs.histogram("age", where="age >= 30 and age < 60", epsilon=0.35)  # 0.2 spent there, 0.5 elsewhere
+    assert between.plan.cost.units == units(0.05)
+    assert between.run().paid == pytest.approx(0.05)
+    spend = dense(session.ledger.spend("people"))[:, 0, 0, 0, 0]
+    expected = [0.3] * 20 + [0.5] * 10 + [0.55] * 30 + [0.5] * 10 + [0.3] * 30
+    assert spend.tolist() == [units(epsilon) for epsilon in expected]
+    assert session.spent.epsilon == pytest.approx(0.55)
+
+
+def test_a_histogram_costs_one_row_and_sums_cost_by_value(opened):
+    """Every row is in one cell of a histogram; a row of lower value pays less for a sum."""
+    session = opened(10.0)
+    verbs = session.table("people")
+    assert verbs.crosstab("age", "region", epsilon=0.5).run().paid == 0.5
+    verbs.sum("income", epsilon=1.0).run()
+    spend = dense(session.ledger.spend("people"))[0, 0, 0, :, 0]
+    assert spend.tolist() == [units(0.5 + (level + 1) / 10) for level in range(10)]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
+@given(data=st.data())
+@settings(RANDOM, max_examples=40)
+def test_the_spend_of_each_cell_is_brute_force(delta, data):
+    """Random questions, the cost of every cell added up from the meaning of the predicate: the ledger has the same."""
+    domain = Domain({"a": Range(0, 4), "b": ["x", "y", "z"], "c": Boolean(nullable=True)})
+    frame = pd.DataFrame({"a": [0, 1], "b": ["x", "y"], "c": pd.array([True, None], dtype="boolean")})
+    session = Session(Budget(50.0, delta))
+    verbs = session.protect(frame, "t", domain=domain)
+    spent = np.zeros(domain.shape, dtype=object)
+    for _ in range(data.draw(st.integers(1, 6))):
+        where = str(data.draw(conditions(domain)))
+        try:
+            predicate = Predicate.parse(where, domain)
+        except PredicateError:
+            continue
+        epsilon = data.draw(st.sampled_from([0.1, 0.3, 0.7]))
+        keys = data.draw(st.lists(st.sampled_from("abc"), max_size=2, unique=True))
+        query = verbs.groupby(keys).count(where=where, epsilon=epsilon, fresh=True)
+        (item,) = query.plan.measurements
+        price = math.ceil(UNITS / (item.scale if delta == 0 else item.scale**2))
+        before = max(spent.ravel())
+        spent = spent + predicate.dense(domain.names) * price
+        assert query.plan.cost.units == max(spent.ravel()) - before
+        query.run()
+    assert (dense(session.ledger.spend("t")) == spent).all()
+    assert session.ledger.spent == max(spent.ravel())
+    assert session.audit().ok
+    session.close()
