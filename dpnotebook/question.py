@@ -152,7 +152,7 @@ def bounded_value(
     if attribute.bounds is None:
         raise DomainError(f"{column!r} is declared as {attribute!r}: only a Range or Bins can be summed or averaged")
     low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
-    if not attribute.bounds[0] <= low <= high <= attribute.bounds[1]:
+    if not attribute.bounds[0] <= float(low) <= float(high) <= attribute.bounds[1]:
         raise DomainError(
             f"bounds {bounds!r} reach beyond the declaration of {column!r}, where values are clamped to "
             f"{attribute.bounds[0]:g} to {attribute.bounds[1]:g}; write bounds within it"
