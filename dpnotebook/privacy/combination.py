@@ -63,15 +63,14 @@ class _Sums:
                     inverse = inverse * factor
         return np.asarray(1 / inverse)
 
-    def log_bound(self, t: Floats) -> Floats:
-        """Return an estimate from above of the logarithm between the frequencies t and 2 t, shape (sums,).
+    def log_bound(self, t: Floats, until: Floats) -> Floats:
+        """Return an estimate from above of the logarithm between the frequencies t and `until`, shape (sums,).
 
-        Up to the middle of its period a factor falls, so its value at t bounds it. Beyond, all terms but the commonest
-        weight are taken to be out of phase with one another: at the geometric mean over the period.
+        Up to the middle of its period a factor falls, so its value at t bounds it until its mirror image. Beyond, all
+        terms but the commonest weight are taken to be out of phase: at the geometric mean over the period.
         """
-        angle = self.weights * t[:, None] / 2
-        falling = angle <= math.pi / 3
-        logs = self.counts * np.log1p(self.sine * np.sin(angle) ** 2)
+        falling = self.weights * (t + until)[:, None] <= 2 * math.pi + 1e-6
+        logs = self.counts * np.log1p(self.sine * np.sin(self.weights * t[:, None] / 2) ** 2)
         loose = np.where(falling, 0, self.counts)
         mean = -2 * math.log(-math.expm1(-1 / self.scale))
         known = np.where(falling, logs, 0).sum(axis=1) + self.exponent * np.log1p(self.square * t * t)
@@ -158,12 +157,13 @@ def _frequencies(sums: _Sums, gap: Floats, length: Floats, beta: float) -> NDArr
     after half a period is the lattice itself.
     """
     needed = np.full(length.size, _LEAST_FREQUENCIES)
+    end = math.pi / np.maximum(gap, 1e-9)
     size = _LEAST_FREQUENCIES
     while size < _FREQUENCIES:
         t = 2 * math.pi * size / length
-        matters = (sums.log_bound(t) - math.log(size) > math.log(1e-4 * beta)) & (t * gap < math.pi)
+        matters = sums.log_bound(t, np.minimum(2 * t, end)) - math.log(size) > math.log(1e-4 * beta)
         size *= 2
-        needed[matters] = size
+        needed[matters & (t < end)] = size
     return np.where(needed <= _SMOOTH, needed, _FREQUENCIES)
 
 

@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 CHUNK = 1 << 16  # draws at a time: the working arrays stay in the cache
 _LEAD, _NEXT = 16, 64  # bits compared at once, and on a tie
 _FINE = 20  # a Gaussian is inverted to blocks of sigma / 2^20 or more, where 53 bits leave few draws undecided
-_NEAR = 2.0**-42  # 256 times and more what float64 and scipy.special.ndtri are off by, relative to sigma (1 + |z|)
+_NEAR = 2.0**-42  # 100 times what float64 and scipy.special.ndtri are off by (2e-15 sigma (1 + |z|), by 50 digits)
 _TAIL = 1 << 43  # of 2^63: below it the known bits are too few for that margin
 _NEAR_COIN = 2.0**-40
 

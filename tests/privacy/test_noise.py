@@ -1,6 +1,7 @@
 """The public samplers, mass functions and variances; privacy from the mass functions; bad input."""
 
 import math
+import time
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
@@ -130,6 +131,18 @@ def test_a_source_decides_everything():
         first, second = (draw(1000, 500, np.random.default_rng(9).bytes) for _ in range(2))
         assert np.array_equal(first, second)
         assert not np.array_equal(draw(1000, 500), draw(1000, 500))
+
+
+def test_a_million_draws_take_less_than_a_second():
+    for draw in (discrete_laplace, rounded_gaussian):
+        for scale in (1, 10**6):
+            draw(scale, 10)
+            times = []
+            for _ in range(3):
+                start = time.perf_counter()
+                draw(scale, 10**6)
+                times.append(time.perf_counter() - start)
+            assert min(times) < 1
 
 
 # -- mass functions and variances ------------------------------------------------------------------

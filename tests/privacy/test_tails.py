@@ -129,6 +129,19 @@ def test_sums_on_a_lattice_are_exact(weights, scale):
         assert inside(h) >= confidence
 
 
+@pytest.mark.parametrize(("scale", "terms"), [(150, 2), (150, 3), (400, 2)])
+def test_sums_on_a_fine_lattice_end_on_its_points(scale, terms):
+    k = np.arange(-30 * scale, 30 * scale + 1)
+    mass = law = laplace_mass(k, scale)
+    for _ in range(terms - 1):
+        mass = np.convolve(mass, law)
+    middle = mass.size // 2
+    inside = mass[middle] + 2 * np.concatenate([[0], np.cumsum(mass[middle + 1 :])])
+    for confidence in np.linspace(0.8, 0.99, 20):
+        (h,) = half_widths(np.ones((1, terms)), scale, "laplace", confidence)
+        assert h == np.searchsorted(inside, confidence)
+
+
 @pytest.mark.statistical
 def test_a_combination_covers_as_often_as_it_says():
     weights = np.array([1.0, -0.6, 0.3, 0.3, 0.05])
@@ -215,6 +228,14 @@ def test_no_combination_is_wider_than_kappa(confidence):
     normal = NormalDist().inv_cdf((1 + confidence) / 2)
     single = math.log(1 / (1 - confidence)) / math.sqrt(2)
     assert kappa(confidence, "laplace") <= 1.001 * max(normal, single)
+
+
+def test_between_one_draw_and_the_normal_limit_two_draws_are_widest():
+    beta = 0.09288
+    others = max(NormalDist().inv_cdf(1 - beta / 2), math.log(1 / beta) / math.sqrt(2))
+    found = half_widths([[1, 1]], 10**6, "laplace", 1 - beta)[0] / (2 * 10**6)
+    assert 1.0005 * others < kappa(1 - beta, "laplace") < 1.0007 * others
+    assert found == pytest.approx(kappa(1 - beta, "laplace"), rel=1e-5)
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 2), 1, 2, 5, 20])
