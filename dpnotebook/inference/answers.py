@@ -136,8 +136,12 @@ class LinearAnswers:
         else:
             assert accuracy.variance is not None
             variance = accuracy.variance
-        spread = math.sqrt(variance / worst)
-        return _positive_scale(spread / math.sqrt(2) if noise == "laplace" else spread)
+        scale = _scale_of_variance(noise, variance / worst)
+        if accuracy.error is not None:
+            # Sums of few coarse steps can reach a little further than any continuous law of their variance.
+            while self.expected(noise, scale, accuracy.confidence).half_width > accuracy.error:
+                scale = _positive_scale(0.99 * float(scale))
+        return scale
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
@@ -212,8 +216,7 @@ class MeanAnswers:
                 return laplace_scale_for(accuracy.error / unit, accuracy.confidence)
             return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / unit)
         assert accuracy.variance is not None
-        spread = math.sqrt(accuracy.variance) / unit
-        return _positive_scale(spread / math.sqrt(2) if noise == "laplace" else spread)
+        return _scale_of_variance(noise, accuracy.variance / unit**2)
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the ratio of the two sums, with intervals by linearisation.
@@ -327,6 +330,13 @@ class QuantileAnswers:
 def _first_above(excess: Floats) -> int:
     above = np.flatnonzero(excess >= 0)
     return int(above[0]) if above.size else excess.size - 1
+
+
+def _scale_of_variance(noise: Noise, variance: float) -> Fraction:
+    """Return the noise scale of a variance, in squared integers: 2 a / (1 - a)^2, a = exp(-1 / b), solved for b."""
+    if noise == "gaussian":
+        return _positive_scale(math.sqrt(variance))
+    return _positive_scale(-1 / math.log1p(-(math.sqrt(2 * variance + 1) - 1) / variance))
 
 
 def _positive_scale(scale: float) -> Fraction:

@@ -38,7 +38,7 @@ def noise_times(draws: int = 10**6) -> Iterator[tuple[str, float, float]]:
         yield f"rounded Gaussian, sigma = {text}", spent, spent / normal
 
 
-def main(draws: int) -> None:
+def main(draws: int = 10**6) -> None:
     """Print the times."""
     for name, spent, ratio in noise_times(draws):
         print(f"{name:32s} {draws:>10,} draws {spent:8.3f} s  {ratio:6.1f} x numpy")

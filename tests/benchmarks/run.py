@@ -1,0 +1,10 @@
+"""Print every benchmark: `python tests/benchmarks/run.py`."""
+
+import ledger
+import noise
+import session
+
+if __name__ == "__main__":
+    for benchmark in (session, noise, ledger):
+        print(f"\n{benchmark.__doc__.splitlines()[0]}")
+        benchmark.main()

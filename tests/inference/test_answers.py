@@ -1,0 +1,43 @@
+"""An accuracy that is asked for is kept: the interval of the planned noise is never wider than `error=`."""
+
+import numpy as np
+import pytest
+
+from dpnotebook.domain import Domain, Range
+from dpnotebook.inference.answers import LinearAnswers
+from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.predicate import Predicate
+from dpnotebook.question import Accuracy
+from dpnotebook.strategy import select
+from dpnotebook.workload import AllRange, Identity, Prefix, Total
+
+DOMAIN = Domain({"age": Range(0, 39)})
+
+
+def answers(workload, noise):
+    strategy = select(workload, noise)
+    axis = Axis("age", tuple(range(workload.shape[1])))
+    return LinearAnswers(Measurement(strategy.operator, (axis,), Predicate.everything(DOMAIN)), strategy)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("confidence", [0.8, 0.9, 0.95, 0.99])
+@pytest.mark.parametrize("workload", [Identity(40), Total(40), Prefix(40), AllRange(12)], ids=repr)
+def test_an_error_is_kept_and_not_by_far(workload, confidence, noise):
+    asked = answers(workload, noise)
+    for error in (3.0, 10.0, 250.0):
+        scale = asked.scale_for(Accuracy(error=error, confidence=confidence), noise)
+        reached = asked.expected(noise, scale, confidence).half_width
+        assert reached <= error * (1 + 1e-12)
+        # Not much less noise than the error allows: combinations are planned for the worst law of their variance.
+        assert reached >= error * (0.6 if error < 5 else 0.75)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_variance_is_kept(noise):
+    for workload in (Identity(40), Prefix(40)):
+        asked = answers(workload, noise)
+        for variance in (4.0, 400.0):
+            scale = asked.scale_for(Accuracy(variance=variance), noise)
+            worst = float(np.max(asked.expected(noise, scale, 0.95).std_errors)) ** 2
+            assert variance * (1 - 1e-6) <= worst <= variance * (1 + 1e-6)
