@@ -1,8 +1,8 @@
 """What plans promise, over thousands of runs: answers unbiased, as variable as planned, and in their intervals.
 
-Every number below comes through the whole of `Query.run`: planned, charged, counted, drawn, recorded, estimated. Nothing
-is seeded. Cells of a histogram have independent noise of one law, so their errors are pooled: 2,000 runs of 40 cells
-tell the variance within 1%. Bounds are set so that a correct package fails less than once in a million.
+Every number comes through the whole of `Query.run`: planned, charged, counted, drawn, recorded, estimated. Nothing is
+seeded. Cells of a histogram have independent noise of one law, so their errors are pooled: 2,000 runs of 40 cells tell
+the variance within 1%. Bounds are set so that a correct package fails less than once in a million.
 """
 
 from dataclasses import replace

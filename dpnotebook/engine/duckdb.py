@@ -192,7 +192,8 @@ class DuckDBEngine:
 
     def _fetch_columns(self, query: str) -> dict[str, NDArray[Any]]:
         with self._lock:
-            return dict(self._connection.execute(query).fetchnumpy())  # type: ignore[arg-type]
+            found: Any = self._connection.execute(query).fetchnumpy()
+            return dict(found)
 
 
 def _checked(name: str, attribute: Attribute, column: Column) -> Column:
