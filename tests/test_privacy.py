@@ -622,9 +622,7 @@ def test_completions_draw_fresh_noise_and_the_first_record_stays(opened, people,
     second = opened(900.0, ledger=path)  # completes it
     kept = second.release(1).frame["value"].tolist()
     assert query.run().frame["value"].tolist() == kept
-    late = first._measure(
-        first.table("people"), 1, query.at(epsilon=0.01).plan.measurements or planned_of(first, 1), lambda *_: None
-    )
+    late = first._measure(first.table("people"), 1, planned_of(first, 1), lambda *_: None)
     assert late.answers[0].ravel().tolist() == kept
     assert len(drawn) == 2
     truth = np.bincount(people["age"], minlength=100)
