@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import positive
+from dpnotebook.progress import Progress, watched
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
@@ -18,18 +18,6 @@ from dpnotebook.reuse.prepare import Assumption
 
 if TYPE_CHECKING:
     from dpnotebook.session import Session
-
-Progress = Callable[[float, str], None]
-
-
-@contextmanager
-def _unwatched() -> Iterator[Progress]:
-    """Show no progress."""
-    yield lambda fraction, doing: None
-
-
-# How progress is shown when `run` is not told; the notebook layer puts a progress bar here.
-watched: Callable[[], AbstractContextManager[Progress]] = _unwatched
 
 
 @dataclass(frozen=True)

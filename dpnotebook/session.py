@@ -27,8 +27,9 @@ from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
-from dpnotebook.query import Progress, Query
+from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
@@ -136,17 +137,19 @@ class Session:
             If the ledger knows this name as another table.
         """
         table = _checked_table(name, domain, unit, max_rows, rows)
-        protected = ProtectedTable(self, table, data, self.ledger.key)
-        self.ledger.register(
-            name,
-            fingerprint=protected.fingerprint,
-            domain=table.domain.to_json(),
-            unit=unit,
-            max_rows=table.max_rows if unit is not None else None,
-        )
-        self._tables[name] = protected
-        frames.bind(data, protected)
-        self._complete(protected)
+        with watched() as report:
+            report(None, f"reading {name}")
+            protected = ProtectedTable(self, table, data, self.ledger.key)
+            self.ledger.register(
+                name,
+                fingerprint=protected.fingerprint,
+                domain=table.domain.to_json(),
+                unit=unit,
+                max_rows=table.max_rows if unit is not None else None,
+            )
+            self._tables[name] = protected
+            frames.bind(data, protected)
+            self._complete(protected)
         return protected
 
     def table(self, name: str) -> ProtectedTable:
@@ -220,7 +223,7 @@ class Session:
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
-        report = progress or _silent
+        report = progress or silent
         protected = self.table(query.question.table)
         with self._running:
             protected.source.check_unchanged()
@@ -385,7 +388,7 @@ class Session:
     def _complete(self, protected: ProtectedTable) -> None:
         """Measure what was charged by a process that died before it recorded an answer; nobody has seen one."""
         for charge in self.ledger.pending(protected.table.name):
-            self._finish(protected, charge, _silent)
+            self._finish(protected, charge, silent)
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
         planned = plan_from_json(charge.plan, protected.table.domain).planned
@@ -492,7 +495,3 @@ def _checked_table(
             f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
     return Table(name, declared, unit, most or 1, None if rows is None else float(positive(rows, "rows")))
-
-
-def _silent(fraction: float, doing: str) -> None:
-    """Report to nobody."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpnotebook import query
+from dpnotebook.progress import Progress, show_with, unwatched
 from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
@@ -14,13 +14,13 @@ from dpnotebook.session import Session
 
 
 def attach() -> None:
-    """Give the objects of the lower layers a text form and a rich form, and runs in a notebook a progress bar."""
+    """Give the objects of the lower layers a text form and a rich form, and long work a progress bar."""
     _show(Plan, lambda plan: plan, "plan")
     _show(Query, lambda query: query.plan, "plan")
     _show(Release, lambda release: release, "release")
     _show(Session, lambda session: session, "budget")
     Query._ipython_display_ = _show_with_controls  # type: ignore[attr-defined]
-    query.watched = _watched
+    show_with(_watched)
 
 
 def _show_with_controls(shown: Query) -> None:
@@ -29,13 +29,10 @@ def _show_with_controls(shown: Query) -> None:
     controls.show(shown)
 
 
-_unwatched = query.watched
-
-
-def _watched() -> AbstractContextManager[query.Progress]:
+def _watched() -> AbstractContextManager[Progress]:
     from dpnotebook.notebook import frontend, progress
 
-    return progress.watched() if frontend.shell() is not None else _unwatched()
+    return progress.watched() if frontend.shell() is not None else unwatched()
 
 
 def _show(kind: type, what: Callable[[Any], Any], card: str) -> None:
