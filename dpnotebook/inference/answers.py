@@ -336,7 +336,10 @@ def _scale_of_variance(noise: Noise, variance: float) -> Fraction:
     """Return the noise scale of a variance, in squared integers: 2 a / (1 - a)^2, a = exp(-1 / b), solved for b."""
     if noise == "gaussian":
         return _positive_scale(math.sqrt(variance))
-    return _positive_scale(-1 / math.log1p(-(math.sqrt(2 * variance + 1) - 1) / variance))
+    root = math.sqrt(2 * variance + 1)
+    ratio = 2 * variance / (root + 1) ** 2
+    log_ratio = math.log1p(-2 / (root + 1)) if variance > 1 else math.log(ratio) if ratio > 0 else -math.inf
+    return _positive_scale(-1 / log_ratio if log_ratio else math.inf)
 
 
 def _positive_scale(scale: float) -> Fraction:
