@@ -63,18 +63,8 @@ def test_nothing_is_imported_from_above(path):
 @pytest.mark.parametrize("name", MATHEMATICS)
 def test_the_mathematics_stands_alone(name):
     """Importing it brings in no pandas, no database, no Jupyter, and nothing heavy."""
-    heavy = [
-        "pandas",
-        "duckdb",
-        "sqlite3",
-        "sqlglot",
-        "IPython",
-        "ipywidgets",
-        "plotly",
-        "opendp",
-        "scipy.special",
-        "scipy.optimize",
-    ]
+    heavy = ["pandas", "duckdb", "sqlite3", "sqlglot", "IPython", "ipywidgets", "plotly", "opendp"]
+    heavy += ["scipy.special", "scipy.optimize"]
     code = (
         "import sys, types\n"
         f"package = types.ModuleType('dpnotebook'); package.__path__ = [{str(PACKAGE)!r}]\n"
