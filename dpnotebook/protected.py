@@ -10,7 +10,7 @@ import numpy as np
 from dpnotebook.engine.duckdb import DuckDBEngine
 from dpnotebook.engine.source import FrameSource, source_of
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
-from dpnotebook.reuse.planner import Table
+from dpnotebook.reuse.table import Table
 from dpnotebook.verbs import Verbs
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,35 +12,31 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.answering import Draw, draw_noise, finish, measure, reveal
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import plain, shorten
 from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
     DomainError,
-    DPError,
-    EngineError,
     LedgerError,
     NotProtected,
 )
-from dpnotebook.ledger import Audit, Charge, Ledger, Record
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.ledger import Audit, Ledger, Record
 from dpnotebook.privacy.budget import Budget, positive
-from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
-from dpnotebook.release import Release, answer_frame
-from dpnotebook.reuse import words
-from dpnotebook.reuse.plan import Plan, Planned
-from dpnotebook.reuse.planner import Table, make_plan, plan_from_json, plan_to_json
+from dpnotebook.release import Release
+from dpnotebook.reuse.plan import Plan
+from dpnotebook.reuse.planner import make_plan, plan_to_json
+from dpnotebook.reuse.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Confirm = Literal["auto", "always", "never"]
-Draw = Callable[[Planned, Noise], NDArray[np.int64]]
 
 MOST_NAME = 100
 MOST_ROWS = 10**6
@@ -99,6 +95,7 @@ class Session:
         self._draw: Draw = draw_noise
         self._callbacks: list[Callable[[], None]] = []
         self._running = threading.RLock()
+        self._closed = False
         global _latest
         _latest = self
 
@@ -149,7 +146,8 @@ class Session:
             )
             self._tables[name] = protected
             frames.bind(data, protected)
-            self._complete(protected)
+            for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
+                finish(self.ledger, protected, charge, self._draw, report)
         return protected
 
     def table(self, name: str) -> ProtectedTable:
@@ -163,6 +161,8 @@ class Session:
         try:
             return self._tables[name]
         except KeyError:
+            if self._closed:
+                raise NotProtected("this session was closed; open another on its ledger, which has every answer") from None
             known = ", ".join(self._tables) or "none so far"
             raise NotProtected(f"no table {name!r} is protected in this session (protected: {known})") from None
 
@@ -238,7 +238,7 @@ class Session:
                 charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells)
             except BudgetExceeded as refusal:
                 raise self._explained(refusal, query, plan) from None
-            record = self._measure(protected, charge.number, plan.measurements, report)
+            record = measure(self.ledger, protected, charge.number, plan.measurements, self._draw, report)
             report(1.0, "done")
             release = self._reveal(record, query, paid=charge.units)
         self._changed()
@@ -341,6 +341,7 @@ class Session:
         for protected in self._tables.values():
             protected.engine.close()
         self._tables.clear()
+        self._closed = True
         self.ledger.close()
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
@@ -354,75 +355,15 @@ class Session:
             alternatives=alternatives,
         )
 
-    def _measure(
-        self, protected: ProtectedTable, number: int, measurements: Sequence[Planned], report: Progress
-    ) -> Record:
-        """Measure what was charged for and record it; the record that is returned is the one that may be shown.
-
-        Raises
-        ------
-        EngineError
-            If the data could not be counted.
-        """
-        try:
-            noisy = [self._noisy(protected, item, report, i / len(measurements)) for i, item in enumerate(measurements)]
-        except DPError:
-            raise
-        except Exception as error:
-            # What an engine says may quote a value, so none of it is passed on.
-            raise EngineError(
-                f"{protected.table.name} could not be counted ({type(error).__name__}). Release {number} was charged "
-                "and nothing of it was shown: run the query again to measure it for that charge"
-            ) from None
-        report(0.9, "recording")
-        return self.ledger.record(number, noisy, {})
-
-    def _noisy(self, protected: ProtectedTable, item: Planned, report: Progress, done: float) -> NDArray[np.int64]:
-        report(0.2 + 0.6 * done, f"asking {protected.table.name}")
-        totals = protected.engine.totals(item.measurement)
-        exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
-        report(0.3 + 0.6 * done, "drawing noise")
-        noise = self._draw(item, self.ledger.accountant.noise)
-        return (exact.astype(np.int64) << item.bits) + noise.reshape(exact.shape)
-
-    def _complete(self, protected: ProtectedTable) -> None:
-        """Measure what was charged by a process that died before it recorded an answer; nobody has seen one."""
-        for charge in self.ledger.pending(protected.table.name):
-            self._finish(protected, charge, silent)
-
-    def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
-        planned = plan_from_json(charge.plan, protected.table.domain).planned
-        return self._measure(protected, charge.number, planned, report)
-
     def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
         """Return a record that answers a question, after measuring it where that was interrupted."""
         for charge in self.ledger.pending(protected.table.name):
             if charge.number == number:
-                return self._finish(protected, charge, report)
+                return finish(self.ledger, protected, charge, self._draw, report)
         return self.ledger.get(number)
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
-        domain = self.table(record.table).table.domain
-        accountant = self.ledger.accountant
-        recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
-        estimates = [
-            answer.estimate(
-                np.ldexp(noisy.astype(np.float64), -item.bits), accountant.noise, item.scale, query.accuracy.confidence
-            )
-            for answer, item, noisy in zip(recorded.answers, recorded.planned, record.answers, strict=True)
-        ]
-        frame, ordered = answer_frame(query.question, domain, estimates)
-        return Release(
-            frame=frame,
-            question=query.question,
-            number=record.number,
-            epsilon=accountant.epsilon(record.plan["units"]),
-            delta=accountant.delta,
-            paid=accountant.epsilon(paid),
-            confidence=query.accuracy.confidence,
-            unit=words.unit(query.question.measures[0]),
-            ordered=ordered,
-        )
+        return reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
 
     def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
         """Say what would still fit."""
@@ -466,14 +407,6 @@ def active_session() -> Session:
     if _latest is None:
         raise NotProtected("there is no session yet: write session = dpn.Session(budget=dpn.Budget(epsilon=1.0))")
     return _latest
-
-
-def draw_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
-    """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
-    size = item.measurement.answers
-    if noise == "laplace":
-        return discrete_laplace(item.scale * 2**item.bits, size)
-    return rounded_gaussian(item.scale * 2**item.bits, size)
 
 
 def _checked_table(

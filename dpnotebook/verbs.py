@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Measure, Question, bounded_value
-from dpnotebook.reuse.planner import Table
+from dpnotebook.release import PARTS, column_name
+from dpnotebook.reuse.table import Table
 from dpnotebook.workload import Workload
 
 if TYPE_CHECKING:
@@ -99,7 +102,8 @@ class Grouped:
         accuracy, fresh = split_options(options)
         domain = self._table.domain
         predicate = Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
-        question = Question(self._table.name, (measure,), self._keys, predicate)
+        named = replace(measure, name=_answer_name(measure, self._keys))
+        question = Question(self._table.name, (named,), self._keys, predicate)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
 
     def _known(self, column: str) -> str:
@@ -162,6 +166,13 @@ def checked_keys(keys: Sequence[str], table: Table) -> list[str]:
     if len(set(keys)) != len(keys):
         raise DomainError(f"an attribute comes twice: {', '.join(keys)}")
     return list(keys)
+
+
+def _answer_name(measure: Measure, keys: tuple[str, ...]) -> str:
+    """Return what to call the answer: "value", unless a key of the answer has a name that this needs."""
+    taken = {*keys, measure.column} if measure.kind == "cdf" else {*keys}
+    names = itertools.chain(["value"], (measure.kind + "_" * i for i in itertools.count()))
+    return next(name for name in names if not taken & {name, *(column_name(name, part) for part in PARTS)})
 
 
 def split_options(options: dict[str, Any]) -> tuple[Accuracy, bool]:

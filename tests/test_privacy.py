@@ -20,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
+from dpnotebook.answering import draw_noise
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.duckdb import DuckDBEngine
 from dpnotebook.engine.source import source_of
@@ -30,7 +31,7 @@ from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
 from dpnotebook.reuse.planner import plan_to_json
-from dpnotebook.session import Session, draw_noise
+from dpnotebook.session import Session
 from dpnotebook.workload import AllRange, Prefix, Total
 
 RANDOM = settings(

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.session import draw_noise
+from dpnotebook.answering import draw_noise
 
 pytestmark = pytest.mark.statistical
 

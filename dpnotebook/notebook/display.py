@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from dpnotebook.errors import DPError
 from dpnotebook.progress import Progress, show_with, unwatched
 from dpnotebook.query import Query
 from dpnotebook.release import Release
@@ -39,7 +40,10 @@ def _show(kind: type, what: Callable[[Any], Any], card: str) -> None:
     def text(self: Any) -> str:
         from dpnotebook.notebook import cards
 
-        return str(getattr(cards, f"{card}_text")(what(self)))
+        try:
+            return str(getattr(cards, f"{card}_text")(what(self)))
+        except DPError as error:  # as of a closed session: a repr is also read by whoever looks for the reason
+            return f"<{type(self).__name__}: {error}>"
 
     def bundle(self: Any, include: object = None, exclude: object = None) -> dict[str, str]:
         from dpnotebook.notebook import cards

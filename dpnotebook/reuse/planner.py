@@ -23,31 +23,11 @@ from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan, Planned
 from dpnotebook.reuse.prepare import Assumption, as_asked, prepare
+from dpnotebook.reuse.table import Table
 from dpnotebook.strategy import Strategy
 
 # Prices beside the chosen one that a plan shows.
 FACTORS = (0.5, 2.0, 5.0)
-
-
-@dataclass(frozen=True)
-class Table:
-    """What is public about a protected table.
-
-    Parameters
-    ----------
-    name, domain
-        What it is called, and its declared attributes.
-    unit, max_rows
-        The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
-    rows
-        About how many rows it has, where the owner has said so; never read from the data.
-    """
-
-    name: str
-    domain: Domain
-    unit: str | None = None
-    max_rows: int = 1
-    rows: float | None = None
 
 
 class PastRelease(Protocol):
@@ -346,10 +326,12 @@ def _alternatives(
     epsilon = accountant.epsilon(units)
     found = [Alternative(epsilon, expected.half_width, left_after, True, spent + price <= accountant.total)]
     for factor in FACTORS:
-        other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
-        scales = _scales(answers, other, table, accountant)
-        rise = books.price(table.name, _cost(answers, scales, table, accountant))
-        left = accountant.total - spent - rise
-        error = answers[0].expected(accountant.noise, scales[0], accuracy.confidence).half_width
+        try:
+            other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
+            scales = _scales(answers, other, table, accountant)
+            error = answers[0].expected(accountant.noise, scales[0], accuracy.confidence).half_width
+        except AccuracyError:  # too little for any noise that can be drawn
+            continue
+        left = accountant.total - spent - books.price(table.name, _cost(answers, scales, table, accountant))
         found.append(Alternative(accountant.epsilon(other), error, accountant.epsilon(max(left, 0)), False, left >= 0))
     return tuple(sorted(found, key=lambda alternative: alternative.epsilon))

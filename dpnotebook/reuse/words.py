@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.prepare import Assumption
-
-if TYPE_CHECKING:
-    from dpnotebook.reuse.planner import Table
+from dpnotebook.reuse.table import Table
 
 WEAK_EPSILON = 5.0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpnotebook.question import Question
-    from dpnotebook.reuse.planner import Table
+    from dpnotebook.reuse.table import Table
 
 __all__ = ["question_from_sql"]
 

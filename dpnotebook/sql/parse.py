@@ -25,7 +25,7 @@ from dpnotebook.errors import DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.question import Measure, Question, bounded_value
-from dpnotebook.reuse.planner import Table
+from dpnotebook.reuse.table import Table
 from dpnotebook.sql.allowed import ONE_COLUMN, check
 from dpnotebook.sql.complete import check_complete
 from dpnotebook.sql.condition import Scope, predicate

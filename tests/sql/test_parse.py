@@ -7,7 +7,7 @@ from dpnotebook.domain import Bins, Categories, Domain, Range
 from dpnotebook.errors import SQLError
 from dpnotebook.predicate import Predicate
 from dpnotebook.question import bounded_value
-from dpnotebook.reuse.planner import Table
+from dpnotebook.reuse.table import Table
 from dpnotebook.sql import question_from_sql
 
 DOMAIN = Domain(

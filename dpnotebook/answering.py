@@ -1,0 +1,127 @@
+"""After the charge: measure, add noise, record, reveal. Nothing here decides what is asked or what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import DPError, EngineError
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.progress import Progress, silent
+from dpnotebook.protected import ProtectedTable
+from dpnotebook.query import Query
+from dpnotebook.release import Release, answer_frame
+from dpnotebook.reuse import words
+from dpnotebook.reuse.plan import Planned
+from dpnotebook.reuse.planner import plan_from_json
+
+Draw = Callable[[Planned, Noise], NDArray[np.int64]]
+
+
+def draw_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
+    """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
+    size = item.measurement.answers
+    if noise == "laplace":
+        return discrete_laplace(item.scale * 2**item.bits, size)
+    return rounded_gaussian(item.scale * 2**item.bits, size)
+
+
+def measure(
+    ledger: Ledger,
+    protected: ProtectedTable,
+    number: int,
+    measurements: Sequence[Planned],
+    draw: Draw,
+    report: Progress = silent,
+) -> Record:
+    """Measure what was charged for and record it.
+
+    Parameters
+    ----------
+    ledger, protected
+        Where it is recorded, and what is measured.
+    number
+        Of the charge.
+    measurements
+        What was charged for.
+    draw
+        Where noise comes from.
+    report
+        Told how far it is.
+
+    Returns
+    -------
+    Record
+        The only answer that may be shown: the first that was recorded of this charge.
+
+    Raises
+    ------
+    EngineError
+        If the data could not be counted.
+    """
+    noisy = []
+    try:
+        for i, item in enumerate(measurements):
+            report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
+            noisy.append(_noisy(protected, item, draw(item, ledger.accountant.noise)))
+    except DPError:
+        raise
+    except Exception as error:
+        # What an engine says may quote a value, so none of it is passed on.
+        raise EngineError(
+            f"{protected.table.name} could not be counted ({type(error).__name__}). Release {number} was charged "
+            "and nothing of it was shown: run the query again to measure it for that charge"
+        ) from None
+    report(0.9, "recording")
+    return ledger.record(number, noisy, {})
+
+
+def finish(ledger: Ledger, protected: ProtectedTable, charge: Charge, draw: Draw, report: Progress = silent) -> Record:
+    """Measure what was charged and never recorded, with fresh noise: nobody has seen an answer for that charge."""
+    planned = plan_from_json(charge.plan, protected.table.domain).planned
+    return measure(ledger, protected, charge.number, planned, draw, report)
+
+
+def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:
+    """Return what a record answers to a query.
+
+    Parameters
+    ----------
+    record
+        From the ledger.
+    query
+        Names of the measures, order of the keys, confidence.
+    domain, accountant
+        Of the table, of the session.
+    paid
+        What this run of it cost, in units.
+    """
+    recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
+    confidence = query.accuracy.confidence
+    estimates = [
+        answer.estimate(np.ldexp(noisy.astype(np.float64), -item.bits), accountant.noise, item.scale, confidence)
+        for answer, item, noisy in zip(recorded.answers, recorded.planned, record.answers, strict=True)
+    ]
+    frame, ordered = answer_frame(query.question, domain, estimates)
+    return Release(
+        frame=frame,
+        question=query.question,
+        number=record.number,
+        epsilon=accountant.epsilon(record.plan["units"]),
+        delta=accountant.delta,
+        paid=accountant.epsilon(paid),
+        confidence=confidence,
+        unit=words.unit(query.question.measures[0]),
+        ordered=ordered,
+    )
+
+
+def _noisy(protected: ProtectedTable, item: Planned, noise: NDArray[np.int64]) -> NDArray[np.int64]:
+    totals = protected.engine.totals(item.measurement)
+    exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
+    return (exact.astype(np.int64) << item.bits) + noise.reshape(exact.shape)

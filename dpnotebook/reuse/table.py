@@ -1,0 +1,28 @@
+"""What is public about a protected table: all that planning may know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpnotebook.domain import Domain
+
+
+@dataclass(frozen=True)
+class Table:
+    """What is public about a protected table.
+
+    Parameters
+    ----------
+    name, domain
+        What it is called, and its declared attributes.
+    unit, max_rows
+        The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
+    rows
+        About how many rows it has, where the owner has said so; never read from the data.
+    """
+
+    name: str
+    domain: Domain
+    unit: str | None = None
+    max_rows: int = 1
+    rows: float | None = None
