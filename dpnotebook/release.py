@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+# What stands beside a value in the frame; share only for cumulative counts.
+PARTS = ("std_error", "lower", "upper", "share")
+
 
 @dataclass(frozen=True)
 class Release:

@@ -162,7 +162,9 @@ class Session:
             return self._tables[name]
         except KeyError:
             if self._closed:
-                raise NotProtected("this session was closed; open another on its ledger, which has every answer") from None
+                raise NotProtected(
+                    "this session was closed; open another on its ledger, which has every answer"
+                ) from None
             known = ", ".join(self._tables) or "none so far"
             raise NotProtected(f"no table {name!r} is protected in this session (protected: {known})") from None
 

@@ -222,7 +222,8 @@ def _holds(kind: str) -> str:
         return "text"
     if kind in ('"NULL"', "NULL"):
         return "nothing"
-    return "booleans" if kind == "BOOLEAN" else kind
+    # Of a nested type no more than its head: the rest can hold names that were values.
+    return "booleans" if kind == "BOOLEAN" else kind.split("(")[0].split(" ")[0]
 
 
 def _level_type(levels: Sequence[Any]) -> str:

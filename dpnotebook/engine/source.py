@@ -69,7 +69,10 @@ class FrameSource:
         connection, relation = duckdb.connect(), "frame"
         try:
             connection.execute(f"SET pandas_analyze_sample = {max(len(self.frame), 1)}")
-            connection.register("frame", self.frame)
+            try:
+                connection.register("frame", self.frame)
+            except duckdb.Error:  # it cannot read memory backwards, as that of a frame that was reversed
+                connection.register("frame", self.frame.copy())
             if any(getattr(dtype, "hasobject", False) for dtype in self.frame.dtypes):
                 connection.execute("CREATE TABLE objects AS SELECT * FROM frame")
                 connection.unregister("frame")
@@ -85,9 +88,9 @@ class FrameSource:
 
         for name in self.frame.columns:
             try:
-                duckdb.connect().register("frame", self.frame[[name]]).execute("SELECT count(*) FROM frame")
+                duckdb.connect().register("frame", self.frame[[name]].copy()).execute("SELECT count(*) FROM frame")
             except (duckdb.Error, TypeError, ValueError, OverflowError):
-                kind = self.frame[name].dtype
+                kind = str(self.frame[name].dtype).split("<")[0]
                 return f"{name!r} holds values of type {kind}, which cannot be counted; convert it to numbers or text"
         return "the values of a declared column cannot be counted; convert them to numbers or text"
 

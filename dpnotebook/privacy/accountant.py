@@ -193,7 +193,8 @@ def _gaussian_units(epsilon: float, delta: float) -> int:
 
 def _at_least(units: int, epsilon: object) -> int:
     if units < 1000:
-        raise AccuracyError(f"epsilon = {epsilon!r} is too small to measure anything; write 1e-6 or more")
+        small = float(positive(epsilon, "epsilon"))
+        raise AccuracyError(f"epsilon = {small:g} is too small to measure anything; write 1e-6 or more")
     return units
 
 
