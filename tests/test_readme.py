@@ -1,0 +1,53 @@
+"""What the README says is so: its examples run, its test command is what CI runs, its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language):
+    """Return the code blocks of a language; "" for those that name none."""
+    fenced = README.split("```")[1::2]
+    return [block.partition("\n")[2] for block in fenced if block.partition("\n")[0] == language]
+
+
+def test_the_first_example_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng()
+    patients = pd.DataFrame(
+        {
+            "age": random.integers(0, 110, 2000),
+            "sex": random.choice(["F", "M"], 2000),
+            "income": random.gamma(2, 20_000, 2000),
+        }
+    )
+    names = {"patients": patients}
+    (example,) = blocks("python")
+    exec(example, names)
+    session = names["session"]
+    assert 0 < names["query"].plan.error <= 25
+    assert session.spent.epsilon == names["release"].paid > 0
+    assert len(patients.dp.groupby("sex").mean("income", epsilon=0.1).run().frame) == 2
+
+    (cell,) = [block for block in blocks("") if "%%dpsql" in block]
+    sql = cell.split("--error 25\n")[1]
+    by_sex = session.sql(sql, error=25).run()
+    assert by_sex.frame.columns.tolist() == ["sex", "n", "n_std_error", "n_lower", "n_upper"]
+    session.close()
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    command = next(block for block in blocks("sh") if "pytest" in block).strip()
+    script = (ROOT / ".ci/run").read_text()
+    assert command in script.replace("pip install -q ", "pip install ")
+
+
+def test_links_lead_somewhere():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target
+    assert (ROOT / "notebooks/tour.ipynb").exists()
