@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
-from dpnotebook.answering import draw_noise
+from dpnotebook.answering import draw_noise, measure
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.duckdb import DuckDBEngine
 from dpnotebook.engine.source import source_of
@@ -623,7 +623,7 @@ def test_completions_draw_fresh_noise_and_the_first_record_stays(opened, people,
     second = opened(900.0, ledger=path)  # completes it
     kept = second.release(1).frame["value"].tolist()
     assert query.run().frame["value"].tolist() == kept
-    late = first._measure(first.table("people"), 1, planned_of(first, 1), lambda *_: None)
+    late = measure(first.ledger, first.table("people"), 1, planned_of(first, 1), watched)
     assert late.answers[0].ravel().tolist() == kept
     assert len(drawn) == 2
     truth = np.bincount(people["age"], minlength=100)
