@@ -81,7 +81,7 @@ def exact_counts(keys):
 def many(session):
     """Return, per kind, a query with many answers and the exact ones.
 
-    Counts and sums are at scales where the integer grid is fine enough for their intervals. A mean is a ratio, planned to
+    Counts and sums are at scales where the integer grid is fine enough for intervals. A mean is a ratio, planned to
     first order in the noise: there it is small beside the 125 rows of a group, so that the second order is below 1%.
     """
     ages = exact_counts("age")
