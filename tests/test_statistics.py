@@ -1,8 +1,8 @@
-"""What plans promise, over thousands of runs: answers unbiased, as variable as planned, and in their intervals.
+"""What a plan promises, over thousands of runs: answers are unbiased, as variable as planned, and in their intervals.
 
-Every number comes through the whole of `Query.run`: planned, charged, counted, drawn, recorded, estimated. Nothing is
-seeded. Cells of a histogram have independent noise of one law, so their errors are pooled: 2,000 runs of 40 cells tell
-the variance within 1%. Bounds are set so that a correct package fails less than once in a million.
+Every number below comes through the whole of `Query.run`: planned, charged, counted, drawn, recorded, estimated.
+Nothing is seeded, so every bound is at least four standard errors of what it is held against: a sample variance of N
+Laplace draws scatters by sqrt(5 / N), so a promise within 5% takes tens of thousands of draws, pooled over groups.
 """
 
 from dataclasses import replace
@@ -18,95 +18,93 @@ from dpnotebook.answering import draw_noise
 pytestmark = pytest.mark.statistical
 
 RUNS = 2000
-ROWS = 5000
-AGES = 40
-# Every age has the same incomes, so that every group has the same number of rows and the same mean.
+AGES, EACH = 100, 40
+ROWS = AGES * EACH
+# Every age has the same sexes and incomes, so that every group has the same number of rows and the same mean.
 FRAME = pd.DataFrame(
     {
-        "age": np.repeat(np.arange(AGES), ROWS // AGES),
-        "sex": np.tile(["F", "M", "F", "M", "F"], ROWS // 5),
-        "income": np.tile(np.linspace(0, 15_000, ROWS // AGES), AGES),
+        "age": np.repeat(np.arange(AGES), EACH),
+        "sex": np.tile(["F", "M"], ROWS // 2),
+        "income": np.tile(np.linspace(0, 19_500, EACH, dtype=int), AGES),
     }
 )
-DOMAIN = {"age": dpn.Range(0, AGES - 1), "sex": ["F", "M"], "income": dpn.Bins(0, 20_000, width=1_000)}
-MEAN = float(FRAME["income"].mean())
+DOMAIN = {"age": dpn.Range(0, AGES - 1), "sex": ["F", "M"], "income": dpn.Bins(0, 20_000, width=2_500)}
+MEAN, MOST = float(FRAME["income"].mean()), 20_000.0
 
 
 @pytest.fixture(params=[0.0, 1e-6], ids=["pure", "gaussian"])
 def session(request):
-    opened = dpn.Session(dpn.Budget(epsilon=900.0 if request.param == 0 else 500.0, delta=request.param))
+    opened = dpn.Session(dpn.Budget(epsilon=900.0, delta=request.param))
     opened.protect(FRAME, "people", domain=DOMAIN, rows=ROWS)
     yield opened
     opened.close()
 
 
-def runs(query, times=RUNS):
-    """Return values and whether intervals hold the exact answer, shape (runs, answers), of fresh runs of a query."""
+def frames_of(query, times):
+    """Return the frames of so many fresh runs of a query."""
     return [replace(query, fresh=True).run().frame for _ in range(times)]
 
 
-def errors_of(frames, exact):
-    """Return the errors and the hits of the intervals, both of shape (runs, answers)."""
-    values = np.stack([frame["value"].to_numpy() for frame in frames])
-    inside = [(frame["lower"].to_numpy() <= exact) & (exact <= frame["upper"].to_numpy()) for frame in frames]
-    return values - exact, np.stack(inside)
+def errors_of(frames, exact, name=""):
+    """Return the errors of one measure and whether its intervals hold the exact answer, of shape (runs, answers)."""
+    columns = [name, f"{name}_lower", f"{name}_upper"] if name else ["value", "lower", "upper"]
+    value, lower, upper = (np.stack([frame[column].to_numpy() for frame in frames]) for column in columns)
+    return value - exact, (lower <= exact) & (exact <= upper)
 
 
 def check_unbiased(errors, std_errors):
-    """The mean error of every answer is within 4 standard errors of none; of many answers together within 5."""
+    """The mean error is within 4 standard errors of none: of every answer where they are few, of 99% of many."""
     each = np.abs(errors.mean(axis=0)) / (std_errors / np.sqrt(len(errors)))
-    assert each.max() < (4 if each.size == 1 else 5), each.max()
+    assert np.quantile(each, 0.99) < 4, each.max()
+    assert each.max() < 6, each.max()
 
 
-def check_variance(errors, std_errors):
+def check_variance(errors, std_errors, tolerance=0.05):
     """The variance over all runs and answers is the plan's within 5%."""
     ratio = float(((errors / std_errors) ** 2).mean())
-    assert abs(ratio - 1) < 0.05, ratio
+    assert abs(ratio - 1) < tolerance, ratio
 
 
 def check_coverage(inside, confidence=0.95):
     """The share of intervals that hold the exact answer is the promised one within 1.5 points.
 
-    Of 2,000 single intervals the share itself scatters by half a point: its own 5 standard errors are granted on top.
+    Of 2,000 single intervals the share itself scatters by half a point: they are granted two standard errors more.
     """
     share = float(inside.mean())
-    scatter = 5 * np.sqrt(confidence * (1 - confidence) / inside.size)
-    assert abs(share - confidence) < 0.015 + (scatter if inside.shape[1] == 1 else 0), share
-
-
-def exact_counts(keys):
-    return FRAME.groupby(keys).size().to_numpy()
+    assert abs(share - confidence) < (0.015 if inside.shape[1] > 1 else 0.025), share
 
 
 def many(session):
-    """Return, per kind, a query with many answers and the exact ones.
+    """Return, per kind, a query with many answers, the exact ones, and how many runs tell its variance within 5%.
 
-    Counts and sums are at scales where the integer grid is fine enough for intervals. A mean is a ratio, planned to
-    first order in the noise: there it is small beside the 125 rows of a group, so that the second order is below 1%.
+    So many that 5% are four and a half standard errors for Laplace noise; half of them do for Gaussian noise.
+
+    Counts and sums are at scales where the integer grid is fine enough for their intervals. A mean is a ratio, planned
+    to first order in the noise: there it is small beside the 40 rows of a group, so that the second order is below 1%.
     """
-    ages = exact_counts("age")
-    ranges = [ages[i : j + 1].sum() for i in range(AGES) for j in range(i, AGES)]
-    epsilon = 2.0 if session.budget.delta else 0.4
-    means = FRAME.dp.groupby("age").mean("income", epsilon=epsilon).assuming(rows=ROWS, value=MEAN)
+    dp, gaussian = FRAME.dp, session.budget.delta > 0
+    means = dp.groupby("age").mean("income", epsilon=8.0 if gaussian else 2.0).assuming(rows=ROWS, value=MEAN)
+    bins = FRAME["income"][:EACH].floordiv(2_500).value_counts().sort_index().to_numpy()
+    ranges = [bins[i : j + 1].sum() for i in range(8) for j in range(i, 8)]
+    # Answers from the same noise are correlated: groups, which are independent, make up for it.
+    workload = dpn.workload.Kron(dpn.workload.Identity(20), dpn.workload.AllRange(8))
+    by_range = dp.answer(workload, on=["age", "income"], where="age < 20", epsilon=0.05)
+    by_level = dp.groupby("age").cdf("income", where="age < 40", epsilon=0.05)
     return {
-        "histogram": (FRAME.dp.histogram("age", epsilon=0.05), ages),
-        "crosstab": (FRAME.dp.crosstab("sex", "age", epsilon=0.05), exact_counts(["sex", "age"])),
-        "sums": (
-            FRAME.dp.groupby("age").sum("income", granularity=1, epsilon=0.4),
-            FRAME.groupby("age")["income"].apply(lambda column: np.floor(column + 0.5).sum()).to_numpy(),
-        ),
-        "means": (means, np.full(AGES, MEAN)),
-        "cumulative counts": (FRAME.dp.cdf("age", epsilon=0.05), np.cumsum(ages)),
-        "ranges": (FRAME.dp.answer(dpn.workload.AllRange(AGES), on="age", epsilon=0.05), np.array(ranges)),
+        "histogram": (dp.histogram("age", epsilon=0.05), np.full(AGES, EACH), 500),
+        "crosstab": (dp.crosstab("sex", "age", epsilon=0.05), np.full(2 * AGES, EACH / 2), 200),
+        "sums": (dp.groupby("age").sum("income", epsilon=0.4), np.full(AGES, EACH * MEAN), 500),
+        "means": (means, np.full(AGES, MEAN), 300),
+        "cumulative counts": (by_level, np.tile(np.cumsum(bins), 40), 450),
+        "ranges": (by_range, np.tile(ranges, 20), 350),
     }
 
 
 @pytest.mark.parametrize("kind", ["histogram", "crosstab", "sums", "means", "cumulative counts", "ranges"])
 def test_many_answers(session, kind):
-    query, exact = many(session)[kind]
+    query, exact, times = many(session)[kind]
     plan = query.plan
-    combined = kind in ("cumulative counts", "ranges")  # these take longer, and have more answers to pool
-    errors, inside = errors_of(runs(query, RUNS // 2 if combined else RUNS), exact)
+    errors, inside = errors_of(frames_of(query, times // 2 if plan.delta else times), exact)
     check_unbiased(errors, plan.std_errors)
     check_variance(errors, plan.std_errors)
     check_coverage(inside)
@@ -115,27 +113,28 @@ def test_many_answers(session, kind):
 @pytest.mark.parametrize("kind", ["histogram", "sums", "means", "ranges"])
 def test_a_tenth_less_noise_is_noticed(session, kind):
     """The same check of the variance with noise of 9/10 of the planned scale fails."""
+    query, exact, times = many(session)[kind]
     session._draw = lambda item, noise: draw_noise(replace(item, scale=item.scale * Fraction(9, 10)), noise)
-    query, exact = many(session)[kind]
-    errors, _ = errors_of(runs(query, 400), exact)
+    errors, _ = errors_of(frames_of(query, times // 5), exact)
     with pytest.raises(AssertionError):
         check_variance(errors, query.plan.std_errors)
 
 
-@pytest.mark.parametrize("kind", ["count", "sum", "mean"])
-def test_single_answers(session, kind):
-    """One number a run.
+def test_single_answers(session):
+    """One number a run and measure: a count, a sum and a mean that share the cost of one statement.
 
     2,000 of them do not tell a variance within 5%. So every run is held against the very noise that was drawn for it,
     and the variance of that noise is taken from many more draws of the same planned law.
     """
-    query, exact = {
-        "count": (FRAME.dp.count(where="age >= 20", epsilon=0.05), ROWS / 2),
-        "sum": (FRAME.dp.sum("income", granularity=1, epsilon=0.05), np.floor(FRAME["income"] + 0.5).sum()),
-        "mean": (FRAME.dp.mean("income", epsilon=0.2).assuming(rows=ROWS, value=MEAN), MEAN),
-    }[kind]
-    plan = query.plan
-    (item,) = plan.measurements
+    accountant = session.ledger.accountant
+    statement = "SELECT COUNT(*) AS n, SUM(income) AS total, AVG(income) AS average FROM people"
+    query = replace(session.sql(statement, epsilon=0.4), fresh=True).assuming(rows=ROWS, value=MEAN)
+    third = accountant.epsilon(accountant.units(0.4) // 3)
+    asked = [("count", ()), ("sum", ("income",)), ("mean", ("income",))]
+    alone = [getattr(FRAME.dp, verb)(*columns, epsilon=third) for verb, columns in asked]
+    plans = [one.assuming(rows=ROWS, value=MEAN).plan for one in alone]
+    planned = query.plan.measurements
+    steps = [float(item.measurement.summand.step) for item in planned]
     drawn = []
 
     def draw(item, noise):
@@ -143,23 +142,24 @@ def test_single_answers(session, kind):
         return drawn[-1]
 
     session._draw = draw
-    errors, inside = errors_of(runs(query), np.array([exact]))
-    check_unbiased(errors, plan.std_errors)
-    noise = np.array(drawn, dtype=float) / 2**item.bits
-    if kind == "mean":
-        summand = item.measurement.summand
-        above = (FRAME["income"] / float(summand.step)).sum()
-        below = summand.steps * ROWS - above
-        share = (above + noise[:, 0]) / (above + below + noise.sum(axis=1))
-        assert errors[:, 0] == pytest.approx(20_000 * share - MEAN, rel=1e-6, abs=0.01)
-    else:
-        assert errors[:, 0] == pytest.approx(noise[:, 0], abs=1e-6)
-    check_coverage(inside)
-
-    size = 400_000
-    several = replace(item, measurement=replace(item.measurement, operator=dpn.workload.Identity(size)))
-    draws = np.asarray(draw_noise(several, plan.noise), dtype=float).reshape(-1, size) / 2**item.bits
-    if kind == "mean":  # to first order, what the two sums' noise does to their ratio
-        share = MEAN / 20_000
-        draws = ((1 - share) * draws[:1] - share * draws[1:]) * float(summand.step) / ROWS
-    check_variance(draws, plan.std_errors[0])
+    frames = frames_of(query, RUNS)
+    counts, sums, ends = (np.array(drawn[i::3]) / 2.0 ** planned[i].bits for i in range(3))
+    above, below = (ROWS * part / steps[2] + ends[:, i] for i, part in enumerate((MEAN, MOST - MEAN)))
+    ratio = MOST * above / (above + below)
+    first_order = np.array([MOST - MEAN, -MEAN]) * steps[2] / ROWS / MOST
+    found = {
+        "n": (ROWS, counts[:, 0], [1.0]),
+        "total": (ROWS * MEAN, sums[:, 0] * steps[1], [steps[1]]),
+        "average": (MEAN, ratio - MEAN, first_order),
+    }
+    for (name, (exact, expected, weights)), plan, item in zip(found.items(), plans, planned, strict=True):
+        errors, inside = errors_of(frames, exact, name)
+        assert errors[:, 0] == pytest.approx(expected, abs=1e-3)
+        assert float(plan.measurements[0].scale) == pytest.approx(float(item.scale), rel=1e-6)
+        check_unbiased(errors, plan.std_errors)
+        check_variance(errors, plan.std_errors, 0.25)
+        check_coverage(inside)
+        size = 100_000
+        several = replace(item, measurement=replace(item.measurement, operator=dpn.workload.Identity(size)))
+        draws = draw_noise(several, plan.noise).reshape(-1, size) / 2.0**item.bits
+        check_variance(np.array(weights) @ draws, plan.std_errors[0])

@@ -7,10 +7,9 @@ anything is measured (`expected`, `scale_for`) and after (`estimate`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -123,7 +122,7 @@ class LinearAnswers:
             width = half_widths(np.array([[self.step]]), scale, noise, confidence)[0]
         else:
             worst = int(np.argmax(self.factors))
-            width = self._widths(noise, scale, confidence, [worst], std_errors[[worst]])[0]
+            width = self._widths(noise, scale, confidence, std_errors[[worst]], worst)[0]
         return Expected(std_errors, float(width))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
@@ -150,7 +149,7 @@ class LinearAnswers:
         if self.direct:
             width = np.full(value.size, half_widths(np.array([[self.step]]), scale, noise, confidence)[0])
         else:
-            width = self._widths(noise, scale, confidence, range(value.size), std_error)
+            width = self._widths(noise, scale, confidence, std_error)
         return Estimates(value, std_error, value - width, value + width)
 
     @cached_property
@@ -165,12 +164,21 @@ class LinearAnswers:
         return same and bool(np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
 
     def _widths(
-        self, noise: Noise, scale: Fraction, confidence: float, rows: Sequence[int] | range, std_errors: Floats
+        self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, only: int | None = None
     ) -> Floats:
-        if noise == "gaussian" or len(rows) * self.strategy.operator.shape[0] > WEIGHTS_LIMIT:
+        """Return half-widths of all answers, or of one, whose standard errors are given."""
+        if noise == "gaussian" or std_errors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT:
             return std_errors * kappa(confidence, noise)
-        weights = self.strategy.answer_weights(np.asarray(rows)) * self.step
-        return np.asarray(half_widths(weights, scale, noise, confidence))
+        return _combined(self.strategy, only, scale, confidence) * self.step
+
+
+@lru_cache(maxsize=32)
+def _combined(strategy: Strategy, only: int | None, scale: Fraction, confidence: float) -> Floats:
+    """Return half-widths of combinations of Laplace noise; a query and its release ask for the same again and again."""
+    rows = np.arange(strategy.workload.shape[0]) if only is None else np.array([only])
+    found = np.asarray(half_widths(strategy.answer_weights(rows), scale, "laplace", confidence))
+    found.setflags(write=False)
+    return found
 
 
 @dataclass(frozen=True)
@@ -205,7 +213,7 @@ class MeanAnswers:
         weights = np.array([[1 - share, share]]) * float(summand.step) / self.rows
         std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
         groups = int(self.strategy.workload.shape[0])
-        width = float(half_widths(weights, scale, noise, confidence)[0])
+        width = _single(tuple(weights[0].tolist()), scale, noise, confidence)
         return Expected(np.full(groups, std_error), width)
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
@@ -237,6 +245,11 @@ class MeanAnswers:
         lower = np.where(known, np.clip(value - width, low, high), low)
         upper = np.where(known, np.clip(value + width, low, high), high)
         return Estimates(np.clip(value, low, high), std_error, lower, upper)
+
+
+@lru_cache(maxsize=256)
+def _single(weights: tuple[float, ...], scale: Fraction, noise: Noise, confidence: float) -> float:
+    return float(half_widths(np.array([weights]), scale, noise, confidence)[0])
 
 
 @dataclass(frozen=True)

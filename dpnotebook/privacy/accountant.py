@@ -158,6 +158,7 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
     return _bisect(lambda mu: mu == 0 or _log_delta(mu, epsilon) <= target, low, high)[0]
 
 
+@lru_cache(maxsize=4096)
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """Return the least epsilon at which mu-GDP is (epsilon, delta)-DP, rounded up; inverse of `delta_of_mu`."""
     target = math.log(delta)
