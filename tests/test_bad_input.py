@@ -13,6 +13,7 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -558,6 +559,53 @@ def test_the_same_rows_protected_again_after_a_change(tmp_path):
     ward.session.protect(frame, "people", domain=DOMAIN)
     assert frame.dp.histogram("age", epsilon=0.25).run().paid == 0.0
     assert ward.session.audit().ok
+
+
+def test_a_parquet_file_that_was_changed(tmp_path):
+    """Its rows are read at every query: when it is replaced, questions stop; releases and another name go on."""
+    path = tmp_path / "people.parquet"
+    rows().to_parquet(path)
+    session = dpn.Session(dpn.Budget(2.0))
+    table = session.protect(path, "people", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
+    release = table.histogram("age", epsilon=0.5).run()
+    rows().assign(age=7).to_parquet(path)
+    for use in (table.count(epsilon=0.5).run, table.histogram("age", epsilon=0.5).run):
+        with pytest.raises(dpn.FrameChanged) as caught:
+            use()
+        assert "was changed after it was protected; nothing was spent" in said(caught)
+    assert session.spent.epsilon == 0.5
+    assert session.release(1).frame.equals(release.frame)
+    with pytest.raises(dpn.LedgerMismatch):
+        session.protect(path, "people", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
+    session.protect(path, "people_2", domain={"age": dpn.Range(0, 99)}).count(epsilon=0.5).run()
+    path.unlink()
+    with pytest.raises(dpn.FrameChanged):
+        session.table("people_2").count(epsilon=1.0).run()
+    assert session.spent.epsilon == 1.0
+    assert session.audit().ok
+
+
+def test_a_table_of_a_connection_that_was_changed(monkeypatch):
+    """What was protected is what is counted, whatever is written to the table afterwards, or if it is dropped."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT range % 4 AS age, range AS who FROM range(40)")
+    table = exactly((connection, "t"), {"age": dpn.Range(0, 9)}, monkeypatch)
+    bounded = table.session.protect((connection, "t"), "b", domain={"age": dpn.Range(0, 9)}, unit="age", max_rows=5)
+    connection.execute("UPDATE t SET age = 9")
+    connection.execute("INSERT INTO t SELECT 8, range FROM range(1000)")
+    assert table.histogram("age", epsilon=50.0).run().frame["value"].tolist() == [10.0] * 4 + [0.0] * 6
+    with pytest.raises(dpn.LedgerMismatch):
+        table.session.protect((connection, "t"), "t", domain={"age": dpn.Range(0, 9)})
+    connection.execute("DROP TABLE t")
+    assert table.count(where="age < 2", epsilon=50.0).run().value == 20
+    assert bounded.count(epsilon=50.0).run().value == 20
+    with pytest.raises(dpn.DomainError) as caught:
+        table.session.protect((connection, "t"), "u", domain={"age": dpn.Range(0, 9)})
+    assert "no table or view 't'" in said(caught)
+    connection.close()
+    with pytest.raises(dpn.DomainError) as caught:
+        table.session.protect((connection, "t"), "u", domain={"age": dpn.Range(0, 9)})
+    assert "cannot be opened" in said(caught)
 
 
 DERIVED = {

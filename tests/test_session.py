@@ -87,6 +87,24 @@ def test_the_plan_says_what_the_run_does(opened, people, delta):
     assert release.delta == delta
 
 
+@BOTH
+def test_an_error_holds_for_every_measure(opened, people, delta):
+    """A sum needs more of the budget than a mean for the same error: each gets what it needs, not an even share."""
+    session = opened(900.0, delta, rows=400)
+    for columns in ("SUM(age) AS s, AVG(age) AS m", "AVG(age) AS m, SUM(age) AS s"):
+        for where in ("", " WHERE sex = 'F'"):
+            query = session.sql(f"SELECT {columns} FROM people{where}", error=40)
+            assert query.plan.error <= 40
+            release = query.run()
+            half = (release.frame["s_upper"] - release.frame["s_lower"]) / 2
+            assert 39 < half.iloc[0] <= 40
+            assert query.plan.free
+    counted = session.sql("SELECT sex, COUNT(*) AS n, AVG(age) AS m FROM people GROUP BY sex", epsilon=1.0)
+    counted.run()
+    with pytest.raises(dpn.AccuracyError, match="at once; give epsilon="):
+        _ = counted.at(error=1e6).plan  # also where a recorded release would do
+
+
 def test_history_is_every_charge_in_order(opened, people):
     session = opened(1.0)
     assert session.history().empty

@@ -103,6 +103,7 @@ def make_plan(
     assumption = assumption or Assumption()
     if assumption.rows is None:
         assumption = Assumption(table.rows, assumption.value)
+    _check_accuracy(question, accuracy, table, assumption)
     past = None if fresh else _best_release(question, accuracy, table, books, assumption)
     answers: Sequence[Answers]
     numbers: tuple[int, ...]
@@ -111,13 +112,13 @@ def make_plan(
         answers, units, numbers = recorded.answers, recorded.units, (number,)
         scales = [item.scale for item in recorded.planned]
         planned: tuple[Planned, ...] = ()
-        cells, price = CellCost(()), 0
+        cells, price, shares = CellCost(()), 0, [units]
     else:
         answers = [
             prepare(measure, question, table.domain, accountant.noise, assumption) for measure in question.measures
         ]
-        units = _units_for(question, accuracy, answers, table, accountant, assumption)
-        scales, numbers = _scales(answers, units, table, accountant), ()
+        units, shares = _units_for(accuracy, answers, table, accountant)
+        scales, numbers = _scales(answers, shares, table, accountant), ()
         planned = tuple(
             Planned(answer.measurement, answer.strategy, scale, grid_bits(accountant.noise, scale))
             for answer, scale in zip(answers, scales, strict=True)
@@ -133,7 +134,7 @@ def make_plan(
     budget = _budget_state(accountant, spent, price)
     others: tuple[Alternative, ...] = ()
     if alternatives and not numbers:
-        others = _alternatives(answers, accuracy, units, expected[0], budget.left_after, table, books, spent, price)
+        others = _alternatives(answers, accuracy, units, shares, expected[0], budget, table, books, spent, price)
     return Plan(
         question=question,
         accuracy=accuracy,
@@ -241,17 +242,10 @@ def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
     return float(np.max(expected.std_errors)) ** 2 <= accuracy.variance * (1 + 1e-12)
 
 
-def _units_for(
-    question: Question,
-    accuracy: Accuracy,
-    answers: Sequence[Answers],
-    table: Table,
-    accountant: Accountant,
-    assumption: Assumption,
-) -> int:
-    """Return what the whole query costs, in units."""
+def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assumption: Assumption) -> None:
+    """Refuse an error or a variance that cannot be promised for all measures, or without knowing the number of rows."""
     if accuracy.epsilon is not None:
-        return accountant.units(accuracy.epsilon)
+        return
     kinds = {words.unit(measure) for measure in question.measures}
     if len(kinds) > 1:
         raise AccuracyError(
@@ -262,10 +256,23 @@ def _units_for(
             "the error of a mean depends on the number of rows, which planning does not read; say about how many "
             f"there are with rows= when you protect {table.name!r}, or give epsilon="
         )
-    return sum(
+
+
+def _units_for(
+    accuracy: Accuracy, answers: Sequence[Answers], table: Table, accountant: Accountant
+) -> tuple[int, list[int]]:
+    """Return what the whole query costs, in units, and each measure's share of it.
+
+    An epsilon is shared evenly; for an error or a variance every measure gets what it needs to keep the promise.
+    """
+    if accuracy.epsilon is not None:
+        units = accountant.units(accuracy.epsilon)
+        return units, [units // len(answers)] * len(answers)
+    shares = [
         _round_up(_least_units(answer, answer.scale_for(accuracy, accountant.noise), table, accountant))
         for answer in answers
-    )
+    ]
+    return sum(shares), shares
 
 
 def _least_units(answer: Answers, scale: Fraction, table: Table, accountant: Accountant) -> int:
@@ -284,10 +291,11 @@ def _norm(answer: Answers, table: Table, accountant: Accountant) -> int:
     return norm * accountant.per_unit(table.max_rows)
 
 
-def _scales(answers: Sequence[Answers], units: int, table: Table, accountant: Accountant) -> list[Fraction]:
-    """Share the cost evenly over the measures; every one gets the least noise that its share allows."""
-    share = units // len(answers)
-    return [accountant.scale(share, _norm(answer, table, accountant)) for answer in answers]
+def _scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, accountant: Accountant) -> list[Fraction]:
+    """Return the least noise that each measure's share of the cost allows."""
+    return [
+        accountant.scale(share, _norm(answer, table, accountant)) for answer, share in zip(answers, shares, strict=True)
+    ]
 
 
 def _cost(answers: Sequence[Answers], scales: Sequence[Fraction], table: Table, accountant: Accountant) -> CellCost:
@@ -315,8 +323,9 @@ def _alternatives(
     answers: Sequence[Answers],
     accuracy: Accuracy,
     units: int,
+    shares: Sequence[int],
     expected: Expected,
-    left_after: float,
+    budget: BudgetState,
     table: Table,
     books: Books,
     spent: int,
@@ -324,11 +333,11 @@ def _alternatives(
 ) -> tuple[Alternative, ...]:
     accountant = books.accountant
     epsilon = accountant.epsilon(units)
-    found = [Alternative(epsilon, expected.half_width, left_after, True, spent + price <= accountant.total)]
+    found = [Alternative(epsilon, expected.half_width, budget.left_after, True, spent + price <= accountant.total)]
     for factor in FACTORS:
         try:
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
-            scales = _scales(answers, other, table, accountant)
+            scales = _scales(answers, [max(other * share // units, 1) for share in shares], table, accountant)
             error = answers[0].expected(accountant.noise, scales[0], accuracy.confidence).half_width
         except AccuracyError:  # too little for any noise that can be drawn
             continue
