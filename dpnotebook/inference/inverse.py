@@ -106,14 +106,17 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
 def total_variance(operator: Workload, workload: Workload) -> float:
     """Return |W A^+|_F^2, the sum of `variances`; infinite if A does not support W."""
     found = inverse(operator)
-    if workload == operator:
-        return float(found.rank)  # W W^+ is a projection
+    return float(found.rank) if workload == operator else sum_of_variances(found, workload)  # W W^+ is a projection
+
+
+def sum_of_variances(found: Inverse, workload: Workload) -> float:
+    """Return the sum of `variances`, from Gram matrices or energies where it can be."""
     if isinstance(found, TreeInverse):
         return found.total(workload)
     if isinstance(workload, Weighted):
-        return workload.weight**2 * total_variance(operator, workload.workload)
+        return workload.weight**2 * sum_of_variances(found, workload.workload)
     if isinstance(workload, Stack):
-        return sum(total_variance(operator, part) for part in workload.parts)
+        return sum(sum_of_variances(found, part) for part in workload.parts)
     if isinstance(found, DenseInverse):
         gram = workload.gram()
         if found.outside is not None and np.vdot(gram, found.outside) > UNSUPPORTED * np.trace(gram):

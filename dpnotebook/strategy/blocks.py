@@ -81,8 +81,39 @@ class Block:
         return self.weight * apply_factors(noisy[self.measured].reshape(1, -1, 1), sizes, steps).reshape(-1)
 
 
-def blocks(workload: Workload, operator: Workload, split: bool) -> tuple[Block, ...]:
-    """Return the blocks of a strategy, in the order of the workload's rows.
+@dataclass(frozen=True)
+class Blocks:
+    """The blocks of a strategy, in the order of the workload's rows."""
+
+    blocks: tuple[Block, ...]
+    measurements: int
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`."""
+        return sum(block.total_variance() for block in self.blocks)
+
+    def variances(self) -> Array:
+        """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
+        return np.concatenate([block.variances() for block in self.blocks])
+
+    def weights(self, rows: Array) -> Array:
+        """Return the coefficients of the measurements in the given answers, shape (rows, measurements)."""
+        weights = np.zeros((rows.size, self.measurements))
+        first = 0
+        for block in self.blocks:
+            mine = np.flatnonzero((first <= rows) & (rows < first + block.queries))
+            if mine.size:
+                weights[mine, block.measured] = block.weights(rows[mine] - first)
+            first += block.queries
+        return weights
+
+    def answers(self, noisy: Array) -> Array:
+        """Return the answers from all measurements, shape (queries,)."""
+        return np.concatenate([block.answers(noisy) for block in self.blocks])
+
+
+def blocks(workload: Workload, operator: Workload, split: bool) -> Blocks:
+    """Return the blocks of a strategy.
 
     Parameters
     ----------
@@ -98,8 +129,8 @@ def blocks(workload: Workload, operator: Workload, split: bool) -> tuple[Block, 
         if len(measured) == 1:
             found = [_paired(query, measured[0], 0) for query in terms(workload)]
             if all(found):
-                return tuple(block for block in found if block)
-        return (Block(1.0, ((workload, operator),), 0),)
+                return Blocks(tuple(block for block in found if block), operator.shape[0])
+        return Blocks((Block(1.0, ((workload, operator),), 0),), operator.shape[0])
     queries = terms(workload)
     if len(queries) != len(measured):
         raise WorkloadError(f"{len(queries)} parts cannot be answered one by one from {len(measured)}")
@@ -107,7 +138,7 @@ def blocks(workload: Workload, operator: Workload, split: bool) -> tuple[Block, 
     found = [_paired(query, term, first) for query, term, first in zip(queries, measured, offsets, strict=False)]
     if not all(found):
         raise WorkloadError("a part and the measurements that answer it are products over different attributes")
-    return tuple(block for block in found if block)
+    return Blocks(tuple(block for block in found if block), operator.shape[0])
 
 
 def _paired(query: Term, measured: Term, first: int) -> Block | None:

@@ -6,15 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import AccuracyError, WorkloadError
+from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.privacy.accountant import Noise, mu_of_budget
 from dpnotebook.privacy.budget import positive
-from dpnotebook.strategy.blocks import Block, blocks
+from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.bounds import svd_bound
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array, require_memory
@@ -40,6 +41,8 @@ class Strategy:
     split
         Whether each part of the workload is answered from its own part of the operator alone (HDMM, section 10, case
         3), which needs no least squares over all cells at once; answers of different parts then need not agree.
+    certificate
+        What an optimizer proved that no strategy's objective can be below, for this noise.
 
     Raises
     ------
@@ -52,6 +55,7 @@ class Strategy:
     noise: Noise
     name: str
     split: bool = False
+    certificate: float = 0.0
 
     def __post_init__(self) -> None:
         if self.noise not in ("laplace", "gaussian"):
@@ -61,7 +65,7 @@ class Strategy:
             raise WorkloadError(f"queries over {asked:,} cells cannot be answered from measurements of {measured:,}")
         if not self.operator.integer:
             raise WorkloadError("what is measured must have integer coefficients, so that integer noise is exact")
-        _ = self._blocks
+        _ = self._reconstruction
 
     @property
     def norm(self) -> int:
@@ -76,13 +80,12 @@ class Strategy:
     @cached_property
     def objective(self) -> float:
         """Return |A|^2 |W A^+|_F^2 (HDMM, Problem 1); infinite if the strategy does not support the workload."""
-        total = sum(block.total_variance() for block in self._blocks)
-        return (self.norm**2 if self.noise == "laplace" else self.norm) * total
+        return (self.norm**2 if self.noise == "laplace" else self.norm) * self._reconstruction.total_variance()
 
     @cached_property
     def bound(self) -> float:
-        """A lower bound on the objective of every strategy for this workload (see `svd_bound`)."""
-        return svd_bound(self.workload)
+        """A lower bound on the objective of every strategy for this workload: `svd_bound`, or what was certified."""
+        return max(svd_bound(self.workload), self.certificate)
 
     def total_squared_error(self, epsilon: float, delta: float = 0.0) -> float:
         """Return the expected sum over all answers of the squared error.
@@ -120,7 +123,7 @@ class Strategy:
         strategy does not determine the answer. Computed through factors; nothing of size m x m is formed.
         """
         require_memory(self.workload.shape[0], f"the variances of {self.workload.shape[0]:,} answers")
-        return np.concatenate([block.variances() for block in self._blocks])
+        return self._reconstruction.variances()
 
     def answer_weights(self, rows: ArrayLike) -> Array:
         """Return how the given answers combine the measurements: rows of W A^+, shape (len(rows), p).
@@ -140,14 +143,7 @@ class Strategy:
         if index.size and not (index.min() >= 0 and index.max() < m):
             raise WorkloadError(f"the answers of this workload are numbered 0 to {m - 1:,}")
         require_memory(index.size * p, f"the weights of {index.size:,} answers over {p:,} measurements")
-        weights = np.zeros((index.size, p))
-        first = 0
-        for block in self._blocks:
-            mine = np.flatnonzero((first <= index) & (index < first + block.queries))
-            if mine.size:
-                weights[mine, block.measured] = block.weights(index[mine] - first)
-            first += block.queries
-        return weights
+        return self._reconstruction.weights(index)
 
     def answers(self, noisy: ArrayLike) -> Array:
         """Return the answers that the noisy measurements imply, shape (m,).
@@ -170,7 +166,7 @@ class Strategy:
         if measured.shape != (p,) or measured.dtype.kind not in "biuf" or not np.isfinite(measured).all():
             raise WorkloadError(f"reconstruction needs one finite number for each of {p:,} measurements")
         require_memory(self.workload.shape[0], f"{self.workload.shape[0]:,} answers")
-        return np.concatenate([block.answers(measured) for block in self._blocks])
+        return self._reconstruction.answers(measured)
 
     def to_json(self) -> dict[str, Any]:
         """Return the strategy as JSON values."""
@@ -180,6 +176,7 @@ class Strategy:
             "noise": self.noise,
             "name": self.name,
             "split": self.split,
+            "certificate": self.certificate,
         }
 
     @classmethod
@@ -187,13 +184,31 @@ class Strategy:
         """Return the strategy that `to_json` wrote."""
         try:
             rest = {name: value[name] for name in ("noise", "name", "split")}
+            rest["certificate"] = value.get("certificate", 0.0)  # plans recorded by 0.1 have none
             return cls(Workload.from_json(value["workload"]), Workload.from_json(value["operator"]), **rest)
         except (KeyError, TypeError):
             raise WorkloadError("these JSON values do not describe a strategy") from None
 
     @cached_property
-    def _blocks(self) -> tuple[Block, ...]:
-        return blocks(self.workload, self.operator, self.split)
+    def _reconstruction(self) -> Reconstruction:
+        algebra = None if self.split else marginal_algebra(self.workload, self.operator)
+        return algebra or blocks(self.workload, self.operator, self.split)
+
+
+class Reconstruction(Protocol):
+    """How answers follow from the measurements of a strategy."""
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`; infinite if an answer is not determined."""
+
+    def variances(self) -> Array:
+        """Return the variance of each answer for measurements of unit variance, shape (m,)."""
+
+    def weights(self, rows: Array) -> Array:
+        """Return the coefficients of the measurements in the given answers, shape (rows, p)."""
+
+    def answers(self, noisy: Array) -> Array:
+        """Return the answers that follow from noisy measurements, shape (m,)."""
 
 
 def unit_variance(noise: Noise, epsilon: float, delta: float = 0.0) -> float:

@@ -6,12 +6,15 @@ Source: HDMM, equation 3.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpnotebook.workload.base import Array, Number, Workload, number
 from dpnotebook.workload.compose import Kron, Stack, Weighted
+from dpnotebook.workload.contiguous import Total
+from dpnotebook.workload.marginals import Marginals
 
 CANDIDATES = 2**17  # column norms that are compared while looking for the largest sum
 
@@ -40,12 +43,72 @@ def terms(workload: Workload) -> tuple[Term, ...]:
         return tuple(term for part in workload.parts for term in terms(part))
     if isinstance(workload, Weighted):
         return tuple(Term(workload.weight * term.weight, term.factors) for term in terms(workload.workload))
+    if isinstance(workload, Marginals):
+        totals = [Total(size) for size in workload.sizes]
+        return tuple(
+            Term(weight, tuple(workload.factors[i] if i in subset else total for i, total in enumerate(totals)))
+            for subset, weight in workload.weights
+        )
     if isinstance(workload, Kron):
         # A factor that is itself a union stays one factor: its rows alternate with those of the factors after it.
         single = [_one_term(factor) for factor in workload.factors]
         weight = math.prod(term.weight for term in single)
         return (Term(weight, tuple(factor for term in single for factor in term.factors)),)
     return (Term(1, (workload,)),)
+
+
+@dataclass(frozen=True)
+class SparseTerm:
+    """One product of a union, without the attributes that it sums over.
+
+    Parameters
+    ----------
+    weight
+        Weight of the product.
+    axes
+        Positions of the attributes whose factor is not Total, ascending.
+    factors
+        Their factors.
+    """
+
+    weight: Number
+    axes: tuple[int, ...]
+    factors: tuple[Workload, ...]
+
+    @property
+    def queries(self) -> int:
+        """Number of queries."""
+        return math.prod(factor.shape[0] for factor in self.factors)
+
+
+def sparse_terms(workload: Workload) -> tuple[tuple[int, ...], list[SparseTerm]] | None:
+    """Return the sizes of the attributes and the union of products, in the order of its rows.
+
+    None if its products are over different attributes. Marginals of many attributes are not expanded.
+    """
+    found = list(_sparse(workload, 1))
+    sizes = found[0][0]
+    if any(other != sizes for other, _ in found):
+        return None
+    return sizes, [term for _, part in found for term in part]
+
+
+def _sparse(workload: Workload, weight: Number) -> Iterator[tuple[tuple[int, ...], list[SparseTerm]]]:
+    if isinstance(workload, Stack):
+        for part in workload.parts:
+            yield from _sparse(part, weight)
+    elif isinstance(workload, Weighted):
+        yield from _sparse(workload.workload, weight * workload.weight)
+    elif isinstance(workload, Marginals):
+        factors = workload.factors
+        yield (
+            workload.sizes,
+            [SparseTerm(weight * w, subset, tuple(factors[i] for i in subset)) for subset, w in workload.weights],
+        )
+    else:
+        (term,) = terms(workload)
+        axes = tuple(i for i, factor in enumerate(term.factors) if not isinstance(factor, Total))
+        yield term.sizes, [SparseTerm(weight * term.weight, axes, tuple(term.factors[i] for i in axes))]
 
 
 def largest_norm(workload: Workload, power: int) -> Number | None:

@@ -1,0 +1,264 @@
+"""Least squares from measured subsets of attributes, over domains of any size.
+
+In the coordinates of `attribute_split` the normal matrix of weighted marginals is diagonal, one entry a subset S of
+attributes: p_S = sum over measured b containing S of theta_b^2 times the product of s_i over i in b but not in S.
+So what varies within S alone has its own best estimate, and these are independent: an answer is a sum of one part for
+every S among its attributes, and its variance the sum of theirs (HDMM, section 8, for Identity factors).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.attribute_split import AttributeSplit, attribute_split
+from dpnotebook.workload import Identity, Marginals, Workload
+from dpnotebook.workload.base import Array, require_memory
+from dpnotebook.workload.compose import apply_factors, row_products
+from dpnotebook.workload.marginals import Subset
+from dpnotebook.workload.terms import SparseTerm, sparse_terms
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalAlgebra:
+    """Answers of a union of products from measured marginals.
+
+    Parameters
+    ----------
+    operator
+        What was measured.
+    terms
+        The queries: products over the same attributes.
+    """
+
+    operator: Marginals
+    terms: tuple[SparseTerm, ...]
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances` from traces alone; infinite if something is not determined."""
+        total = 0.0
+        for term in self.terms:
+            pairs = [self._traces(axis, factor) for axis, factor in zip(term.axes, term.factors, strict=True)]
+            weight = float(term.weight) ** 2
+            for subset, inside in _parts(term.axes):
+                share = math.prod(
+                    beta if within else alpha for (beta, alpha), within in zip(pairs, inside, strict=True)
+                )
+                if share > 0:
+                    precision = self.precisions[subset]
+                    total += weight * share / precision if precision > 0 else math.inf
+        return total
+
+    def variances(self) -> Array:
+        """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
+        return np.concatenate([self._term_variances(term) for term in self.terms])
+
+    def weights(self, rows: Array) -> Array:
+        """Return the coefficients of the measurements in the given answers, shape (rows, measurements)."""
+        out = np.zeros((rows.size, self.operator.shape[0]))
+        first = 0
+        for term in self.terms:
+            mine = np.flatnonzero((first <= rows) & (rows < first + term.queries))
+            if mine.size:
+                out[mine] = self._term_weights(term, rows[mine] - first)
+            first += term.queries
+        return out
+
+    def answers(self, noisy: Array) -> Array:
+        """Return the answers from all measurements, shape (queries,)."""
+        estimates = self._estimates(noisy.astype(float))
+        found = []
+        for term in self.terms:
+            shape = [factor.shape[0] for factor in term.factors]
+            total = np.zeros(shape)
+            for subset, inside in _parts(term.axes):
+                estimate = estimates.get(subset)
+                if estimate is None:
+                    continue
+                factors = [w for w, chosen in zip(term.factors, inside, strict=True) if chosen]
+                sizes = [w.shape[1] for w in factors]
+                steps = [(k, w.apply) for k, w in enumerate(factors)]
+                part = apply_factors(estimate.reshape(1, -1, 1), sizes, steps)
+                part = part.reshape([m if chosen else 1 for m, chosen in zip(shape, inside, strict=True)])
+                for k, (axis, chosen) in enumerate(zip(term.axes, inside, strict=True)):
+                    if not chosen:
+                        along = [1] * len(shape)
+                        along[k] = shape[k]
+                        part = part * self.splits[axis].means(term.factors[k]).reshape(along)
+                total += part
+            found.append(float(term.weight) * total.reshape(-1))
+        return np.concatenate(found)
+
+    @cached_property
+    def splits(self) -> tuple[AttributeSplit, ...]:
+        """The split of every attribute."""
+        return tuple(attribute_split(factor) for factor in self.operator.factors)
+
+    @cached_property
+    def precisions(self) -> dict[Subset, float]:
+        """p_S of every subset that the queries are about, 0 where nothing measured tells of it."""
+        asked = self._asked
+        found = dict.fromkeys(asked, 0.0)
+        for measured, weight in self.operator.weights:
+            for subset, share in self._told(measured):
+                found[subset] += float(weight) ** 2 * share
+        return found
+
+    @cached_property
+    def _asked(self) -> dict[Subset, None]:
+        asked: dict[Subset, None] = {}
+        for axes in dict.fromkeys(term.axes for term in self.terms):
+            for size in range(len(axes) + 1):
+                asked.update(dict.fromkeys(combinations(axes, size)))
+        return asked
+
+    def _told(self, measured: Subset) -> Iterator[tuple[Subset, float]]:
+        """Yield each subset asked about that this measurement tells of, with the product of s over what is left out."""
+        seen = [i for i in measured if self.splits[i].s > 0]
+        if 2 ** len(seen) <= len(self._asked):
+            for size in range(len(seen) + 1):
+                for left in combinations(seen, size):
+                    subset = tuple(i for i in measured if i not in left)
+                    if subset in self._asked:
+                        yield subset, math.prod(self.splits[i].s for i in left)
+            return
+        members, loose = set(measured), set(seen)
+        for subset in self._asked:
+            if members.issuperset(subset) and loose.issuperset(left_out := members.difference(subset)):
+                yield subset, math.prod(self.splits[i].s for i in left_out)
+
+    def _traces(self, axis: int, factor: Workload) -> tuple[float, float]:
+        known = self._known_traces.get((axis, factor))
+        if known is None:
+            split = self.splits[axis]
+            known = self._known_traces[axis, factor] = (split.total_variance(factor), split.squared_means(factor))
+        return known
+
+    @cached_property
+    def _known_traces(self) -> dict[tuple[int, Workload], tuple[float, float]]:
+        return {}
+
+    def _seen(self, axis: int) -> Array:
+        return np.asarray(self.operator.factors[axis].matvec(self.splits[axis].z))
+
+    def _measured(self) -> Iterator[tuple[Subset, float, slice]]:
+        first = 0
+        for subset, weight in self.operator.weights:
+            count = math.prod(self.operator.factors[i].shape[0] for i in subset)
+            yield subset, float(weight), slice(first, first + count)
+            first += count
+
+    def _estimates(self, noisy: Array) -> dict[Subset, Array]:
+        """Return, for every subset asked about, the best estimate of the part of the cells that varies within it."""
+        sums: dict[Subset, Array] = {}
+        for measured, weight, where in self._measured():
+            told = list(self._told(measured))
+            if not told:
+                continue
+            table = weight * noisy[where].reshape([self.operator.factors[i].shape[0] for i in measured])
+            for subset, _ in told:
+                part: Array = table
+                # What A says of z, and not z of A'y: the latter cancels where measurements hold little of the total.
+                for k in reversed(range(len(measured))):
+                    if measured[k] not in subset:
+                        part = np.tensordot(part, self._seen(measured[k]), axes=([k], [0]))
+                steps = [(k, self.operator.factors[i].apply_transposed) for k, i in enumerate(subset)]
+                cells = apply_factors(part.reshape(1, -1, 1), list(part.shape), steps).reshape(-1)
+                sums[subset] = sums[subset] + cells if subset in sums else cells
+        for subset, part in sums.items():
+            steps = [(k, self.splits[i].spread) for k, i in enumerate(subset)]
+            spread = apply_factors(part.reshape(1, -1, 1), [self.operator.sizes[i] for i in subset], steps)
+            sums[subset] = spread.reshape(-1) / self.precisions[subset]
+        return sums
+
+    def _term_variances(self, term: SparseTerm) -> Array:
+        rest = [self.splits[i].variances(w) for i, w in zip(term.axes, term.factors, strict=True)]
+        means = [self.splits[i].means(w) ** 2 for i, w in zip(term.axes, term.factors, strict=True)]
+        total = np.zeros(term.queries)
+        for subset, inside in _parts(term.axes):
+            part: Array = np.ones(1)
+            for a, b, chosen in zip(rest, means, inside, strict=True):
+                part = np.kron(part, a if chosen else b)
+            part[np.isnan(part)] = 0.0  # what is not determined does not matter where it is not asked for
+            precision = self.precisions[subset]
+            total += part / precision if precision > 0 else np.where(part > 0, np.inf, 0.0)
+        return float(term.weight) ** 2 * total
+
+    def _term_weights(self, term: SparseTerm, rows: Array) -> Array:
+        where = np.unravel_index(rows, [factor.shape[0] for factor in term.factors]) if term.axes else ()
+        wanted = {i: w.rows(index).astype(float) for i, w, index in zip(term.axes, term.factors, where, strict=True)}
+        means = {i: queries @ self.splits[i].z for i, queries in wanted.items()}
+        if not np.isfinite(self._term_variances(term)[rows]).all():
+            raise WorkloadError("the measurements do not determine every answer")
+        out = np.zeros((rows.size, self.operator.shape[0]))
+        for measured, weight, columns in self._measured():
+            require_memory(rows.size * (columns.stop - columns.start), "these weights")
+            for subset, _ in self._told(measured):
+                if not set(subset) <= set(term.axes):
+                    continue
+                blocks = [np.full((rows.size, 1), float(term.weight) * weight / self.precisions[subset])]
+                for i in term.axes:
+                    if i not in subset:
+                        blocks[0] = blocks[0] * means[i][:, None]
+                for i in measured:
+                    split = self.splits[i]
+                    if i in subset:
+                        rest = split.spread(wanted[i].T[None])
+                        blocks.append(split.operator.apply(rest)[0].T)
+                    else:
+                        seen = self._seen(i)
+                        blocks.append(np.broadcast_to(seen, (rows.size, seen.size)))
+                out[:, columns] += row_products(blocks)
+        return out
+
+
+def _parts(axes: Subset) -> Iterator[tuple[Subset, tuple[bool, ...]]]:
+    """Yield every subset of the axes, and which of them are in it."""
+    for size in range(len(axes) + 1):
+        for chosen in combinations(range(len(axes)), size):
+            inside = tuple(k in chosen for k in range(len(axes)))
+            yield tuple(axes[k] for k in chosen), inside
+
+
+def marginal_algebra(workload: Workload, operator: Workload) -> MarginalAlgebra | None:
+    """Return how a workload is answered from measured marginals; None if the two are not of that form.
+
+    Parameters
+    ----------
+    workload
+        A union of products.
+    operator
+        `Marginals`, or a union of products with one kind of factor an attribute, each over a subset of its own.
+    """
+    measured = as_marginals(operator)
+    asked = sparse_terms(workload)
+    if measured is None or asked is None or asked[0] != measured.sizes:
+        return None
+    return MarginalAlgebra(measured, tuple(asked[1]))
+
+
+def as_marginals(operator: Workload) -> Marginals | None:
+    """Return a union of products as marginals with the same rows in the same order, if it is one."""
+    if isinstance(operator, Marginals):
+        return operator
+    found = sparse_terms(operator)
+    if found is None or len(found[1]) < 2:
+        return None
+    sizes, terms = found
+    kinds: list[Workload | None] = [None] * len(sizes)
+    weights: dict[Subset, int | float] = {}
+    for term in terms:
+        if term.axes in weights:
+            return None
+        weights[term.axes] = term.weight
+        for axis, factor in zip(term.axes, term.factors, strict=True):
+            if kinds[axis] not in (None, factor):
+                return None
+            kinds[axis] = factor
+    return Marginals((kind or Identity(size) for kind, size in zip(kinds, sizes, strict=True)), weights)
