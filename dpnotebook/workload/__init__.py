@@ -1,24 +1,41 @@
 """Implicit matrices of linear queries: what is asked, never built row by row."""
 
 from dpnotebook.workload.base import Workload
+from dpnotebook.workload.builders import marginals, prefix_marginals, small_marginals
 from dpnotebook.workload.centred import Centred
 from dpnotebook.workload.compose import Kron, Stack, Weighted
 from dpnotebook.workload.contiguous import AllRange, Identity, Prefix, Total
+from dpnotebook.workload.difference import Difference, complement, disjunction
 from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.marginals import Marginals
+from dpnotebook.workload.padded import Ones, Padded
+from dpnotebook.workload.permuted import Permuted
+from dpnotebook.workload.predicates import Predicates
+from dpnotebook.workload.width_range import WidthRange
 
 __all__ = [
     "AllRange",
     "Centred",
+    "Difference",
     "Explicit",
     "Hierarchy",
     "Identity",
     "Kron",
     "Marginals",
+    "Ones",
+    "Padded",
+    "Permuted",
+    "Predicates",
     "Prefix",
     "Stack",
     "Total",
     "Weighted",
+    "WidthRange",
     "Workload",
+    "complement",
+    "disjunction",
+    "marginals",
+    "prefix_marginals",
+    "small_marginals",
 ]

@@ -200,11 +200,12 @@ def number(value: Any) -> Number:
     return int(value) if isinstance(value, Integral) else float(value)
 
 
-def require_memory(entries: int, what: str, limit: int = MEMORY_LIMIT) -> None:
-    """Raise WorkloadError, naming the size, if an array of 8-byte entries would pass the limit."""
+def require_memory(entries: int, what: str, limit: int = MEMORY_LIMIT, advice: str = "") -> None:
+    """Raise WorkloadError, naming the size and what to do instead, if an array of 8-byte entries passes the limit."""
     if 8 * entries > limit:
         size = 8 * entries / 2**30
-        raise WorkloadError(f"{what} would take {size:,.1f} GiB (the limit is {limit / 2**30:,.1f} GiB)")
+        text = f"{what} would take {size:,.1f} GiB (the limit is {limit / 2**30:,.1f} GiB)"
+        raise WorkloadError(f"{text}; {advice}" if advice else text)
 
 
 def corner_sums(matrix: Array) -> Array:

@@ -156,7 +156,7 @@ class Prefix(Contiguous):
 
         def energy(starts: Array, ends: Array) -> Array:
             k = (ends - starts).astype(float)
-            return np.asarray(_squares(k) + (self.n - ends) * k**2)
+            return np.asarray(squares(k) + (self.n - ends) * k**2)
 
         return energy
 
@@ -214,7 +214,7 @@ class AllRange(Contiguous):
         def energy(starts: Array, ends: Array) -> Array:
             k, outside = (ends - starts).astype(float), (starts + self.n - ends).astype(float)
             inside = k * (k + 1) ** 2 * (k + 2) / 12
-            return np.asarray(starts * (self.n - ends).astype(float) * k**2 + outside * _squares(k) + inside)
+            return np.asarray(starts * (self.n - ends).astype(float) * k**2 + outside * squares(k) + inside)
 
         return energy
 
@@ -229,6 +229,6 @@ class AllRange(Contiguous):
         return starts * self.n - starts * (starts - 1) // 2
 
 
-def _squares(k: Any) -> Any:
+def squares(k: Any) -> Any:
     """Return 1 + 4 + ... + k^2."""
     return k * (k + 1) * (2 * k + 1) / 6

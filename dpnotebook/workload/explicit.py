@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload.base import Array, Energy, Workload
+from dpnotebook.workload.packing import packed, unpacked
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -85,6 +87,14 @@ class Explicit(Workload):
             return total
 
         return energy
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the matrix as JSON values, compressed."""
+        return {"kind": self.kind, "matrix": packed(self.matrix)}
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Workload:
+        return cls(unpacked(values["matrix"]))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Explicit) and np.array_equal(self.matrix, other.matrix)
