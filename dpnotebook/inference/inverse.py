@@ -12,11 +12,14 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
+from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
 from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.compose import Stack, Weighted
 from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Prefix, Total
 from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
+from dpnotebook.workload.wavelet import Wavelet
+from dpnotebook.workload.weighted_rows import WeightedRows
 
 DENSE_CELLS = 4096  # beyond it, a dense pseudo-inverse takes minutes
 DIRECT_CELLS = 1024  # up to it, less than a second
@@ -67,6 +70,10 @@ def inverse(operator: Workload) -> Inverse:
         return TridiagonalInverse(operator.n, 2, 1 / (operator.n + 1))
     if isinstance(operator, Total):
         return TotalInverse(operator.n)
+    if isinstance(operator, Wavelet) and operator.complete:
+        return WaveletInverse(operator, np.ones(operator.shape[0]))
+    if isinstance(operator, WeightedRows) and (weighted := _weighted_inverse(operator)):
+        return weighted
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):
         return WideInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
@@ -75,6 +82,15 @@ def inverse(operator: Workload) -> Inverse:
             f"{DENSE_CELLS:,} are possible, or {WIDE_ROWS:,} measurements"
         )
     return DenseInverse(operator)
+
+
+def _weighted_inverse(operator: WeightedRows) -> Inverse | None:
+    inner = operator.workload
+    if isinstance(inner, Hierarchy) and operator.weights[: inner.n].all():
+        return WeightedTreeInverse(inner, operator.weights)
+    if isinstance(inner, Wavelet) and inner.complete and operator.weights.all():
+        return WaveletInverse(inner, operator.weights)
+    return None
 
 
 def is_direct(operator: Workload) -> bool:
@@ -111,7 +127,7 @@ def total_variance(operator: Workload, workload: Workload) -> float:
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:
     """Return the sum of `variances`, from Gram matrices or energies where it can be."""
-    if isinstance(found, TreeInverse):
+    if isinstance(found, TreeInverse | WaveletInverse | WeightedTreeInverse):
         return found.total(workload)
     if isinstance(workload, Weighted):
         return workload.weight**2 * sum_of_variances(found, workload.workload)

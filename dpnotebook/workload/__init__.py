@@ -12,6 +12,8 @@ from dpnotebook.workload.marginals import Marginals
 from dpnotebook.workload.padded import Ones, Padded
 from dpnotebook.workload.permuted import Permuted
 from dpnotebook.workload.predicates import Predicates
+from dpnotebook.workload.wavelet import Wavelet
+from dpnotebook.workload.weighted_rows import WeightedRows
 from dpnotebook.workload.width_range import WidthRange
 
 __all__ = [
@@ -30,7 +32,9 @@ __all__ = [
     "Prefix",
     "Stack",
     "Total",
+    "Wavelet",
     "Weighted",
+    "WeightedRows",
     "WidthRange",
     "Workload",
     "complement",
