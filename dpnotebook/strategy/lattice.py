@@ -1,0 +1,189 @@
+"""A union of products seen from the subsets of its attributes.
+
+In each attribute a query is split into what it asks of the total and what it asks beyond: W = (W z) 1' + W (I - z 1').
+With alpha = |W z|^2 and beta the variance of the rest, the loss of a subset S of attributes is
+
+    L_S = sum over products whose attributes contain S of w^2 prod_(i in S) beta_i prod_(i outside S) alpha_i,
+
+and every strategy of (weighted) marginals has the error sum over S of L_S / p_S, p_S being what it measures of S.
+Source: HDMM, Theorem 9 (for Identity and Total); the residual basis of marginals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.workload import Workload
+from dpnotebook.workload.base import Array
+from dpnotebook.workload.terms import SparseTerm, sparse_terms
+
+ENTRIES = 2**25  # pairs of a product and a subset of its attributes
+BITS = 62  # attributes whose subsets are the bits of one integer
+
+Subset = tuple[int, ...]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Products over the same number k of attributes.
+
+    Parameters
+    ----------
+    squares
+        Squared weights, shape (terms,).
+    axes
+        Positions of the attributes, ascending, shape (terms, k).
+    factors
+        Number of the query factor among all, shape (terms, k).
+    """
+
+    squares: Array
+    axes: Integers
+    factors: Integers
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """A union of products over the same attributes.
+
+    Parameters
+    ----------
+    sizes
+        Cells of each attribute.
+    kinds
+        The distinct query factors of each attribute, Total excepted; their numbers run through all attributes.
+    groups
+        The products, by how many attributes they ask of.
+    """
+
+    sizes: tuple[int, ...]
+    kinds: tuple[tuple[Workload, ...], ...]
+    groups: tuple[Group, ...]
+
+    @property
+    def attribute(self) -> Integers:
+        """The attribute of each query factor, shape (factors,)."""
+        return np.repeat(np.arange(len(self.sizes)), [len(kinds) for kinds in self.kinds])
+
+    @cached_property
+    def subsets(self) -> list[Subset]:
+        """Every set of attributes within one product's attributes: small ones first, then in order."""
+        return self._indexed[0]
+
+    def losses(self, alpha: Array, beta: Array) -> Array:
+        """Return L_S of every subset, shape (subsets,), for alpha and beta of every factor, shape (factors,)."""
+        values = np.concatenate([self._values(group, alpha, beta).ravel() for group in self.groups])
+        return np.bincount(self._indexed[1], weights=values, minlength=len(self.subsets))
+
+    def sensitivities(self, alpha: Array, beta: Array, slopes: Array) -> tuple[Array, Array]:
+        """Return the derivatives of sum over S of slopes_S L_S with respect to alpha and beta, each (factors,)."""
+        of_alpha, of_beta = np.zeros(alpha.size), np.zeros(beta.size)
+        first = 0
+        for group in self.groups:
+            count, k = group.axes.shape
+            picked = slopes[self._indexed[1][first : first + count * 2**k]].reshape(count, 2**k)
+            first += count * 2**k
+            for position in range(k):
+                # The product without its factor at this position: alpha and beta of that factor are one.
+                one = np.ones_like(alpha)
+                values = self._values(group, alpha, beta, (position, one)) * picked
+                halves = values.reshape(count, 2**position, 2, -1).sum(axis=(1, 3))
+                np.add.at(of_alpha, group.factors[:, position], halves[:, 0])
+                np.add.at(of_beta, group.factors[:, position], halves[:, 1])
+        return of_alpha, of_beta
+
+    def _values(self, group: Group, alpha: Array, beta: Array, without: tuple[int, Array] | None = None) -> Array:
+        """Return what each product adds to each subset of its attributes, shape (terms, 2^k)."""
+        values = group.squares[:, None]
+        for position, factor in enumerate(group.factors.T):
+            a, b = (alpha, beta) if without is None or without[0] != position else (without[1], without[1])
+            pair = np.stack((a[factor], b[factor]), axis=-1)
+            values = (values[:, :, None] * pair[:, None, :]).reshape(len(values), -1)
+        return values
+
+    @cached_property
+    def _indexed(self) -> tuple[list[Subset], Integers]:
+        largest = max(group.axes.shape[1] for group in self.groups)
+        d = len(self.sizes)
+        narrow = d <= BITS
+        # Subsets are numbers to the base of two, or of as many as there are attributes: exact Python ones if need be.
+        kind: Any = np.int64 if narrow or (d + 1) ** largest < 2**BITS else object
+        keys = np.concatenate([_keys(group.axes, d, narrow, kind).ravel() for group in self.groups])
+        unique, place = np.unique(keys, return_inverse=True)
+        found = _decoded(unique, d, narrow)
+        order = sorted(range(len(found)), key=lambda i: (len(found[i]), found[i]))
+        rank = np.empty(len(found), dtype=np.int64)
+        rank[order] = np.arange(len(found))
+        return [found[i] for i in order], rank[place]
+
+
+def lattice(workload: Workload) -> Lattice:
+    """Return a union of products as a lattice.
+
+    Raises
+    ------
+    WorkloadError
+        If its products are over different attributes, or over so many that their subsets do not fit in memory.
+    """
+    found = sparse_terms(workload)
+    if found is None:
+        raise WorkloadError("a strategy over subsets of the attributes needs products over the same attributes")
+    sizes, parts = found
+    entries = sum(2.0 ** len(part.axes) for part in parts)
+    if entries > ENTRIES:
+        raise WorkloadError(f"the subsets of the attributes of this workload's products are too many: {entries:,.0f}")
+    return _grouped(sizes, parts)
+
+
+def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm]) -> Lattice:
+    numbers: list[dict[int, int]] = [{} for _ in sizes]  # by identity first: hashing 10^5 workloads is slow
+    kinds: list[dict[Workload, int]] = [{} for _ in sizes]
+    merged: dict[tuple[Subset, tuple[int, ...]], float] = {}
+    for part in parts:
+        which = []
+        for axis, factor in zip(part.axes, part.factors, strict=True):
+            number = numbers[axis].get(id(factor))
+            if number is None:
+                number = numbers[axis][id(factor)] = kinds[axis].setdefault(factor, len(kinds[axis]))
+            which.append(number)
+        key = (part.axes, tuple(which))
+        merged[key] = merged.get(key, 0.0) + float(part.weight) ** 2
+    offsets = np.concatenate(([0], np.cumsum([len(found) for found in kinds])))
+    groups = []
+    for k in sorted({len(axes) for axes, _ in merged}):
+        mine = [(axes, which, square) for (axes, which), square in merged.items() if len(axes) == k]
+        axes = np.array([axes for axes, _, _ in mine], dtype=np.int64).reshape(len(mine), k)
+        local = np.array([which for _, which, _ in mine], dtype=np.int64).reshape(len(mine), k)
+        groups.append(Group(np.array([square for _, _, square in mine]), axes, offsets[axes] + local))
+    return Lattice(sizes, tuple(tuple(found) for found in kinds), tuple(groups))
+
+
+def _keys(axes: Integers, d: int, narrow: bool, kind: Any) -> Array:
+    """Return the number of every subset of every row of attributes, shape (terms, 2^k), in the order of `_values`."""
+    keys = np.zeros((len(axes), 1), dtype=kind)
+    for column in axes.T:
+        number = column.astype(kind)[:, None]
+        more = keys + 2**number if narrow else keys * (d + 1) + (number + 1)
+        keys = np.stack((keys, more), axis=-1).reshape(len(axes), -1)
+    return keys
+
+
+def _decoded(keys: Array, d: int, narrow: bool) -> list[Subset]:
+    if narrow:
+        return [tuple(i for i in range(d) if key >> i & 1) for key in keys.tolist()]
+    subsets = []
+    for key in keys.tolist():
+        subset: list[int] = []
+        while key:
+            key, digit = divmod(key, d + 1)
+            subset.append(digit - 1)
+        subsets.append(tuple(reversed(subset)))
+    return subsets

@@ -1,0 +1,190 @@
+"""How the queries of each attribute are best split into what they ask of the total and the rest.
+
+In each attribute a vector z with 1'z = 1 says how the total stands for every query, and an operator B with B z = 0
+measures the rest. At uniform z this is how marginals are split, and the best there is for them. Where queries are not
+symmetric in an attribute's cells, z is the better chosen for them: minus the part that the total explains, the optimal
+strategy X for V + lambda 11' is the optimal B'B for the z proportional to X^-1 1. It makes sqrt(beta) + sqrt(alpha +
+lambda) least, so a search over lambda finds the best z and B for any weighing of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.lattice import Lattice
+from dpnotebook.workload import Centred, Explicit, Workload
+from dpnotebook.workload.base import Array
+
+ROUNDS = 12
+SETTLED = 1e-6  # relative gain of a round below which the search ends
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """What is asked of one attribute, where cells that no query tells apart count as one.
+
+    Parameters
+    ----------
+    grams
+        W'W of each query factor over the classes of cells, each (classes, classes).
+    classes
+        The class of each cell, shape (n,).
+    """
+
+    grams: tuple[Array, ...]
+    classes: Array
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether all classes are asked about alike."""
+        return all(map(is_symmetric, self.grams))
+
+
+@dataclass(frozen=True)
+class Split:
+    """How an attribute's queries are split into total and rest; n counts its classes of cells.
+
+    Parameters
+    ----------
+    total
+        z, shape (n,), adding up to one.
+    gram
+        B'B, shape (n, n), with B z = 0 and a largest diagonal entry of `norm`.
+    alpha, beta
+        |W z|^2, and |B|^2 |W (I - z 1') B^+|^2, of every query factor of the attribute, shape (factors,).
+    norm
+        |B|^2, the largest squared norm of a column.
+    operator
+        B over all cells in integers, where they have been chosen.
+    multipliers
+        Where the search for a similar B begins.
+    """
+
+    total: Array
+    gram: Array
+    alpha: Array
+    beta: Array
+    norm: float = 1.0
+    operator: Workload | None = None
+    multipliers: Array | None = None
+
+
+def attribute(kinds: Sequence[Workload], n: int) -> Attribute:
+    """Return what is asked of an attribute of n cells by its query factors."""
+    grams = [np.asarray(kind.gram(), dtype=float) for kind in kinds]
+    if not grams or all(map(is_symmetric, grams)):
+        return Attribute(tuple(grams), np.arange(n))
+    # Cells with equal columns in every Gram matrix have equal columns in every workload.
+    _, cells, classes = np.unique(np.concatenate(grams), axis=1, return_index=True, return_inverse=True)
+    order = np.argsort(cells)
+    rank = np.argsort(order)
+    kept = cells[order]
+    return Attribute(tuple(gram[np.ix_(kept, kept)] for gram in grams), rank[classes.reshape(-1)])
+
+
+def splits(found: Lattice, attributes: Sequence[Attribute], report: Progress = silent) -> list[Split | None]:
+    """Return a split of every attribute that is asked about, one at a time until nothing gets better."""
+    current = [_centred(mine) if mine.grams else None for mine in attributes]
+    searched = [axis for axis, mine in enumerate(attributes) if not mine.symmetric]
+    best = residual_objective(found, current)
+    firsts = np.cumsum([0] + [len(kinds) for kinds in found.kinds])
+    for _ in range(ROUNDS):
+        before = best
+        for axis in searched:
+            alpha, beta = together(current)
+            roots = np.sqrt(found.losses(alpha, beta))
+            slopes = np.divide(roots.sum(), roots, out=np.zeros_like(roots), where=roots > 0)
+            of_alpha, of_beta = found.sensitivities(alpha, beta, slopes)
+            mine = slice(firsts[axis], firsts[axis + 1])
+            now = current[axis]
+            assert now is not None
+            weights, price = _prices(now, of_alpha[mine], of_beta[mine])
+            trial = split_for(attributes[axis].grams, weights, price, now.multipliers, report)
+            proposed = [*current[:axis], trial, *current[axis + 1 :]]
+            value = residual_objective(found, proposed)
+            if value < best:
+                current, best = proposed, value
+        if best > before * (1 - SETTLED):
+            break
+    return current
+
+
+def split_for(grams: Sequence[Array], weights: Array, price: float, start: Array | None, report: Progress) -> Split:
+    """Return the split that the optimal strategy for sum of weights_k V_k + price 11' makes.
+
+    Parameters
+    ----------
+    grams, weights
+        V_k = W_k'W_k of the attribute's query factors, and how much the variance of each counts.
+    price
+        lambda: how much the total counts beside them.
+    start
+        The multipliers of a similar split.
+    """
+    wanted = sum(weight * gram for weight, gram in zip(weights, grams, strict=True)) + price
+    found = gaussian_optimum(wanted, tolerance=1e-7, start=start, report=report)
+    inverse = np.linalg.pinv(found.gram, rcond=1e-12, hermitian=True)
+    sums = inverse.sum(axis=1)
+    s = 1 / sums.sum()
+    z = s * sums
+    rest = inverse - np.outer(z, z) / s
+    gram = (found.gram - s) / (found.gram.max() - s)
+    alpha, beta = traces(grams, z, rest, float(found.gram.max() - s))
+    return Split(z, gram, alpha, beta, multipliers=found.v)
+
+
+def residual_objective(found: Lattice, current: Sequence[Split | None]) -> float:
+    """Return (sum over subsets of sqrt L_S)^2: the error of the best weights for these splits."""
+    return float(np.sqrt(found.losses(*together(current))).sum() ** 2)
+
+
+def together(current: Sequence[Split | None]) -> tuple[Array, Array]:
+    """Return alpha and beta of the query factors of all attributes."""
+    asked = [split for split in current if split is not None]
+    if not asked:
+        return np.zeros(0), np.zeros(0)
+    return np.concatenate([split.alpha for split in asked]), np.concatenate([split.beta for split in asked])
+
+
+def is_symmetric(gram: Array) -> bool:
+    """Return whether a Gram matrix treats all cells alike: a I + b 11'."""
+    n = len(gram)
+    expected = np.full((n, n), gram[0, -1])
+    np.fill_diagonal(expected, gram[0, 0])
+    return bool(np.allclose(gram, expected, rtol=0, atol=1e-12 * abs(gram[0, 0])))
+
+
+def _prices(now: Split, of_alpha: Array, of_beta: Array) -> tuple[Array, float]:
+    """Return what to optimise an attribute for, from how the error depends on its alpha and beta.
+
+    sqrt(beta) + sqrt(alpha + lambda), which the strategy for V + lambda 11' makes least, has these derivatives where
+    lambda = beta / ratio^2 - alpha.
+    """
+    weights = of_beta / of_beta.max()
+    rest, mean = float(weights @ now.beta), float(weights @ now.alpha)
+    ratio = float(of_alpha @ now.alpha) / of_beta.max() / mean if mean else 0.0
+    least = 1e-6 * (rest + mean)  # the total is within what is measured, whatever the queries
+    return weights, max(least, rest / ratio**2 - mean if ratio else rest)
+
+
+def traces(grams: Sequence[Array], z: Array, rest: Array, norm: float) -> tuple[Array, Array]:
+    """Return alpha and beta of every query factor, where C = `rest` is the variance of what B measures."""
+    alpha = np.array([z @ gram @ z for gram in grams])
+    beta = np.array([max(float(np.vdot(gram, rest)), 0.0) for gram in grams]) * norm
+    return alpha, np.where(beta > 1e-12 * (alpha + beta), beta, 0.0)
+
+
+def _centred(asked: Attribute) -> Split:
+    """Return the split at the mean of all cells: B = n I - 11', whose pseudo-inverse is itself over n^2."""
+    grams, n = asked.grams, len(asked.grams[0])
+    centred: Workload = Centred(n)
+    norm = float(centred.max_column_norm(2))
+    uniform, rest = np.full(n, 1 / n), (np.eye(n) - 1 / n) / n**2
+    alpha, beta = traces(grams, uniform, rest, norm)
+    spread = centred if len(asked.classes) == n else Explicit(centred.dense()[:, asked.classes])
+    return Split(uniform, n**2 * np.eye(n) - n, alpha, beta, norm, spread if asked.symmetric else None)
