@@ -19,6 +19,7 @@ from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.planner import plan_from_json
+from dpnotebook.scans import exact_answers
 
 Draw = Callable[[Planned, Noise], NDArray[np.int64]]
 
@@ -122,6 +123,5 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
 
 
 def _noisy(protected: ProtectedTable, item: Planned, noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    totals = protected.engine.totals(item.measurement)
-    exact = np.stack([item.measurement.operator.matvec(component) for component in totals])
-    return (exact.astype(np.int64) << item.bits) + noise.reshape(exact.shape)
+    exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
+    return (exact << item.bits) + noise.reshape(exact.shape)

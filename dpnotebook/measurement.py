@@ -18,7 +18,7 @@ from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Summand
 from dpnotebook.workload import Workload
-from dpnotebook.workload.terms import terms
+from dpnotebook.workload.terms import sparse_terms, terms
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,20 @@ class Measurement:
         """How many noisy numbers come out."""
         return int(self.operator.shape[0]) * self.summand.components
 
+    @property
+    def cells(self) -> int:
+        """Cells of the largest histogram that is needed: those of one term, over the axes that it does not sum over."""
+        found = sparse_terms(self.operator)
+        if found is None or found[0] != tuple(axis.size for axis in self.axes):
+            return flat_size(self.axes)
+        return max(math.prod(self.axes[i].size for i in axes) for axes in {term.axes for term in found[1]})
+
     def norm(self, domain: Domain, power: int) -> int:
         """Return the largest column norm^power over the cells that take part: what one row can change, at least 1.
 
         Never less than that; more, where the operator is no product and the norms of its parts peak in different cells.
         """
-        queries = int(_integers(self.operator.column_norms(power)).max(initial=0))
+        queries = int(self.operator.max_column_norm(power))
         column = self.summand.column
         anywhere = queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
         parts = self._parts(domain, power)
@@ -88,15 +96,15 @@ class Measurement:
         """
         power = norm_power(accountant.noise)
         rate = accountant.rate(scale) * accountant.per_unit(rows)
-        costs = []
+        costs: dict[tuple[tuple[str, bytes], ...], Term] = {}
         for weight, part in self._parts(domain, power):
             for box in self._boxes():
                 norms = dict(part)
                 for name, mask in box.items():
                     norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
                 if all(norm.any() for norm in norms.values()):
-                    costs.append(Term(rate * weight, norms))
-        return CellCost(tuple(costs))
+                    _add(costs, rate * weight, norms)
+        return CellCost(tuple(costs.values()))
 
     def _boxes(self) -> Sequence[Mapping[str, NDArray[np.bool_]]]:
         """Disjoint boxes that hold every row that takes part."""
@@ -116,6 +124,19 @@ class Measurement:
                 part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)
             parts.append((weight, part))
         return parts
+
+
+def _add(costs: dict[tuple[tuple[str, bytes], ...], Term], rate: Fraction, norms: Mapping[str, Any]) -> None:
+    """Add a term; what is the same at every level is part of the rate, and terms of equal norms are one."""
+    kept = {}
+    for name, norm in sorted(norms.items()):
+        if norm.min() == norm.max():
+            rate *= int(norm[0])
+        else:
+            kept[name] = norm
+    key = tuple((name, norm.tobytes()) for name, norm in kept.items())
+    before = costs[key].rate if key in costs else 0
+    costs[key] = Term(before + rate, kept)
 
 
 def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np.bool_]]) -> int:

@@ -277,7 +277,13 @@ def _units_for(
 
 def _least_units(answer: Answers, scale: Fraction, table: Table, accountant: Accountant) -> int:
     norm = _norm(answer, table, accountant)
-    return max(math.ceil(norm * accountant.rate(scale)), 1000)
+    return max(math.ceil(norm * accountant.rate(scale)) + _rounding(answer, table, accountant), 1000)
+
+
+def _rounding(answer: Answers, table: Table, accountant: Accountant) -> int:
+    """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
+    terms = answer.measurement.cost(table.domain, accountant, Fraction(1), table.max_rows).terms
+    return max(len(terms) - 1, 0)
 
 
 def _round_up(units: int) -> int:
@@ -294,7 +300,8 @@ def _norm(answer: Answers, table: Table, accountant: Accountant) -> int:
 def _scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, accountant: Accountant) -> list[Fraction]:
     """Return the least noise that each measure's share of the cost allows."""
     return [
-        accountant.scale(share, _norm(answer, table, accountant)) for answer, share in zip(answers, shares, strict=True)
+        accountant.scale(max(share - _rounding(answer, table, accountant), 1), _norm(answer, table, accountant))
+        for answer, share in zip(answers, shares, strict=True)
     ]
 
 

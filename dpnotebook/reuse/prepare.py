@@ -68,18 +68,25 @@ def prepare(
         If a workload does not fit the keys.
     """
     axes = answer_axes(measure, question, domain)
-    cells = flat_size(axes)
+    workload = _workload(measure, axes)
+    if workload.shape[0] > MAX_CELLS:
+        raise DomainError(
+            f"{question.words} has {workload.shape[0]:,} {'answers' if measure.kind == 'workload' else 'cells'}; at "
+            f"most {MAX_CELLS:,} can be given. Ask for fewer attributes together, or restrict them with where="
+        )
+    strategy = select(workload, noise) if recorded is None else recorded
+    measured = Measurement(strategy.operator, axes, question.where, measure.summand)
+    cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:
         raise DomainError(
-            f"{question.words} has {cells:,} cells; at most {MAX_CELLS:,} can be measured. Group by fewer attributes, "
-            "or restrict them with where="
+            f"{question.words} needs {cells:,} cells; at most {MAX_CELLS:,} can be measured. Ask for fewer attributes "
+            "together, or restrict them with where="
         )
-    strategy = select(_workload(measure, axes), noise) if recorded is None else recorded
-    measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     match measure.kind:
         case "mean":
             assumed = assumption or Assumption()
-            rows = (assumed.rows or DEFAULT_ROWS * cells) / cells
+            groups = flat_size(axes)
+            rows = (assumed.rows or DEFAULT_ROWS * groups) / groups
             return MeanAnswers(measured, strategy, rows, assumed.value)
         case "quantile":
             ranked = domain[cast(str, measure.column)]
