@@ -36,6 +36,16 @@ from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.session import Session, active_session
+from dpnotebook.workload.requests import (
+    cdf,
+    identity,
+    marginals,
+    prefix_marginals,
+    ranges,
+    small_marginals,
+    small_prefix_marginals,
+    total,
+)
 
 __all__ = [
     "AccuracyError",
@@ -66,9 +76,17 @@ __all__ = [
     "Session",
     "WorkloadError",
     "active_session",
+    "cdf",
+    "identity",
     "load_ipython_extension",
+    "marginals",
+    "prefix_marginals",
+    "ranges",
+    "small_marginals",
+    "small_prefix_marginals",
     "strategy",
     "suggest_domain",
+    "total",
     "unload_ipython_extension",
     "workload",
 ]

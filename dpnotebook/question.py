@@ -18,6 +18,7 @@ from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
 from dpnotebook.workload import Workload
+from dpnotebook.workload.packing import canonical_arrays
 
 Kind = Literal["count", "sum", "mean", "cdf", "quantile", "workload"]
 
@@ -284,7 +285,7 @@ class Question:
     @property
     def key(self) -> str:
         """A digest that is equal for questions of equal meaning, however they were written."""
-        canonical = self.to_json()
+        canonical = canonical_arrays(self.to_json())
         canonical["where"] = self.where.key
         if all(measure.kind != "workload" for measure in self.measures):
             canonical["keys"] = sorted(self.keys)

@@ -7,13 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.domain import Domain
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.release import PARTS, column_name
+from dpnotebook.reuse.prepare import allowed_levels
 from dpnotebook.reuse.table import Table
 from dpnotebook.workload import Workload
+from dpnotebook.workload.requests import WorkloadRequest
 
 if TYPE_CHECKING:
     from dpnotebook.session import Session
@@ -101,7 +104,7 @@ class Grouped:
     def _query(self, measure: Measure, where: str | None, options: dict[str, Any]) -> Query:
         accuracy, fresh = split_options(options)
         domain = self._table.domain
-        predicate = Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
+        predicate = parsed(where, domain)
         named = replace(measure, name=_answer_name(measure, self._keys))
         question = Question(self._table.name, (named,), self._keys, predicate)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
@@ -134,24 +137,46 @@ class Verbs(Grouped):
         return self.groupby(columns).count(where=where, **accuracy)
 
     def answer(
-        self, workload: Workload, on: str | Sequence[str], *, where: str | None = None, **accuracy: Any
+        self,
+        workload: Workload | WorkloadRequest,
+        on: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        **accuracy: Any,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
 
         Parameters
         ----------
         workload
-            Queries over the cells of `on` in C order, shape (answers, product of the attributes' sizes).
+            By attribute names, such as `dpn.marginals(2) + dpn.ranges("age")`; or queries over the cells of `on` in C
+            order, shape (answers, product of the attributes' sizes).
         on
-            One or several declared attributes.
+            One or several declared attributes. When None, those that the workload names, or else all of the table.
         where
-            Which rows take part.
+            Which rows take part; levels that none of them can have are no cells.
         accuracy
             Exactly one of epsilon, error, variance; confidence; fresh.
         """
-        if not isinstance(workload, Workload):
-            raise DomainError(f"answer() takes a workload, such as dpn.workload.Prefix(100), not {workload!r}")
-        return self.groupby(on)._query(Measure("workload", workload=workload), where, accuracy)
+        if not isinstance(workload, Workload | WorkloadRequest):
+            raise DomainError(
+                'answer() takes a workload, such as dpn.marginals(2), dpn.ranges("age") or dpn.workload.Prefix(100), '
+                f"not {workload!r}"
+            )
+        domain = self._table.domain
+        if on is None:
+            on = workload.attributes(domain) if isinstance(workload, WorkloadRequest) else domain.names
+        grouped = self.groupby(on)
+        if isinstance(workload, WorkloadRequest):
+            predicate = parsed(where, domain)
+            levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
+            workload = workload.over(domain, grouped._keys, levels)
+        return grouped._query(Measure("workload", workload=workload), where, accuracy)
+
+
+def parsed(where: str | None, domain: Domain) -> Predicate:
+    """Return the predicate of a where= text: everything, without one."""
+    return Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
 
 
 def checked_keys(keys: Sequence[str], table: Table) -> list[str]:

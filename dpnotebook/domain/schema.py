@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dpnotebook.domain.asking import Asking
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
@@ -23,7 +24,7 @@ from dpnotebook.errors import DomainError
 MAX_ATTRIBUTES = 10_000
 
 
-class Domain(Mapping[str, Attribute]):
+class Domain(Mapping[str, Attribute], Asking):
     """The declared columns of a table, in order. Immutable, hashable, equal by value and order.
 
     Parameters

@@ -52,7 +52,7 @@ def unpacked(value: Any) -> Array:
     return array.astype(np.float64 if kind == "<f8" else np.int64)
 
 
-def canonical(value: Any) -> Any:
+def canonical_arrays(value: Any) -> Any:
     """Return JSON values with every packed array replaced by a digest of what it holds.
 
     Compressed bytes may differ between versions of zlib; the digests of equal workloads do not.
@@ -61,5 +61,5 @@ def canonical(value: Any) -> Any:
         if "zlib" in value:
             data = zlib.decompress(base64.b64decode(value["zlib"]))
             return {**value, "zlib": hashlib.sha256(data).hexdigest()}
-        return {name: canonical(part) for name, part in value.items()}
-    return [canonical(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: canonical_arrays(part) for name, part in value.items()}
+    return [canonical_arrays(part) for part in value] if isinstance(value, list | tuple) else value
