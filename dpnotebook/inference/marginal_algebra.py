@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 
 import numpy as np
@@ -47,12 +47,12 @@ class MarginalAlgebra:
             pairs = [self._traces(axis, factor) for axis, factor in zip(term.axes, term.factors, strict=True)]
             weight = float(term.weight) ** 2
             for subset, inside in _parts(term.axes):
-                share = math.prod(
-                    beta if within else alpha for (beta, alpha), within in zip(pairs, inside, strict=True)
-                )
-                if share > 0:
+                share = weight
+                for (beta, alpha), within in zip(pairs, inside, strict=True):
+                    share *= beta if within else alpha
+                if share > 0:  # not where it is infinity times nothing
                     precision = self.precisions[subset]
-                    total += weight * share / precision if precision > 0 else math.inf
+                    total += share / precision if precision > 0 else math.inf
         return total
 
     def variances(self) -> Array:
@@ -220,10 +220,14 @@ class MarginalAlgebra:
 
 def _parts(axes: Subset) -> Iterator[tuple[Subset, tuple[bool, ...]]]:
     """Yield every subset of the axes, and which of them are in it."""
-    for size in range(len(axes) + 1):
-        for chosen in combinations(range(len(axes)), size):
-            inside = tuple(k in chosen for k in range(len(axes)))
-            yield tuple(axes[k] for k in chosen), inside
+    for chosen, inside in _patterns(len(axes)):
+        yield tuple([axes[k] for k in chosen]), inside
+
+
+@lru_cache(maxsize=32)
+def _patterns(count: int) -> tuple[tuple[tuple[int, ...], tuple[bool, ...]], ...]:
+    chosen = [subset for size in range(count + 1) for subset in combinations(range(count), size)]
+    return tuple((subset, tuple(k in subset for k in range(count))) for subset in chosen)
 
 
 def marginal_algebra(workload: Workload, operator: Workload) -> MarginalAlgebra | None:
