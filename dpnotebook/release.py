@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpnotebook.answer_labels import all_levels, answer_labels
 from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.measurement import Axis
 from dpnotebook.question import Measure, Question
 from dpnotebook.reuse.prepare import answer_axes, as_asked
-from dpnotebook.workload import AllRange
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,10 +187,18 @@ def _level_columns(axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any]
 
 def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
     assert measure.workload is not None
-    if isinstance(measure.workload, AllRange) and len(axes) == 1:
-        labels = np.array([domain[axes[0].attribute].labels[level] for level in axes[0].levels], dtype=object)
-        first, last = np.triu_indices(labels.size)
-        return {f"{axes[0].attribute} from": labels[first], f"{axes[0].attribute} to": labels[last]}, (True, True)
-    if measure.workload.shape[0] == int(np.prod([axis.size for axis in axes])):
+    if all_levels(measure.workload, axes):
         return _level_columns(axes, domain)
-    return {"query": np.arange(measure.workload.shape[0])}, (True,)
+    columns = answer_labels(measure.workload, axes, domain)
+    if columns is None:
+        return {"query": np.arange(measure.workload.shape[0])}, (True,)
+    bare = len(axes) == 1 and len(columns) == 2  # ranges of one attribute, by their two ends
+    return {name: column_of(labels) for name, labels in columns.items()}, (bare,) * len(columns)
+
+
+def column_of(labels: np.ndarray[Any, Any]) -> Any:
+    """Return labels as a column: of whole numbers where all are, else of objects, so that nothing is converted."""
+    import pandas as pd
+
+    whole = all(type(label) is int for label in labels)
+    return labels.astype(np.int64) if whole else pd.Series(labels, dtype=object)
