@@ -22,6 +22,7 @@ from dpnotebook.privacy.noise import laplace_variance
 from dpnotebook.privacy.tails import half_widths, kappa, laplace_scale_for
 from dpnotebook.question import Accuracy
 from dpnotebook.strategy import Strategy
+from dpnotebook.workload.terms import row_weights
 
 # Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
 # equal variance is reported instead, which is never narrower.
@@ -116,20 +117,19 @@ class LinearAnswers:
 
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
-        variance = noise_variance(noise, scale)
-        std_errors = np.sqrt(self.factors * variance) * self.step
+        std_errors = self._std_errors(noise, scale)
         if self.direct:
-            width = half_widths(np.array([[self.step]]), scale, noise, confidence)[0]
+            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
         else:
-            worst = int(np.argmax(self.factors))
+            worst = int(np.argmax(std_errors))
             width = self._widths(noise, scale, confidence, std_errors[[worst]], worst)[0]
         return Expected(std_errors, float(width))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy`."""
-        worst = float(np.max(self.factors)) * self.step**2
+        worst = float(np.max(self.factors * self.units**2))
         if accuracy.error is not None and self.direct and noise == "laplace":
-            return laplace_scale_for(accuracy.error / self.step, accuracy.confidence)
+            return laplace_scale_for(accuracy.error / float(self.units[0]), accuracy.confidence)
         if accuracy.error is not None:
             variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
         else:
@@ -138,16 +138,16 @@ class LinearAnswers:
         scale = _scale_of_variance(noise, variance / worst)
         if accuracy.error is not None:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
-            while self.expected(noise, scale, accuracy.confidence).half_width > accuracy.error:
-                scale = _positive_scale(0.99 * float(scale))
+            while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
+                scale = _positive_scale(float(scale) * min(accuracy.error / reach * (1 - 1e-9), 1 - 1e-6))
         return scale
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
-        value = self.strategy.answers(noisy[0]) * self.step
-        std_error = np.sqrt(self.factors * noise_variance(noise, scale)) * self.step
+        value = self.strategy.answers(noisy[0]) * self.units
+        std_error = self._std_errors(noise, scale)
         if self.direct:
-            width = np.full(value.size, half_widths(np.array([[self.step]]), scale, noise, confidence)[0])
+            width = np.full(value.size, half_widths(self.units[:1, None], scale, noise, confidence)[0])
         else:
             width = self._widths(noise, scale, confidence, std_error)
         return Estimates(value, std_error, value - width, value + width)
@@ -158,10 +158,21 @@ class LinearAnswers:
         return np.asarray(self.strategy.error_factors(), dtype=np.float64)
 
     @cached_property
+    def units(self) -> Floats:
+        """What one of each answer of the strategy is worth, shape (answers,).
+
+        A weight says how accurate an answer must be; what a person is told is the answer without it.
+        """
+        return self.step / row_weights(self.strategy.workload)
+
+    @cached_property
     def direct(self) -> bool:
         """Whether every answer is one noisy number: then W A^+ is a projection with ones on its diagonal."""
-        same = self.strategy.workload == self.strategy.operator
-        return same and bool(np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
+        same = self.strategy.workload == self.strategy.operator and np.ptp(self.units) == 0
+        return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
+
+    def _std_errors(self, noise: Noise, scale: Fraction) -> Floats:
+        return np.asarray(np.sqrt(self.factors * noise_variance(noise, scale)) * self.units)
 
     def _widths(
         self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, only: int | None = None
@@ -169,7 +180,7 @@ class LinearAnswers:
         """Return half-widths of all answers, or of one, whose standard errors are given."""
         if noise == "gaussian" or std_errors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT:
             return std_errors * kappa(confidence, noise)
-        return _combined(self.strategy, only, scale, confidence) * self.step
+        return _combined(self.strategy, only, scale, confidence) * (self.units if only is None else self.units[only])
 
 
 @lru_cache(maxsize=32)

@@ -93,6 +93,12 @@ def sparse_terms(workload: Workload) -> tuple[tuple[int, ...], list[SparseTerm]]
     return sizes, [term for _, part in found for term in part]
 
 
+def row_weights(workload: Workload) -> Array:
+    """Return the weight of every query, shape (m,): that of the term it is in."""
+    found = [term for _, part in _sparse(workload, 1) for term in part]
+    return np.repeat([float(term.weight) for term in found], [term.queries for term in found])
+
+
 def _sparse(workload: Workload, weight: Number) -> Iterator[tuple[tuple[int, ...], list[SparseTerm]]]:
     if isinstance(workload, Stack):
         for part in workload.parts:

@@ -1,5 +1,7 @@
 """An accuracy that is asked for is kept: the interval of the planned noise is never wider than `error=`."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from dpnotebook.inference.answers import LinearAnswers
 from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.question import Accuracy
-from dpnotebook.strategy import select
+from dpnotebook.strategy import Strategy, select
 from dpnotebook.workload import AllRange, Identity, Prefix, Total
 
 DOMAIN = Domain({"age": Range(0, 39)})
@@ -41,3 +43,22 @@ def test_a_variance_is_kept(noise):
             scale = asked.scale_for(Accuracy(variance=variance), noise)
             worst = float(np.max(asked.expected(noise, scale, 0.95).std_errors)) ** 2
             assert variance * (1 - 1e-6) <= worst <= variance * (1 + 1e-6)
+
+
+def test_a_weight_changes_the_accuracy_of_an_answer_not_the_answer():
+    histogram = Domain({"age": Range(0, 3)})
+    axis = Axis("age", (0, 1, 2, 3))
+    workload = 5 * Identity(4) + Total(4)
+    strategy = Strategy(workload, workload, "gaussian", "as asked")
+    answers = LinearAnswers(Measurement(workload, (axis,), Predicate.everything(histogram)), strategy)
+    exact = workload.matvec(np.array([10, 20, 30, 40]))
+    found = answers.estimate(exact[None].astype(float), "gaussian", Fraction(100), 0.95)
+    assert np.allclose(found.value, [10, 20, 30, 40, 100])
+    dense = workload.dense() @ np.linalg.pinv(workload.dense())
+    std_errors = np.sqrt((dense**2).sum(axis=1)) * 100 / np.array([5, 5, 5, 5, 1])
+    assert np.allclose(found.std_error, std_errors, rtol=1e-6)
+    assert answers.expected("gaussian", Fraction(100), 0.95).half_width == pytest.approx(
+        1.96 * max(std_errors), rel=1e-3
+    )
+    scale = answers.scale_for(Accuracy(error=12.0), "gaussian")
+    assert answers.expected("gaussian", scale, 0.95).half_width == pytest.approx(12.0, rel=1e-3)
