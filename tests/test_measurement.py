@@ -12,7 +12,19 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
 from dpnotebook.question import bounded_value
-from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
+from dpnotebook.workload import (
+    AllRange,
+    Centred,
+    Explicit,
+    Hierarchy,
+    Identity,
+    Kron,
+    Marginals,
+    Prefix,
+    Stack,
+    Total,
+    Weighted,
+)
 
 DOMAIN = Domain({"a": Range(0, 4), "b": ["x", "y", "z"], "v": Range(0, 9)})
 A, B = Axis("a", (0, 1, 2, 3, 4)), Axis("b", (0, 1, 2))
@@ -29,6 +41,8 @@ A, B = Axis("a", (0, 1, 2, 3, 4)), Axis("b", (0, 1, 2))
         (Kron(Prefix(5), Total(3)), (A, B), True),
         (Stack(Kron(Prefix(5), Total(3)), Weighted(2, Kron(Total(5), Identity(3)))), (A, B), True),
         (Weighted(2, Stack(Weighted(3, Kron(Identity(5), Prefix(3))), Kron(Total(5), Total(3)))), (A, B), True),
+        (Marginals([Identity(5), Identity(3)], {(): 4, (0,): 2, (0, 1): 1}), (A, B), True),
+        (Marginals([Centred(5), Prefix(3)], {(1,): 3, (0, 1): 2}), (A, B), True),
         (Explicit(np.array([[1, -2, 0, 1, 3] * 3, [0, 1, 1, 0, -5] * 3])), (A, B), False),
     ],
 )
