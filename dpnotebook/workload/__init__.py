@@ -7,6 +7,7 @@ from dpnotebook.workload.compose import Kron, Stack, Weighted
 from dpnotebook.workload.contiguous import AllRange, Identity, Prefix, Total
 from dpnotebook.workload.difference import Difference, complement, disjunction
 from dpnotebook.workload.explicit import Explicit
+from dpnotebook.workload.fourier import Fourier
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.marginals import Marginals
 from dpnotebook.workload.padded import Ones, Padded
@@ -21,6 +22,7 @@ __all__ = [
     "Centred",
     "Difference",
     "Explicit",
+    "Fourier",
     "Hierarchy",
     "Identity",
     "Kron",

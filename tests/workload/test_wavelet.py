@@ -1,4 +1,4 @@
-"""Wavelet bases and queries with weights of their own, against their matrices written out."""
+"""Wavelet and Fourier bases, and queries with weights of their own, against their matrices written out."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import pytest
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import Strategy
-from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Prefix, Workload
+from dpnotebook.workload import AllRange, Explicit, Fourier, Hierarchy, Identity, Prefix, Workload
 from dpnotebook.workload.permuted import Permuted
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
@@ -53,6 +53,15 @@ def test_wavelet_rows(n):
     assert w.matvec(np.arange(n)).dtype == np.int64
     gram = w.dense() @ w.dense().T
     assert w.complete == (np.count_nonzero(gram) == np.count_nonzero(np.diagonal(gram)))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_fourier_rows(n):
+    padded = 2 ** max(0, math.ceil(math.log2(n)))
+    walsh = np.array([[(-1.0) ** (r & j).bit_count() for j in range(n)] for r in range(padded)])
+    assert_same_matrix(Fourier(n), walsh, np.random.default_rng(n))
+    if n > 1:
+        assert_same_matrix(Fourier(n, constant=False), walsh[1:], np.random.default_rng(n))
 
 
 def bases(n):
@@ -118,5 +127,6 @@ def test_bad_weights(weights, message):
         WeightedRows(weights, Identity(3))
     with pytest.raises(WorkloadError, match="takes a workload"):
         WeightedRows(weights, np.eye(3))
-    with pytest.raises(WorkloadError, match="whole number"):
-        Wavelet(0)
+    for basis in (Wavelet, Fourier):
+        with pytest.raises(WorkloadError, match="whole number"):
+            basis(0)

@@ -1,0 +1,93 @@
+"""DataCube: which marginals to measure so that the worst answer is as good as it can be.
+
+Source: Ding et al. 2011, BMAX ("bound the maximum"): measuring s of the asked marginals answers another from one that
+holds its attributes, at s^2 (Laplace) or s (Gaussian) times the number of measured cells that are summed into one of
+its own. For every bound on that number, a greedy set cover finds few marginals that keep it; the best bound is kept.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.workload import Identity, Marginals, Workload
+from dpnotebook.workload.base import Array
+from dpnotebook.workload.marginals import Subset
+from dpnotebook.workload.terms import sparse_terms
+
+
+def datacube(workload: Workload, noise: Noise = "laplace", bound: float | None = None) -> Strategy:
+    """Return the strategy of DataCube: some of the workload's marginals, all with the same noise.
+
+    Answers are least squares over all that is measured, as in HDMM's comparison. Queries that are not counts of single
+    levels (prefix-marginals, range marginals) are answered from the marginals over their attributes.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered: a union of products over the same attributes.
+    noise
+        "laplace" or "gaussian".
+    bound
+        Most measured cells (at least 1) that may be summed into one of another marginal: the one for which the worst
+        answer, before least squares, is best, unless given. HDMM's tables are those of the number of marginals asked.
+
+    Raises
+    ------
+    WorkloadError
+        If parts of the workload are products over different attributes, or the bound is below 1.
+    """
+    if bound is not None and not bound >= 1:
+        raise WorkloadError(f"a marginal is the sum of at least 1 cell of itself, so no bound is below 1: {bound!r}")
+    asked = sparse_terms(workload)
+    if asked is None:
+        raise WorkloadError("DataCube needs parts over the same attributes")
+    sizes, terms = asked
+    subsets = list(dict.fromkeys(term.axes for term in terms))
+    summed = _summed_cells(subsets, sizes)
+    cover = _least_maximum(summed, noise) if bound is None else _greedy_cover(summed <= bound)
+    chosen = [subsets[i] for i in sorted(cover)]
+    return Strategy(workload, Marginals(map(Identity, sizes), dict.fromkeys(chosen, 1)), noise, "DataCube")
+
+
+def _least_maximum(summed: Array, noise: Noise) -> list[int]:
+    """Return the marginals to measure: those of the bound whose cover costs least."""
+    best: list[int] = list(range(len(summed)))
+    least = _price(1.0, len(best), noise)
+    for bound in np.unique(summed[np.isfinite(summed)]):
+        if bound >= least:
+            break  # even a single measurement would cost more
+        cover = _greedy_cover(summed <= bound)
+        if _price(bound, len(cover), noise) < least:
+            best, least = cover, _price(bound, len(cover), noise)
+    return best
+
+
+def _price(bound: float, measured: int, noise: Noise) -> float:
+    return bound * (measured**2 if noise == "laplace" else measured)
+
+
+def _summed_cells(subsets: list[Subset], sizes: tuple[int, ...]) -> Array:
+    """Return, for measured i and asked j, how many cells of i make one of j; infinite where i does not tell j."""
+    inside = np.array([[axis in subset for axis in range(len(sizes))] for subset in map(set, subsets)])
+    logs = inside @ np.log([float(size) for size in sizes])
+    lacking = (~inside).astype(float) @ inside.T.astype(float)
+    ratio = np.exp(np.minimum(logs[:, None] - logs, math.log(1e300)))
+    return np.where(lacking == 0, np.round(ratio, 6), np.inf)
+
+
+def _greedy_cover(covers: Array) -> list[int]:
+    """Return rows of a boolean matrix that together cover all columns, each the one that adds most (the first such)."""
+    chosen: list[int] = []
+    left = np.ones(covers.shape[1], dtype=bool)
+    adds = covers.sum(axis=1)
+    while left.any():
+        chosen.append(int(adds.argmax()))
+        covered = left & covers[chosen[-1]]
+        adds = adds - covers[:, covered].sum(axis=1)
+        left &= ~covered
+    return chosen
