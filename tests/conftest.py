@@ -11,7 +11,23 @@ from dpnotebook.domain import Bins, Range
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.session import Session
 from dpnotebook.testing import exact_session
-from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
+from dpnotebook.workload import (
+    AllRange,
+    Difference,
+    Explicit,
+    Hierarchy,
+    Identity,
+    Kron,
+    Ones,
+    Padded,
+    Permuted,
+    Predicates,
+    Prefix,
+    Stack,
+    Total,
+    Weighted,
+    WidthRange,
+)
 
 
 def _by_definition(w):
@@ -37,6 +53,26 @@ def _by_definition(w):
         return reduce(np.kron, map(_by_definition, w.factors))
     if isinstance(w, Stack):
         return np.vstack([_by_definition(part) for part in w.parts])
+    if isinstance(w, WidthRange):
+        return np.array([[float(i <= j < i + w.width) for j in range(w.n)] for i in range(w.n - w.width + 1)])
+    if isinstance(w, Ones):
+        return np.ones((w.m, w.n))
+    if isinstance(w, Padded):
+        return np.hstack([_by_definition(w.workload), np.zeros((w.shape[0], w.extra))])
+    if isinstance(w, Predicates):
+        rows = np.zeros(w.shape)
+        for row, (first, last) in enumerate(zip(w.offsets, w.offsets[1:], strict=False)):
+            for run in range(first, last):
+                rows[row, w.starts[run] : w.ends[run]] = 1
+        return rows
+    if isinstance(w, Permuted):
+        rows = np.empty(w.shape)
+        inner = _by_definition(w.workload)
+        for place, cell in enumerate(w.order):
+            rows[:, cell] = inner[:, place]
+        return rows
+    if isinstance(w, Difference):
+        return _by_definition(w.left) - _by_definition(w.right)
     return w.weight * _by_definition(w.workload)
 
 
@@ -47,7 +83,18 @@ def _leaf(n):
     )
     rows = st.lists(st.lists(st.integers(-2, 3), min_size=n, max_size=n), min_size=1, max_size=4)
     explicit = rows.filter(lambda matrix: np.any(matrix)).map(Explicit)
-    return st.one_of(*basic, trees, explicit)
+    width = st.integers(1, n).map(lambda width: WidthRange(n, width))
+    masks = st.lists(st.lists(st.booleans(), min_size=n, max_size=n), min_size=1, max_size=4)
+    predicates = masks.filter(np.any).map(Predicates)
+    permuted = st.permutations(range(n)).map(lambda order: Permuted(AllRange(n), order))
+    padded = st.just(Padded(Prefix(n - 1), 1) if n > 1 else Ones(1, 2))
+    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, _difference(n))
+
+
+def _difference(n):
+    entries = st.lists(st.integers(-2, 3), min_size=n, max_size=n).filter(any)
+    two = st.tuples(entries, entries).filter(lambda pair: pair[0] != pair[1])
+    return two.map(lambda pair: Difference(Explicit([pair[0]]), Explicit([pair[1]])))
 
 
 def _over(n, depth, integer):
