@@ -15,6 +15,7 @@ from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.prepare import Assumption
+from dpnotebook.strategy import Strategy
 
 if TYPE_CHECKING:
     from dpnotebook.session import Session
@@ -34,6 +35,8 @@ class Query:
         Measure anew although the ledger has an answer.
     assumption
         For means: what the expected error assumes.
+    strategy
+        What to measure for a workload; None for the best that is found.
     guard
         Raises where what was asked is no longer what it was; called before anything is charged.
     """
@@ -43,6 +46,7 @@ class Query:
     accuracy: Accuracy
     fresh: bool = False
     assumption: Assumption = field(default_factory=Assumption)
+    strategy: Strategy | None = field(default=None, repr=False)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
 
     @property

@@ -354,6 +354,7 @@ class Session:
             self.ledger,
             fresh=query.fresh,
             assumption=query.assumption,
+            strategy=query.strategy,
             alternatives=alternatives,
         )
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.errors import AccuracyError, DomainError, WorkloadError
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.release import PARTS, column_name
 from dpnotebook.reuse.prepare import allowed_levels
 from dpnotebook.reuse.table import Table
+from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
 
@@ -142,6 +145,7 @@ class Verbs(Grouped):
         on: str | Sequence[str] | None = None,
         *,
         where: str | None = None,
+        strategy: Strategy | Callable[..., Strategy] | None = None,
         **accuracy: Any,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
@@ -155,6 +159,9 @@ class Verbs(Grouped):
             One or several declared attributes. When None, those that the workload names, or else all of the table.
         where
             Which rows take part; levels that none of them can have are no cells.
+        strategy
+            What to measure: a strategy for this workload, or a function that makes one, such as
+            `dpn.strategy.wavelet`. The best that is found, unless given.
         accuracy
             Exactly one of epsilon, error, variance; confidence; fresh.
         """
@@ -171,7 +178,34 @@ class Verbs(Grouped):
             predicate = parsed(where, domain)
             levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
             workload = workload.over(domain, grouped._keys, levels)
-        return grouped._query(Measure("workload", workload=workload), where, accuracy)
+        query = grouped._query(Measure("workload", workload=workload), where, accuracy)
+        if strategy is None:
+            return query
+        noise = self._session.ledger.accountant.noise
+        made = strategy if isinstance(strategy, Strategy) else strategy(workload, noise=noise)
+        return replace(query, strategy=checked_strategy(made, workload, noise))
+
+
+def checked_strategy(strategy: Strategy, workload: Workload, noise: Noise) -> Strategy:
+    """Return the strategy if it answers the workload in a session with this noise.
+
+    Raises
+    ------
+    WorkloadError
+        If it is not for this workload or this noise, or leaves an answer undetermined.
+    """
+    if not isinstance(strategy, Strategy):
+        raise WorkloadError(f"strategy= is a strategy or a function that makes one, not {type(strategy).__name__}")
+    if strategy.workload != workload:
+        raise WorkloadError(
+            f"this strategy answers {strategy.workload!r}, and the question is {workload!r}: make one for it, or give "
+            "the function that makes it, such as strategy=dpn.strategy.wavelet"
+        )
+    if strategy.noise != noise:
+        raise WorkloadError(f'this session draws {noise} noise: make the strategy with noise="{noise}"')
+    if not math.isfinite(strategy.objective):
+        raise WorkloadError(f"the strategy {strategy.name!r} does not determine every answer of {workload!r}")
+    return strategy
 
 
 def parsed(where: str | None, domain: Domain) -> Predicate:

@@ -73,6 +73,7 @@ def make_plan(
     *,
     fresh: bool = False,
     assumption: Assumption | None = None,
+    strategy: Strategy | None = None,
     alternatives: bool = True,
 ) -> Plan:
     """Return how a question will be answered, what that costs and how wrong the answer will be.
@@ -89,6 +90,8 @@ def make_plan(
         Measure anew although a recorded release answers the question.
     assumption
         For means: how many rows and which mean to expect.
+    strategy
+        What to measure for a workload; None for the best that is found.
     alternatives
         Whether to list other prices: pricing them takes longer than the plan itself.
 
@@ -115,7 +118,8 @@ def make_plan(
         cells, price, shares = CellCost(()), 0, [units]
     else:
         answers = [
-            prepare(measure, question, table.domain, accountant.noise, assumption) for measure in question.measures
+            prepare(measure, question, table.domain, accountant.noise, assumption, strategy)
+            for measure in question.measures
         ]
         units, shares = _units_for(accuracy, answers, table, accountant)
         scales, numbers = _scales(answers, shares, table, accountant), ()

@@ -43,7 +43,7 @@ def prepare(
     domain: Domain,
     noise: Noise,
     assumption: Assumption | None = None,
-    recorded: Strategy | None = None,
+    strategy: Strategy | None = None,
 ) -> Answers:
     """Return how one measure is answered.
 
@@ -57,8 +57,8 @@ def prepare(
         The law whose error the strategy is chosen for.
     assumption
         For means.
-    recorded
-        The strategy of a recorded release; None to choose one.
+    strategy
+        That of a recorded release, or one that was asked for; None to choose one.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def prepare(
             f"{question.words} has {workload.shape[0]:,} {'answers' if measure.kind == 'workload' else 'cells'}; at "
             f"most {MAX_CELLS:,} can be given. Ask for fewer attributes together, or restrict them with where="
         )
-    strategy = select(workload, noise) if recorded is None else recorded
+    strategy = select(workload, noise) if strategy is None else strategy
     measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:
