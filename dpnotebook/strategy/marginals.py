@@ -1,0 +1,247 @@
+"""OPT_M: measured subsets of the attributes, each with its own weight, for Laplace noise.
+
+With one operator A_i an attribute, the measurements of subset b are the product of A_i over b. The paper's A_i is the
+identity (Definitions 21 and 22); but its algebra holds for any A_i of full rank (see `inference.attribute_split`), so
+where an attribute's queries have an order, A_i is the best known operator for them, chosen in turn with the weights.
+
+Source: HDMM, section 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.attribute_split import attribute_split
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.lattice import Lattice, Subset, lattice
+from dpnotebook.strategy.product import Choice, library_choice
+from dpnotebook.strategy.residual import opt_residual
+from dpnotebook.strategy.splits import is_symmetric
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.subset_search import Problem, Shares, search
+from dpnotebook.workload import Identity, Marginals, Total, Workload
+from dpnotebook.workload.base import Array
+
+CLOSE = 1 + 2e-6  # integer weights are accepted when the error is within this factor of what real ones give
+LARGEST_NORM = 2.0**60
+ROUNDS = 4
+SETTLED = 1e-3  # relative gain of a round of operators below which they are kept
+PRICES = (0.25, 1.0, 4.0)  # of an attribute's total, in terms of what it is worth at the moment
+STARTS = (0.0, 1 / 3)  # powers of the losses that the first shares are proportional to
+SEARCHED = 1500  # subsets up to which the search over them takes seconds
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an operator of one attribute, scaled to unit sensitivity, tells of its total and of its queries.
+
+    Parameters
+    ----------
+    operator
+        A, integer, of full rank.
+    information
+        s = z'A'Az / |A|^2.
+    alpha, beta
+        |W z|^2 and the variance of the rest, of every query factor, shape (factors,).
+    """
+
+    operator: Workload
+    information: float
+    alpha: Array
+    beta: Array
+
+    @property
+    def norm(self) -> int:
+        """|A|, the L1 sensitivity."""
+        return int(self.operator.max_column_norm(1))
+
+
+def opt_marginals(
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    factors: Sequence[Workload] | None = None,
+    choose: Choice | None = None,
+    restarts: int = 0,
+    rng: np.random.Generator | None = None,
+    report: Progress = silent,
+) -> Strategy:
+    """Return the best strategy of weighted marginals that is found.
+
+    Parameters
+    ----------
+    workload
+        A union of products over the same attributes.
+    noise
+        "laplace"; for "gaussian" the optimum has a closed form, which is returned (`opt_residual`).
+    factors
+        The operator of each attribute, of full rank; chosen unless given. Identity in all is the paper's OPT_M.
+    choose
+        How operators are chosen; among those with a name unless said.
+    restarts
+        Further searches, from random starts.
+    rng
+        Where random starts come from.
+    report
+        Told of progress; may raise to stop.
+
+    Raises
+    ------
+    WorkloadError
+        If the workload's products are over different attributes, or factors are not over their cells.
+    """
+    if noise == "gaussian":
+        return opt_residual(workload, report=report)
+    found = lattice(workload)
+    if factors is not None and tuple(factor.shape[1] for factor in factors) != found.sizes:
+        raise WorkloadError(f"one operator for each of the attributes of {found.sizes} cells is needed")
+    measured = [_measured(found, i, A) for i, A in enumerate(factors or map(Identity, found.sizes))]
+    best = _weighted(found, measured, report)
+    rng = rng or np.random.default_rng()
+    for _ in range(restarts):
+        best = min(best, _weighted(found, measured, report, rng), key=lambda shares: shares.error)
+    if factors is None:
+        measured, best = _with_operators(found, measured, best, choose or library_choice(noise), report)
+    problem, _ = _problem(found, measured)
+    weights = _integer_weights(problem, best, [one.norm for one in measured])
+    used = {i for subset, _ in weights for i in subset}
+    operators = [one.operator if i in used else Identity(one.operator.shape[1]) for i, one in enumerate(measured)]
+    return Strategy(workload, Marginals(operators, weights), noise, _name(operators))
+
+
+def _weighted(
+    found: Lattice, measured: Sequence[Measured], report: Progress, rng: np.random.Generator | None = None
+) -> Shares:
+    """Return subsets and shares for these operators, from the subsets that the workload asks of."""
+    problem, losses = _problem(found, measured)
+    best: Shares | None = None
+    for power in STARTS if rng is None else (0.0,):
+        shares = losses**power if rng is None else rng.random(losses.size) ** 3 + 1e-3
+        trial = problem.settle(problem.needed, shares / shares.sum())
+        if len(problem.needed) <= SEARCHED:
+            trial = search(problem, trial, report)
+        if best is None or trial.error < best.error:
+            best = trial
+    assert best is not None
+    return best
+
+
+def _with_operators(
+    found: Lattice, measured: list[Measured], shares: Shares, choose: Choice, report: Progress
+) -> tuple[list[Measured], Shares]:
+    """Return better operators where queries are not symmetric in the cells, and shares for them."""
+    axes = [i for i, kinds in enumerate(found.kinds) if not all(_symmetric(kind) for kind in kinds)]
+    for _ in range(ROUNDS if axes else 0):
+        before = shares.error
+        for axis in axes:
+            union, price = _prices(found, measured, shares, axis)
+            n = found.sizes[axis]
+            for factor in PRICES:
+                report(None, f"marginals: operator of attribute {axis + 1}")
+                trial = list(measured)
+                operator = choose([*union, (factor * price, Total(n))])
+                trial[axis] = _measured(found, axis, operator)
+                if trial[axis].information <= 0:
+                    continue
+                problem, _ = _problem(found, trial)
+                settled = problem.settle(shares.subsets, shares.shares)
+                if settled.error < shares.error:
+                    measured, shares = trial, settled
+        if len(found.subsets) <= SEARCHED:
+            again = _weighted(found, measured, report)
+            problem, _ = _problem(found, measured)
+            shares = min(again, search(problem, shares, report), key=lambda one: one.error)
+        if shares.error > before * (1 - SETTLED):
+            break
+    return measured, shares
+
+
+def _measured(found: Lattice, axis: int, operator: Workload) -> Measured:
+    split, norm = attribute_split(operator), float(operator.max_column_norm(1))
+    alpha = np.array([split.squared_means(kind) for kind in found.kinds[axis]])
+    beta = np.array([split.total_variance(kind) for kind in found.kinds[axis]]) * norm**2
+    return Measured(operator, split.s / norm**2, alpha, beta)
+
+
+def _problem(found: Lattice, measured: Sequence[Measured]) -> tuple[Problem, Array]:
+    """Return the problem of subsets and shares, and the plain losses of what it needs."""
+    losses = found.losses(*_together(measured))
+    asked = np.flatnonzero(losses > 1e-15 * losses.max())
+    needed = np.zeros((asked.size, len(found.sizes)), dtype=bool)
+    for row, i in enumerate(asked):
+        needed[row, list(found.subsets[i])] = True
+    information = np.array([one.information for one in measured])
+    scaled = losses[asked] * np.where(needed, information, 1.0).prod(axis=1)
+    return Problem(needed, scaled, information), losses[asked]
+
+
+def _prices(
+    found: Lattice, measured: Sequence[Measured], shares: Shares, axis: int
+) -> tuple[list[tuple[float, Workload]], float]:
+    """Return what to optimise an attribute's operator for: its query factors and its total, with their weights.
+
+    The error is linear in the variances beta of the rest and, to first order, in 1/s, the variance of the total.
+    """
+    problem, _ = _problem(found, measured)
+    information = problem.information
+    scale = np.where(problem.needed, information, 1.0).prod(axis=1)
+    told = problem.told(shares.subsets) * shares.shares**2
+    covers = problem.covers(shares.subsets)
+    p = covers @ told / scale
+    through = covers @ (told * shares.subsets[:, axis]) / scale
+    slopes = np.zeros(len(found.subsets))
+    index = {subset: i for i, subset in enumerate(found.subsets)}
+    place = [index[tuple(np.flatnonzero(row).tolist())] for row in problem.needed]
+    slopes[place] = 1 / p
+    _, of_beta = found.sensitivities(*_together(measured), slopes)
+    first = sum(len(kinds) for kinds in found.kinds[:axis])
+    mine = slice(first, first + len(found.kinds[axis]))
+    outside = ~problem.needed[:, axis]
+    worth = float((problem.losses / scale * through / p**2)[outside].sum()) * information[axis]
+    alpha = measured[axis].alpha
+    # tr(V M) = beta + alpha / s is what the choice sees, so what it counts of 1/s is taken off its price.
+    price = max(worth - float(of_beta[mine] @ alpha), 0.05 * worth)
+    return list(zip(of_beta[mine].tolist(), found.kinds[axis], strict=True)), price
+
+
+def _together(measured: Sequence[Measured]) -> tuple[Array, Array]:
+    return np.concatenate([one.alpha for one in measured]), np.concatenate([one.beta for one in measured])
+
+
+def _symmetric(kind: Workload) -> bool:
+    return isinstance(kind, Identity) or is_symmetric(np.asarray(kind.gram(), dtype=float))
+
+
+def _integer_weights(problem: Problem, shares: Shares, norms: Sequence[int]) -> list[tuple[Subset, int]]:
+    """Return integer weights of the subsets, near to what their shares of the sensitivity say."""
+    products = np.where(shares.subsets, np.array(norms, dtype=float), 1.0).prod(axis=1)
+    real = shares.shares / products
+    real = real / real.min()
+    scale, kept, least = 1.0, np.ones(len(real)), np.inf
+    while True:
+        weights = np.maximum(1.0, np.rint(scale * real))
+        total = float(weights @ products)
+        if total > LARGEST_NORM and np.isfinite(least):
+            break
+        error = problem.exact(Shares(shares.subsets, weights * products, 0.0))
+        if error < least:
+            kept, least = weights, error
+        if least <= shares.error * CLOSE or total > LARGEST_NORM:
+            break
+        scale *= 1.1
+    if float(kept @ products) > 4 * LARGEST_NORM:
+        raise WorkloadError("the weights of this strategy do not fit in 64 bits")
+    whole = kept.astype(np.int64)
+    whole //= np.gcd.reduce(whole)
+    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(shares.subsets, whole, strict=True)]
+    return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
+
+
+def _name(operators: Sequence[Workload]) -> str:
+    plain = all(isinstance(operator, Identity) for operator in operators)
+    return "weighted marginals" if plain else "weighted marginals of an operator an attribute"

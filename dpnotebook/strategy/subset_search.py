@@ -1,0 +1,248 @@
+"""Which subsets of the attributes to measure, and with what share of the sensitivity.
+
+A subset b that is measured with share u_b of the L1 norm tells of every subset S within it, with information
+c_b u_b^2 (each times a constant of S), so the error is (sum_b u_b)^2 sum over S of L_S / q_S, q_S = sum over b that
+contain S of c_b u_b^2. Given the subsets, shares are found by majorisation: with E_b what b carries of the error, the
+step u_b <- u_b^(2/3) E_b^(1/3) never raises it. Which subsets is a combinatorial matter: sensitivities add up, and
+information in squares, so two measurements are often worth replacing by one of their union. The search merges, extends,
+shrinks and drops subsets as long as that helps.
+
+Source: HDMM, Definitions 21 and 22 (OPT_M), where all 2^d shares are optimised at once from random starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.progress import Progress, silent
+from dpnotebook.workload.base import Array
+
+Rows = NDArray[np.bool_]
+FORGOTTEN = 1e-5  # of the largest share: a measurement that is dropped
+STEPS = 500
+SETTLED = 1e-8  # relative gain of a step below which shares are settled
+GAIN = 1e-5  # relative gain for which the subsets are changed
+TRIALS = (0.6, 0.8, 1.0, 1.3)  # share of a union, in terms of the shares of its parts
+BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
+PROMISING = 1.05  # ratio up to which they are tried at all
+VERIFIED = 40  # and how many
+PAIRS = 2**21  # pairs of measured subsets that are looked at
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Measured subsets with their shares of the sensitivity, and the error that they leave."""
+
+    subsets: Rows
+    shares: Array
+    error: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is asked of every subset of the attributes.
+
+    Parameters
+    ----------
+    needed
+        The subsets that queries are about, shape (subsets, attributes).
+    losses
+        L_S of each, times the product of `information` over it, above 0.
+    information
+        What a measurement of unit sensitivity of each attribute tells of its total, shape (attributes,).
+    """
+
+    needed: Rows
+    losses: Array
+    information: Array
+
+    def settle(self, subsets: Rows, shares: Array, steps: int = STEPS) -> Shares:
+        """Return the subsets with the best shares that are found from those given."""
+        covers = self.covers(subsets)
+        told = self.told(subsets)
+        error = last = np.inf
+        for _ in range(steps):
+            q = covers @ (told * shares**2)
+            parts = self.losses / q
+            error = float(shares.sum() ** 2 * parts.sum())
+            if not error < last * (1 - SETTLED):
+                break
+            last = error
+            # E_b / u_b = c_b u_b (sum of L_S / q_S^2): a share of nothing stays one.
+            shares = shares * np.cbrt(told * shares * (covers.T @ (parts / q)))
+            shares = shares / shares.sum()
+        kept = shares > FORGOTTEN * shares.max()
+        return Shares(subsets[kept], shares[kept] / shares[kept].sum(), error)
+
+    def told(self, subsets: Rows) -> Array:
+        """Return c_b, shape (subsets,)."""
+        return np.asarray(np.where(subsets, self.information, 1.0).prod(axis=1))
+
+    def exact(self, found: Shares) -> float:
+        """Return the error that these shares leave."""
+        q = self.covers(found.subsets) @ (self.told(found.subsets) * found.shares**2)
+        return float(found.shares.sum() ** 2 * (self.losses / q).sum())
+
+    def covers(self, subsets: Rows) -> Any:
+        """Return which measured subset contains which needed one, sparse, shape (needed, subsets)."""
+        from scipy.sparse import csc_array
+
+        rows, ends = [], [0]
+        step = max(1, 2**24 // max(1, len(self.needed)))
+        for first in range(0, len(subsets), step):
+            inside = self.inside(subsets[first : first + step])
+            columns, row = np.nonzero(inside.T)
+            rows.append(row)
+            ends.extend((ends[-1] + np.cumsum(np.bincount(columns, minlength=inside.shape[1]))).tolist())
+        index = np.concatenate(rows)
+        return csc_array((np.ones(index.size), index, np.array(ends)), shape=(len(self.needed), len(subsets)))
+
+    def inside(self, subsets: Rows) -> Rows:
+        """Return which needed subsets are within which of the given ones, shape (needed, subsets)."""
+        inside = np.ones((len(self.needed), len(subsets)), dtype=bool)
+        for needed, outside in zip(_words(self.needed).T, ~_words(subsets).T, strict=True):
+            inside &= (needed[:, None] & outside[None, :]) == 0
+        return inside
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Ways to replace one or two measured subsets by one, the most promising first.
+
+    Parameters
+    ----------
+    ratio
+        Error after over error before, shares of the others being what they are, shape (moves,).
+    first, second
+        What is replaced; second is -1 where it is one alone.
+    share
+        Share of the new one.
+    subsets
+        The new ones, shape (moves, attributes).
+    """
+
+    ratio: Array
+    first: Array
+    second: Array
+    share: Array
+    subsets: Rows
+
+
+def search(problem: Problem, start: Shares, report: Progress = silent) -> Shares:
+    """Return subsets and shares that no single move improves by more than a little.
+
+    The error of a move is known only after all shares have settled anew, so many moves that look like gains are made
+    together, and those that look promising are tried one by one.
+    """
+    current = start
+    while True:
+        report(None, f"marginals: {len(current.subsets):,} subsets, error {current.error:.6g}")
+        moves = _moves(problem, current)
+        found = current
+        for bar in BARS:
+            chosen = _apart(moves, np.flatnonzero(moves.ratio < bar))
+            if len(chosen) > 1:
+                found = min(found, _changed(problem, current, moves, chosen), key=lambda one: one.error)
+        if found is current:
+            found = _one_by_one(problem, current, moves)
+        if not found.error < current.error * (1 - GAIN):
+            return current
+        current = found
+
+
+def _apart(moves: Moves, promising: NDArray[np.int64]) -> list[int]:
+    """Return the best moves that do not replace the same subsets."""
+    used: set[int] = set()
+    chosen = []
+    for i in promising.tolist():
+        mine = {int(moves.first[i]), int(moves.second[i])} - {-1}
+        if not mine & used:
+            used |= mine
+            chosen.append(i)
+    return chosen
+
+
+def _one_by_one(problem: Problem, current: Shares, moves: Moves) -> Shares:
+    """Return the result of the moves that help, each tried on top of those before it."""
+    best = current
+    kept: list[int] = []
+    for i in _apart(moves, np.arange(len(moves.ratio)))[:VERIFIED]:
+        found = _changed(problem, current, moves, [*kept, i])
+        if found.error < best.error * (1 - GAIN):
+            best = found
+            kept.append(i)
+    return best
+
+
+def _changed(problem: Problem, current: Shares, moves: Moves, chosen: list[int]) -> Shares:
+    """Return what the moves lead to, all shares settled anew."""
+    gone = np.concatenate((moves.first[chosen], moves.second[chosen]))
+    kept = np.setdiff1d(np.arange(len(current.subsets)), gone)
+    subsets = np.concatenate((current.subsets[kept], moves.subsets[chosen]))
+    subsets, place = np.unique(subsets, axis=0, return_inverse=True)
+    shares = np.bincount(place.reshape(-1), weights=np.concatenate((current.shares[kept], moves.share[chosen])))
+    return problem.settle(subsets, shares)
+
+
+def _moves(problem: Problem, current: Shares) -> Moves:
+    subsets, shares = current.subsets, current.shares
+    told = problem.told(subsets)
+    inside = problem.inside(subsets)
+    each = inside * (told * shares**2)
+    q = each.sum(axis=1)
+    parts = problem.losses / q
+    error = parts.sum()
+    d = subsets.shape[1]
+    ratios, firsts, seconds, chosen, news = [], [], [], [], []
+    for a in range(len(subsets)):
+        flipped = np.repeat(subsets[a][None], d, axis=0)
+        flipped[np.arange(d), np.arange(d)] ^= True
+        new = np.concatenate((subsets[a] | subsets[a + 1 :], flipped))
+        other = np.concatenate((np.arange(a + 1, len(subsets)), np.full(d, -1)))
+        # Only what is within a changed subset changes: entries (needed, move), sparse.
+        within = problem.inside(new)
+        touched = within.copy()
+        touched[:, -d:] |= inside[:, a : a + 1]
+        row, move = np.nonzero(touched)
+        rest = q[row] - each[row, a] - np.where(other[move] >= 0, each[row, other[move]], 0.0)
+        rest = np.maximum(rest, 0.0)
+        gone = np.bincount(move, weights=parts[row], minlength=len(new))
+        sum_ = shares[a] + np.where(other >= 0, shares[other], 0.0)
+        best = np.full(len(new), np.inf)
+        share = np.zeros(len(new))
+        reach = within[row, move] * problem.told(new)[move]
+        for trial in TRIALS:
+            t = trial * sum_
+            after = rest + reach * t[move] ** 2
+            with np.errstate(divide="ignore"):
+                lost = np.where(after > 1e-9 * q[row], problem.losses[row] / after, np.inf)
+            ratio = (1 - sum_ + t) ** 2 * (error - gone + np.bincount(move, weights=lost, minlength=len(new))) / error
+            better = ratio < best
+            best[better], share[better] = ratio[better], t[better]
+        kept = np.flatnonzero(best < PROMISING)
+        ratios.append(best[kept])
+        firsts.append(np.full(kept.size, a))
+        seconds.append(other[kept])
+        chosen.append(share[kept])
+        news.append(new[kept])
+    ratio = np.concatenate(ratios)
+    order = np.argsort(ratio, kind="stable")
+    return Moves(
+        ratio[order],
+        np.concatenate(firsts)[order],
+        np.concatenate(seconds)[order],
+        np.concatenate(chosen)[order],
+        np.concatenate(news)[order],
+    )
+
+
+def _words(subsets: Rows) -> NDArray[np.uint64]:
+    """Return sets of attributes as bits, 64 to a number, shape (subsets, numbers)."""
+    d = subsets.shape[1]
+    padded = np.zeros((len(subsets), -(-d // 64) * 64), dtype=bool)
+    padded[:, :d] = subsets
+    return np.packbits(padded, axis=1).view(np.uint64)
