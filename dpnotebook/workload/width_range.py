@@ -56,8 +56,8 @@ class WidthRange(Contiguous):
 
     def column_norms(self, power: int = 1) -> Array:
         """Return how many ranges hold each cell: as many as may start at most width - 1 cells before it."""
-        cells = np.arange(self.n)
-        return self._starts(cells, cells).astype(np.int64)
+        earliest, latest = self._starts()
+        return latest - earliest + 1
 
     def energy(self) -> Energy:
         """Return the closed form: the overlap with a run rises by one a range, stays, and falls by one again."""
@@ -78,10 +78,14 @@ class WidthRange(Contiguous):
         return energy
 
     def _gram(self) -> Array:
-        cells = np.arange(self.n, dtype=float)
-        return self._starts(np.minimum.outer(cells, cells), np.maximum.outer(cells, cells))
+        """Return how many ranges hold both of two cells: those that start from the earliest to the latest that may."""
+        earliest, latest = self._starts()
+        gram: Array = np.minimum.outer(latest, latest).astype(float)
+        gram -= np.maximum.outer(earliest, earliest)
+        gram += 1
+        return np.maximum(gram, 0, out=gram)
 
-    def _starts(self, first: Array, last: Array) -> Array:
-        """Return how many ranges hold both of two cells."""
-        earliest = np.maximum(last - self.width + 1, 0)
-        return np.asarray(np.maximum(np.minimum(first, self.shape[0] - 1) - earliest + 1, 0))
+    def _starts(self) -> tuple[Integers, Integers]:
+        """Return the first and the last cell at which a range that holds each cell starts."""
+        cells = np.arange(self.n)
+        return np.maximum(cells - self.width + 1, 0), np.minimum(cells, self.shape[0] - 1)
