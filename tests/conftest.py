@@ -21,6 +21,7 @@ from dpnotebook.workload import (
     Ones,
     Padded,
     Permuted,
+    PIdentity,
     Predicates,
     Prefix,
     Stack,
@@ -71,6 +72,8 @@ def _by_definition(w):
         for place, cell in enumerate(w.order):
             rows[:, cell] = inner[:, place]
         return rows
+    if isinstance(w, PIdentity):
+        return np.vstack([np.diag(w.diagonal), w.extra]).astype(float)
     if isinstance(w, Difference):
         return _by_definition(w.left) - _by_definition(w.right)
     return w.weight * _by_definition(w.workload)
@@ -88,7 +91,9 @@ def _leaf(n):
     predicates = masks.filter(np.any).map(Predicates)
     permuted = st.permutations(range(n)).map(lambda order: Permuted(AllRange(n), order))
     padded = st.just(Padded(Prefix(n - 1), 1) if n > 1 else Ones(1, 2))
-    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, _difference(n))
+    more = st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=3)
+    p_identity = more.map(lambda extra: PIdentity(5 + np.arange(n), extra))
+    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, p_identity, _difference(n))
 
 
 def _difference(n):

@@ -13,11 +13,13 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
+from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.compose import Stack, Weighted
 from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Prefix, Total
 from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
+from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
 
@@ -74,6 +76,8 @@ def inverse(operator: Workload) -> Inverse:
         return WaveletInverse(operator, np.ones(operator.shape[0]))
     if isinstance(operator, WeightedRows) and (weighted := _weighted_inverse(operator)):
         return weighted
+    if isinstance(operator, PIdentity):
+        return WoodburyInverse(operator)
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):
         return WideInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
@@ -133,6 +137,8 @@ def sum_of_variances(found: Inverse, workload: Workload) -> float:
         return workload.weight**2 * sum_of_variances(found, workload.workload)
     if isinstance(workload, Stack):
         return sum(sum_of_variances(found, part) for part in workload.parts)
+    if isinstance(found, WoodburyInverse):
+        return found.total(workload)
     if isinstance(found, DenseInverse):
         gram = workload.gram()
         if found.outside is not None and np.vdot(gram, found.outside) > UNSUPPORTED * np.trace(gram):

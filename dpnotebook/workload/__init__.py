@@ -10,6 +10,7 @@ from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.fourier import Fourier
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.marginals import Marginals
+from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.padded import Ones, Padded
 from dpnotebook.workload.permuted import Permuted
 from dpnotebook.workload.predicates import Predicates
@@ -28,6 +29,7 @@ __all__ = [
     "Kron",
     "Marginals",
     "Ones",
+    "PIdentity",
     "Padded",
     "Permuted",
     "Predicates",
