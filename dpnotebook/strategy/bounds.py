@@ -6,16 +6,17 @@ Source: HDMM, Definition 11 and Proposition 5: (sum of singular values)^2 / n; T
 from __future__ import annotations
 
 import math
-from functools import lru_cache, reduce
+from functools import lru_cache
 
 import numpy as np
 
-from dpnotebook.workload import AllRange, Identity, Prefix, Total, Workload
-from dpnotebook.workload.terms import Term, terms
+from dpnotebook.strategy.lattice import ENTRIES, lattice
+from dpnotebook.strategy.splits import attribute, residual_objective, uniform
+from dpnotebook.workload import AllRange, Identity, Padded, Permuted, Prefix, Total, Workload
+from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
 MOMENT_CELLS = 4096  # a Gram matrix without structure: a second, 128 MiB
-MARGINAL_ATTRIBUTES = 20
 
 
 @lru_cache(maxsize=256)
@@ -27,29 +28,40 @@ def svd_bound(workload: Workload) -> float:
     something smaller; for unions the sum of the bounds of the parts, because X -> (tr sqrt X)^2 is superadditive on
     positive semidefinite matrices.
     """
+    found = sparse_terms(workload)
+    if found is not None and len(found[1]) > 1 and _is_small(found[1]):
+        bound = _marginals_bound(workload)
+        if bound is not None:
+            return bound
     parts = terms(workload)
     if len(parts) == 1:
         return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)
-    if _is_marginals(parts):
-        return _marginals_bound(parts)
     if workload.shape[1] <= EIGEN_CELLS:
         return _eigen_bound(workload)
     return sum(part.weight**2 * svd_bound(part.product) for part in parts)
 
 
 def closed_bound(factor: Workload) -> float:
-    """Return the SVD bound of Identity, Total, Prefix and AllRange, whose eigenvalues are known; 0 for others."""
+    """Return the SVD bound of Identity, Total, Prefix and AllRange, whose eigenvalues are known; 0 for others.
+
+    The order of the cells changes no singular value, and cells that no query counts add zeros.
+    """
+    if isinstance(factor, Permuted):
+        return closed_bound(factor.workload)
+    if isinstance(factor, Padded):
+        return closed_bound(factor.workload) * factor.workload.n / factor.n
     n = factor.shape[1]
     if isinstance(factor, Identity):
         return float(n)
     if isinstance(factor, Total):
         return 1.0
+    if not isinstance(factor, Prefix | AllRange):
+        return 0.0
     k = np.arange(1, n + 1)
     if isinstance(factor, Prefix):
         return float((0.5 / np.sin((2 * k - 1) * np.pi / (4 * n + 2))).sum() ** 2 / n)
-    if isinstance(factor, AllRange):  # the inverse of its Gram matrix is (2, -1) tridiagonal over n + 1
-        return float((math.sqrt(n + 1) / 2 / np.sin(k * np.pi / (2 * n + 2))).sum() ** 2 / n)
-    return 0.0
+    # The inverse of the Gram matrix of all ranges is (2, -1) tridiagonal over n + 1.
+    return float((math.sqrt(n + 1) / 2 / np.sin(k * np.pi / (2 * n + 2))).sum() ** 2 / n)
 
 
 def _factor_bound(factor: Workload) -> float:
@@ -77,20 +89,18 @@ def _moment_bound(workload: Workload) -> float:
     return float(np.trace(gram) ** 3 / np.vdot(gram, gram) / workload.shape[1])
 
 
-def _is_marginals(parts: tuple[Term, ...]) -> bool:
-    plain = all(isinstance(factor, (Identity, Total)) for part in parts for factor in part.factors)
-    return plain and len({part.sizes for part in parts}) == 1 and len(parts[0].sizes) <= MARGINAL_ATTRIBUTES
+def _is_small(parts: list[SparseTerm]) -> bool:
+    return sum(2.0 ** len(part.axes) for part in parts) <= ENTRIES
 
 
-def _marginals_bound(parts: tuple[Term, ...]) -> float:
-    """Return the SVD bound of a set of weighted marginals: their Gram matrices share eigenvectors (HDMM, Theorem 9).
+def _marginals_bound(workload: Workload) -> float | None:
+    """Return the SVD bound of a union of products that treat all cells of every attribute alike; None for others.
 
-    In each attribute the constant vector has eigenvalue 1 (Identity) or n (Total), its complement 1 or 0.
+    Their Gram matrices share eigenvectors (HDMM, Theorem 9), one eigenvalue for every subset of the attributes; only
+    subsets that some product is about have one above 0, so this works for any number of attributes.
     """
-    sizes = parts[0].sizes
-    values = np.zeros(2 ** len(sizes))
-    for part in parts:
-        pairs = [(1.0, 1.0) if isinstance(factor, Identity) else (factor.shape[1], 0.0) for factor in part.factors]
-        values += part.weight**2 * reduce(np.kron, np.array(pairs))
-    multiplicities = reduce(np.kron, np.array([(1.0, n - 1) for n in sizes]))
-    return float((multiplicities * np.sqrt(values)).sum() ** 2 / math.prod(sizes))
+    found = lattice(workload)
+    attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]
+    if any(asked.grams for asked in attributes):
+        return None
+    return residual_objective(found, [uniform(asked) for asked in attributes])
