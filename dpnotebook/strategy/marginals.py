@@ -21,7 +21,7 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
 from dpnotebook.strategy.product import Choice, library_choice
 from dpnotebook.strategy.residual import opt_residual
-from dpnotebook.strategy.splits import is_symmetric
+from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.subset_search import Problem, Shares, search
 from dpnotebook.workload import Identity, Marginals, Total, Workload
@@ -135,7 +135,7 @@ def _with_operators(
     found: Lattice, measured: list[Measured], shares: Shares, choose: Choice, report: Progress
 ) -> tuple[list[Measured], Shares]:
     """Return better operators where queries are not symmetric in the cells, and shares for them."""
-    axes = [i for i, kinds in enumerate(found.kinds) if not all(_symmetric(kind) for kind in kinds)]
+    axes = [i for i, kinds in enumerate(found.kinds) if not all(symmetric_form(kind) for kind in kinds)]
     for _ in range(ROUNDS if axes else 0):
         before = shares.error
         for axis in axes:
@@ -211,10 +211,6 @@ def _prices(
 
 def _together(measured: Sequence[Measured]) -> tuple[Array, Array]:
     return np.concatenate([one.alpha for one in measured]), np.concatenate([one.beta for one in measured])
-
-
-def _symmetric(kind: Workload) -> bool:
-    return isinstance(kind, Identity) or is_symmetric(np.asarray(kind.gram(), dtype=float))
 
 
 def _integer_weights(problem: Problem, shares: Shares, norms: Sequence[int]) -> list[tuple[Subset, int]]:

@@ -64,7 +64,7 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
         Identity(n) if split is None or split.operator is None else split.operator
         for n, split in zip(found.sizes, chosen, strict=True)
     ]
-    optimal = all(asked.symmetric for asked in attributes)
+    optimal = not any(asked.grams for asked in attributes)
     certificate = residual_objective(found, chosen) * (1 - ROUNDING) if optimal else 0.0
     operator = Marginals(factors, weights)
     return Strategy(workload, operator, "gaussian", "residuals of subsets of attributes", certificate=certificate)

@@ -13,13 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.lattice import Lattice
-from dpnotebook.workload import Centred, Explicit, Workload
+from dpnotebook.workload import Centred, Explicit, Identity, Stack, Total, Weighted, Workload
 from dpnotebook.workload.base import Array
+from dpnotebook.workload.contiguous import Contiguous
 
+GRAM_CELLS = 4096  # a Gram matrix is looked at for symmetry
 ROUNDS = 12
 SETTLED = 1e-6  # relative gain of a round below which the search ends
 
@@ -30,19 +33,17 @@ class Attribute:
 
     Parameters
     ----------
-    grams
-        W'W of each query factor over the classes of cells, each (classes, classes).
     classes
         The class of each cell, shape (n,).
+    forms
+        (a, b) of each query factor, where all of them treat all classes alike: W'W = a I + b 11'.
+    grams
+        Else W'W of each over the classes.
     """
 
-    grams: tuple[Array, ...]
-    classes: Array
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether all classes are asked about alike."""
-        return all(map(is_symmetric, self.grams))
+    classes: NDArray[np.int64]
+    forms: tuple[tuple[float, float], ...] = ()
+    grams: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Split:
     total
         z, shape (n,), adding up to one.
     gram
-        B'B, shape (n, n), with B z = 0 and a largest diagonal entry of `norm`.
+        B'B, shape (n, n), with B z = 0 and a largest diagonal entry of `norm`; empty where B is Centred.
     alpha, beta
         |W z|^2, and |B|^2 |W (I - z 1') B^+|^2, of every query factor of the attribute, shape (factors,).
     norm
@@ -76,21 +77,41 @@ class Split:
 
 def attribute(kinds: Sequence[Workload], n: int) -> Attribute:
     """Return what is asked of an attribute of n cells by its query factors."""
+    forms = [symmetric_form(kind) for kind in kinds]
+    if all(forms):
+        return Attribute(np.arange(n), forms=tuple(form for form in forms if form))
     grams = [np.asarray(kind.gram(), dtype=float) for kind in kinds]
-    if not grams or all(map(is_symmetric, grams)):
-        return Attribute(tuple(grams), np.arange(n))
     # Cells with equal columns in every Gram matrix have equal columns in every workload.
     _, cells, classes = np.unique(np.concatenate(grams), axis=1, return_index=True, return_inverse=True)
-    order = np.argsort(cells)
-    rank = np.argsort(order)
-    kept = cells[order]
-    return Attribute(tuple(gram[np.ix_(kept, kept)] for gram in grams), rank[classes.reshape(-1)])
+    small = [gram[np.ix_(cells, cells)] for gram in grams]
+    forms = [_form(gram) for gram in small]
+    if all(forms):
+        return Attribute(classes.reshape(-1), forms=tuple(form for form in forms if form))
+    return Attribute(classes.reshape(-1), grams=tuple(small))
+
+
+def symmetric_form(kind: Workload) -> tuple[float, float] | None:
+    """Return (a, b) where W'W = a I + b 11': what treats all cells alike; None for other workloads."""
+    if isinstance(kind, Identity):
+        return 1.0, 0.0
+    if isinstance(kind, Total):
+        return 0.0, 1.0
+    if isinstance(kind, Weighted):
+        form = symmetric_form(kind.workload)
+        return None if form is None else (kind.weight**2 * form[0], kind.weight**2 * form[1])
+    if isinstance(kind, Stack):
+        forms = [symmetric_form(part) for part in kind.parts]
+        known = [form for form in forms if form is not None]
+        return (sum(a for a, _ in known), sum(b for _, b in known)) if len(known) == len(forms) else None
+    if isinstance(kind, Contiguous) or kind.shape[1] > GRAM_CELLS:
+        return None
+    return _form(np.asarray(kind.gram(), dtype=float))
 
 
 def splits(found: Lattice, attributes: Sequence[Attribute], report: Progress = silent) -> list[Split | None]:
     """Return a split of every attribute that is asked about, one at a time until nothing gets better."""
-    current = [_centred(mine) if mine.grams else None for mine in attributes]
-    searched = [axis for axis, mine in enumerate(attributes) if not mine.symmetric]
+    current = [uniform(mine) for mine in attributes]
+    searched = [axis for axis, mine in enumerate(attributes) if mine.grams]
     best = residual_objective(found, current)
     firsts = np.cumsum([0] + [len(kinds) for kinds in found.kinds])
     for _ in range(ROUNDS):
@@ -151,14 +172,6 @@ def together(current: Sequence[Split | None]) -> tuple[Array, Array]:
     return np.concatenate([split.alpha for split in asked]), np.concatenate([split.beta for split in asked])
 
 
-def is_symmetric(gram: Array) -> bool:
-    """Return whether a Gram matrix treats all cells alike: a I + b 11'."""
-    n = len(gram)
-    expected = np.full((n, n), gram[0, -1])
-    np.fill_diagonal(expected, gram[0, 0])
-    return bool(np.allclose(gram, expected, rtol=0, atol=1e-12 * abs(gram[0, 0])))
-
-
 def _prices(now: Split, of_alpha: Array, of_beta: Array) -> tuple[Array, float]:
     """Return what to optimise an attribute for, from how the error depends on its alpha and beta.
 
@@ -179,12 +192,27 @@ def traces(grams: Sequence[Array], z: Array, rest: Array, norm: float) -> tuple[
     return alpha, np.where(beta > 1e-12 * (alpha + beta), beta, 0.0)
 
 
-def _centred(asked: Attribute) -> Split:
+def uniform(asked: Attribute) -> Split | None:
     """Return the split at the mean of all cells: B = n I - 11', whose pseudo-inverse is itself over n^2."""
-    grams, n = asked.grams, len(asked.grams[0])
-    centred: Workload = Centred(n)
+    if not asked.forms and not asked.grams:
+        return None
+    n = int(asked.classes.max()) + 1
+    centred = Centred(n)
     norm = float(centred.max_column_norm(2))
-    uniform, rest = np.full(n, 1 / n), (np.eye(n) - 1 / n) / n**2
-    alpha, beta = traces(grams, uniform, rest, norm)
-    spread = centred if len(asked.classes) == n else Explicit(centred.dense()[:, asked.classes])
-    return Split(uniform, n**2 * np.eye(n) - n, alpha, beta, norm, spread if asked.symmetric else None)
+    mean = np.full(n, 1 / n)
+    if asked.forms:
+        alpha = np.array([a / n + b for a, b in asked.forms])
+        beta = np.array([a * (n - 1) ** 2 / n for a, _ in asked.forms])
+        operator = centred if len(asked.classes) == n else Explicit(centred.dense()[:, asked.classes])
+        return Split(mean, np.empty((0, 0)), alpha, beta, norm, operator)
+    alpha, beta = traces(asked.grams, mean, (np.eye(n) - 1 / n) / n**2, norm)
+    return Split(mean, n**2 * np.eye(n) - n, alpha, beta, norm)
+
+
+def _form(gram: Array) -> tuple[float, float] | None:
+    n = len(gram)
+    b = float(gram[0, -1]) if n > 1 else 0.0
+    expected = np.full((n, n), b)
+    np.fill_diagonal(expected, gram[0, 0])
+    same = np.allclose(gram, expected, rtol=0, atol=1e-12 * abs(gram[0, 0]))
+    return (float(gram[0, 0]) - b, b) if same else None
