@@ -14,6 +14,7 @@ from dpnotebook.domain.suggest import suggest_domain
 from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
+    Cancelled,
     DomainError,
     DPError,
     EngineError,
@@ -31,6 +32,7 @@ from dpnotebook.errors import (
     WorkloadError,
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
+from dpnotebook.notebook.explorer import explore
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.query import Query
 from dpnotebook.release import Release
@@ -53,6 +55,7 @@ __all__ = [
     "Boolean",
     "Budget",
     "BudgetExceeded",
+    "Cancelled",
     "Categories",
     "DPError",
     "Domain",
@@ -77,6 +80,7 @@ __all__ = [
     "WorkloadError",
     "active_session",
     "cdf",
+    "explore",
     "identity",
     "load_ipython_extension",
     "marginals",

@@ -61,6 +61,10 @@ class NotConfirmed(DPError):
     """A query that needs a yes and got none."""
 
 
+class Cancelled(DPError):
+    """Work that was stopped before its end; nothing was changed and nothing was spent."""
+
+
 class LedgerError(DPError):
     """A ledger that cannot be used; subclasses say why."""
 

@@ -1,0 +1,162 @@
+"""Every strategy by name, those first that take no time: what somebody who compares strategies runs through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.baselines import hierarchical, identity, itself
+from dpnotebook.strategy.competitors import h2, hb, wavelet
+from dpnotebook.strategy.greedy_h import greedy_h
+from dpnotebook.strategy.residual import opt_residual
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.workload import Identity, Total, Workload
+from dpnotebook.workload.terms import sparse_terms
+
+MOST_GREEDY = 1024  # cells: beyond these, a strategy of somebody else's is not worth the wait
+MOST_TERMS = 5000  # products of a union that are measured as they are, where attributes are asked in several ways
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a workload looks like to those who offer strategies.
+
+    Parameters
+    ----------
+    attributes
+        Number of attributes.
+    cells
+        Largest number of cells of one of them.
+    products
+        Number of products that the workload is a union of.
+    ordered
+        Whether some attribute is asked for more than its levels and their total.
+    """
+
+    attributes: int
+    cells: int
+    products: int
+    ordered: bool
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way to choose what to measure.
+
+    Parameters
+    ----------
+    name
+        The function's name in `dpnotebook.strategy`.
+    title
+        What to call it.
+    about
+        What it measures, in a line.
+    make
+        Called with a workload, the noise, and what is told of progress (and may raise to stop).
+    refusal
+        Why it does not suit a workload of some form and noise; empty where it does.
+    optimized
+        Whether it searches for what suits the workload, which takes a while.
+    """
+
+    name: str
+    title: str
+    about: str
+    make: Callable[[Workload, Noise, Progress], Strategy]
+    refusal: Callable[[Form, Noise], str]
+    optimized: bool = False
+
+
+def candidates(workload: Workload, noise: Noise = "laplace") -> list[Candidate]:
+    """Return the candidates that suit a workload, those first that take no time.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered.
+    noise
+        "laplace" or "gaussian".
+    """
+    found = form(workload)
+    return [candidate for candidate in CANDIDATES if not candidate.refusal(found, noise)]
+
+
+def form(workload: Workload) -> Form:
+    """Return what a workload looks like; one whose products are over different attributes counts as one attribute."""
+    products = sparse_terms(workload)
+    if products is None:
+        return Form(1, workload.shape[1], 1, True)
+    sizes, parts = products
+    ordered = any(not isinstance(factor, Identity | Total) for part in parts for factor in part.factors)
+    return Form(len(sizes), max(sizes), len(parts), ordered)
+
+
+def made(candidate: Candidate, workload: Workload, noise: Noise = "laplace", *, report: Progress = silent) -> Strategy:
+    """Return the strategy that a candidate makes for a workload.
+
+    Parameters
+    ----------
+    candidate
+        One of `candidates(workload, noise)`.
+    workload, noise
+        What is to be answered, and with which noise.
+    report
+        Told of progress; may raise to stop.
+
+    Raises
+    ------
+    WorkloadError
+        If the candidate cannot be made for this workload, or does not determine all of its answers.
+    """
+    strategy = candidate.make(workload, noise, report)
+    if strategy.objective == float("inf"):
+        raise WorkloadError("these measurements do not determine every answer")
+    return strategy
+
+
+def _plain(function: Callable[..., Strategy]) -> Callable[[Workload, Noise, Progress], Strategy]:
+    return lambda workload, noise, report: function(workload, noise)
+
+
+def _always(found: Form, noise: Noise) -> str:
+    return ""
+
+
+def _few_products(found: Form, noise: Noise) -> str:
+    return "" if found.products <= MOST_TERMS else f"the queries of {found.products:,} products are too many to weigh"
+
+
+def _ordered(found: Form, noise: Noise) -> str:
+    return "" if found.ordered else "no attribute is asked for more than its levels"
+
+
+def _greedy(found: Form, noise: Noise) -> str:
+    return _ordered(found, noise) or ("" if found.cells <= MOST_GREEDY else f"{found.cells:,} cells take minutes")
+
+
+def _residual(found: Form, noise: Noise) -> str:
+    if noise != "gaussian":
+        return "it is for Gaussian noise"
+    return "" if found.attributes > 1 else "it is for several attributes"
+
+
+CANDIDATES: tuple[Candidate, ...] = (
+    Candidate("identity", "identity", "the count of every cell", _plain(identity), _always),
+    Candidate("itself", "workload itself", "the queries that are asked, all alike", _plain(itself), _few_products),
+    Candidate("h2", "binary tree (H2)", "counts of halves, quarters, ... down to the cells", _plain(h2), _ordered),
+    Candidate("hb", "wide tree (HB)", "a tree of the branching that suits all ranges", _plain(hb), _ordered),
+    Candidate("wavelet", "wavelet", "differences of neighbouring halves (Privelet)", _plain(wavelet), _ordered),
+    Candidate("hierarchical", "best tree", "the best of all hierarchies", _plain(hierarchical), _ordered),
+    Candidate("greedy_h", "GreedyH", "a binary tree, its nodes weighted one by one", _plain(greedy_h), _greedy),
+    Candidate(
+        "opt_residual",
+        "residuals",
+        "what every set of attributes adds to the smaller sets",
+        lambda workload, noise, report: opt_residual(workload, report=report),
+        _residual,
+        optimized=True,
+    ),
+)
