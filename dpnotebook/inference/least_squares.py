@@ -15,6 +15,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import inverse, is_direct
 from dpnotebook.workload.base import Array, Workload, require_memory
 from dpnotebook.workload.compose import apply_factors
+from dpnotebook.workload.contiguous import Identity
 from dpnotebook.workload.terms import terms
 
 Solver = Callable[[Array], Array]
@@ -49,9 +50,13 @@ def least_squares(operator: Workload, noisy: ArrayLike) -> Array:
     require_memory(n, f"an estimate of {n:,} cells")
     flat = terms(operator)
     if len(flat) == 1:
-        sizes = [factor.shape[0] for factor in flat[0].factors]
-        steps = [(axis, solver(factor)) for axis, factor in enumerate(flat[0].factors)]
-        return apply_factors(measured.reshape(1, p, 1) / flat[0].weight, sizes, steps).reshape(n)
+        factors = flat[0].factors
+        sizes = [factor.shape[0] for factor in factors]
+        # An axis that shrinks goes first, so that no intermediate array is larger than it must be.
+        order = sorted(range(len(factors)), key=lambda axis: factors[axis].shape[1] / sizes[axis])
+        steps = [(axis, solver(factors[axis])) for axis in order if not isinstance(factors[axis], Identity)]
+        cells = apply_factors(measured.astype(float, copy=not steps).reshape(1, p, 1), sizes, steps).reshape(n)
+        return cells if flat[0].weight == 1 else np.divide(cells, flat[0].weight, out=cells)
     if is_direct(operator):
         return solver(operator)(measured.reshape(1, p, 1)).reshape(n)
     return _iterate(operator, measured.astype(float))

@@ -7,6 +7,7 @@ and pseudo-inverses of products are products of those of their factors.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from numbers import Real
@@ -17,6 +18,8 @@ from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
+
+PIECE = 2**18  # entries that a factor is applied to at a time
 
 
 @dataclass(frozen=True, repr=False)
@@ -255,9 +258,27 @@ def apply_factors(x: Array, sizes: list[int], steps: list[tuple[int, Any]]) -> A
     a, b, dims = x.shape[0], x.shape[2], list(sizes)
     for axis, function in steps:
         before, after = a * math.prod(dims[:axis]), math.prod(dims[axis + 1 :]) * b
-        x = function(x.reshape(before, dims[axis], after))
+        x = _by_pieces(function, x.reshape(before, dims[axis], after))
         dims[axis] = x.shape[1]
     return x.reshape(a, math.prod(dims), b)
+
+
+def _by_pieces(function: Callable[[Array], Array], x: Array) -> Array:
+    """Return function(x) along the middle axis; what it needs besides is as large as a piece, not as x."""
+    a, n, b = x.shape
+    if x.size <= PIECE or a * b == 1:
+        return function(x)
+    across = min(b, max(1, PIECE // n))
+    down = max(1, PIECE // (n * across)) if across == b else 1
+    out: Array | None = None
+    for i in range(0, a, down):
+        for j in range(0, b, across):
+            piece = function(x[i : i + down, :, j : j + across])
+            if out is None:
+                out = np.empty((a, piece.shape[1], b), dtype=piece.dtype)
+            out[i : i + down, :, j : j + across] = piece
+    assert out is not None
+    return out
 
 
 def row_products(blocks: list[Array]) -> Array:
