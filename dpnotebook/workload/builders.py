@@ -14,7 +14,7 @@ from dpnotebook.workload.base import Workload, whole
 from dpnotebook.workload.contiguous import Identity, Prefix
 from dpnotebook.workload.marginals import Marginals, Subset
 
-MOST_MARGINALS = 10**6  # a gigabyte of subsets
+MOST_MARGINALS = 10**6  # some seconds, and some 200 MB of subsets
 
 
 def marginals(shape: Iterable[int], k: int | None = None, *, upto: int | None = None) -> Marginals:
@@ -138,6 +138,17 @@ def small_subsets(sizes: tuple[int, ...], cells: int) -> list[Subset]:
         If `cells` is no whole number above 0, or there are too many.
     """
     most = whole(cells, "the most cells of a marginal")
+    counted = {1: 1}  # how many subsets of the attributes so far have a product of sizes
+    for size in sizes:
+        for product, count in list(counted.items()):
+            if product * size <= most and size > 1:
+                counted[product * size] = counted.get(product * size, 0) + count
+    count = sum(counted.values()) * 2 ** sizes.count(1)
+    if count > MOST_MARGINALS:
+        raise WorkloadError(
+            f"{count:,} marginals have at most {most:,} cells, and at most {MOST_MARGINALS:,} are possible; write a "
+            "smaller number of cells"
+        )
     found: list[Subset] = [()]
     level: list[tuple[Subset, int]] = [((), 1)]
     while level:
@@ -149,11 +160,6 @@ def small_subsets(sizes: tuple[int, ...], cells: int) -> list[Subset]:
             if product * sizes[i] <= most
         ]
         found += [subset for subset, _ in level]
-        if len(found) > MOST_MARGINALS:
-            raise WorkloadError(
-                f"more than {MOST_MARGINALS:,} marginals have at most {most:,} cells, and no more are possible; write "
-                "a smaller number of cells"
-            )
     return found
 
 
