@@ -154,7 +154,8 @@ def _measured(asked: Attribute, matrix: Array) -> Split | None:
 
 def _bits(found: Lattice, chosen: Sequence[Split | None], axis: int) -> int:
     """Return the largest scale for an attribute at which products with the others still fit, as a power of two."""
-    fixed = [math.log2(split.norm) if split is not None and split.operator is not None else None for split in chosen]
+    known = [split.norm if split is not None and split.operator is not None else None for split in chosen]
+    fixed = [None if norm is None else math.log2(max(1.0, norm)) for norm in known]
     fewest = WIDEST
     for group in found.groups:
         for axes in {tuple(axes) for axes in group.axes.tolist() if axis in axes}:
