@@ -38,8 +38,9 @@ def answer_labels(workload: Workload, axes: Sequence[Axis], domain: Domain) -> d
     aligned = _aligned(workload, axes)
     if aligned is None:
         return None
-    if len(axes) == 1 and _unweighted(workload) == AllRange(axes[0].size):
-        labels = level_labels(axes[0], domain)
+    only = in_order(workload, axes)
+    if isinstance(only, AllRange):
+        labels = level_labels(axes[0], domain)[: only.n]
         first, last = np.triu_indices(labels.size)
         return {f"{axes[0].attribute} from": labels[first], f"{axes[0].attribute} to": labels[last]}
     columns: list[Labels] = [np.full(workload.shape[0], ALL, dtype=object) for _ in axes]
@@ -57,6 +58,14 @@ def answer_labels(workload: Workload, axes: Sequence[Axis], domain: Domain) -> d
             before *= factor.shape[0]
         start = end
     return {axis.attribute: column for axis, column in zip(axes, columns, strict=True)}
+
+
+def in_order(workload: Workload, axes: Sequence[Axis]) -> AllRange | Prefix | None:
+    """Return the ranges or cumulative counts of one attribute, where that is all that a workload asks."""
+    found = _unweighted(workload)
+    if isinstance(found, Padded):
+        found = found.workload
+    return found if len(axes) == 1 and isinstance(found, AllRange | Prefix) else None
 
 
 def all_levels(workload: Workload, axes: Sequence[Axis]) -> bool:

@@ -232,7 +232,8 @@ class Measure:
                 return f"{'MEDIAN' if self.quantile == 0.5 else f'{self.quantile:g} quantile'} of {self.column}"
             case "workload":
                 assert self.workload is not None
-                return f"{self.workload.shape[0]:,} queries of a workload"
+                count = self.workload.shape[0]
+                return "1 query of a workload" if count == 1 else f"{count:,} queries of a workload"
             case _:
                 return f"{self.kind.upper()} of {self.column}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.answer_labels import all_levels, answer_labels
+from dpnotebook.answer_labels import all_levels, answer_labels, in_order
 from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.measurement import Axis
@@ -192,8 +192,8 @@ def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tu
     columns = answer_labels(measure.workload, axes, domain)
     if columns is None:
         return {"query": np.arange(measure.workload.shape[0])}, (True,)
-    bare = len(axes) == 1 and len(columns) == 2  # ranges of one attribute, by their two ends
-    return {name: column_of(labels) for name, labels in columns.items()}, (bare,) * len(columns)
+    ordered = in_order(measure.workload, axes) is not None
+    return {name: column_of(labels) for name, labels in columns.items()}, (ordered,) * len(columns)
 
 
 def column_of(labels: np.ndarray[Any, Any]) -> Any:

@@ -187,3 +187,23 @@ def test_the_same_named_workload_is_answered_once(table):
     again = table.dp.answer(dpn.marginals(1) + dpn.ranges("age"), epsilon=1.0).run()
     assert (again.number, again.paid) == (first.number, 0)
     pd.testing.assert_frame_equal(first.frame, again.frame)
+
+
+def test_cumulative_counts_are_drawn_as_a_line(table):
+    release = table.dp.answer(dpn.cdf("age"), epsilon=1.0).run()
+    assert release.frame["age"].tolist() == [f"<= {age}" for age in range(6)]
+    assert sorted(set(release.plot().data[1].x)) == list(range(6))
+    income = table.dp.answer(dpn.cdf("income"), epsilon=1.0).run()
+    assert income.frame["income"].tolist() == ["< 10,000", "< 20,000", "< 30,000", "<= 40,000"]
+    assert sorted(set(income.plot().data[1].x)) == [10_000, 20_000, 30_000, 40_000]
+    ranges = table.dp.answer(dpn.ranges("age"), epsilon=1.0).run().frame
+    assert list(ranges.columns[:2]) == ["age from", "age to"]  # the missing level is in no range
+    for row in ranges.itertuples(index=False):
+        assert row.value == pytest.approx(table["age"].between(row[0], row[1]).sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize("request_", [dpn.marginals(2), dpn.marginals(1) + dpn.ranges("age"), dpn.total()], ids=repr)
+def test_every_answer_has_a_figure_and_a_card(table, request_):
+    release = table.dp.answer(request_, epsilon=1.0).run()
+    assert release.plot().data
+    assert "queries of a workload" in release.title or release.title.startswith("1 query of a workload")

@@ -23,6 +23,7 @@ MOST_MARKERS = 60
 UPRIGHT_BARS, UPRIGHT_LABEL = 12, 14  # more or longer than this, and bars lie down
 
 _SPAN = re.compile(r"^\[(-?[\d.,]+), (-?[\d.,]+)[\])]$")
+_AT_MOST = re.compile(r"^<=? (-?[\d.,]+)$")
 
 
 def bars(figure: go.Figure, series: Series, levels: Sequence[Any], title: str) -> None:
@@ -177,14 +178,14 @@ def positions(levels: Sequence[Any]) -> NDArray[np.float64] | None:
     Parameters
     ----------
     levels
-        Numbers, or spans such as `[0, 5,000)`, which lie at their middle.
+        Numbers, spans such as `[0, 5,000)`, which lie at their middle, or ends such as `<= 30`, where counts reach to.
     """
     found = np.full(len(levels), np.nan)
     for i, level in enumerate(levels):
         if isinstance(level, (int, float, np.number)) and not isinstance(level, bool):
             found[i] = float(level)
-        elif isinstance(level, str) and (span := _SPAN.match(level)):
-            found[i] = sum(float(end.replace(",", "")) for end in span.groups()) / 2
+        elif isinstance(level, str) and (span := _SPAN.match(level) or _AT_MOST.match(level)):
+            found[i] = sum(float(end.replace(",", "")) for end in span.groups()) / len(span.groups())
     return found if np.isfinite(found).sum() >= 3 else None
 
 
