@@ -1,4 +1,4 @@
-"""The strategy explorer: pick queries and a privacy, see how wrong every strategy would be, look at what it measures."""
+"""The strategy explorer: pick queries, see how wrong every strategy would be, look at what it measures."""
 
 from __future__ import annotations
 

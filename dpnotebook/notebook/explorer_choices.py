@@ -30,7 +30,7 @@ class Kind:
     make
         Called with the cells of each attribute and the number of attributes of a marginal.
     code
-        How to write it, with {n}, {shape} and {k} to be filled in.
+        How to write it, with {n}, {width}, {shape} and {k} to be filled in.
     several
         Whether it is over several attributes.
     """
@@ -47,15 +47,15 @@ KINDS = (
     Kind("prefix", "cumulative counts", lambda shape, k: Prefix(shape[0]), "Prefix({n})"),
     Kind(
         "width",
-        f"ranges of width {WIDTH}",
+        "ranges of one width",
         lambda shape, k: WidthRange(shape[0], min(WIDTH, shape[0])),
-        f"WidthRange({{n}}, {WIDTH})",
+        "WidthRange({n}, {width})",
     ),
     Kind(
         "permuted",
         "permuted ranges",
         lambda shape, k: Permuted(AllRange(shape[0]), 0),
-        "Permuted(AllRange({n}), 0)",
+        "Permuted(dpn.workload.AllRange({n}), 0)",
     ),
     Kind("cells", "every cell", lambda shape, k: Identity(shape[0]), "Identity({n})"),
     Kind("marginals", "marginals", lambda shape, k: marginals(shape, upto=k), "marginals({shape}, upto={k})", True),
@@ -133,11 +133,13 @@ def question(name: str, cells: str, k: int) -> Question:
     shape = sizes(cells, kind.several)
     ways = min(k, len(shape))
     workload = checked(kind.make(shape, ways))
-    code = "dpn.workload." + kind.code.format(n=shape[0], shape=shape, k=ways)
+    code = "dpn.workload." + kind.code.format(n=shape[0], width=min(WIDTH, shape[0]), shape=shape, k=ways)
     if kind.several:
         title = f"{kind.title} of up to {ways} of {len(shape)} attributes of {' × '.join(map(str, shape))} cells"
     else:
         title = f"{kind.title} over {shape[0]:,} cells"
+    if kind.name == "width":
+        title = f"ranges of {min(WIDTH, shape[0])} of {shape[0]:,} cells"
     return Question(workload, title, code, attribute_names(workload))
 
 

@@ -16,7 +16,8 @@ from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.strategy import Strategy
 
 LONGEST = 3.0  # a bar is cut where it would be this many times as long as the shortest
-FREE = "Nothing is charged and no data is read: these errors follow from the queries and the noise alone."
+MOST_VIEWS = 6  # pictures of the strategy that is looked at
+FREE = "Nothing is charged and no data is read: errors follow from the queries and the noise."
 MEANING = "RMSE: the root of the mean squared error over all answers"
 
 
@@ -86,12 +87,14 @@ def card_html(card: Card) -> str:
         reasons = "".join(
             line(f"{escape(titles[name])}: {quiet(escape(reason))}") for name, reason in card.standing.skipped.items()
         )
-        parts.append(
-            details(f"{words.plural(len(card.standing.skipped), 'strategy').replace('ys', 'ies')} left out", reasons)
-        )
+        parts.append(details(f"{words.plural(len(card.standing.skipped), 'candidate')} left out", reasons))
     chosen = next((pair for pair in ranked if pair[0].name == card.chosen), None)
     if chosen is not None:
-        content = line(facts(*chosen)) + pictures(card.views) + line(f"<pre>{escape(code(card, chosen[0]))}</pre>")
+        content = (
+            line(facts(*chosen))
+            + pictures(card.views[:MOST_VIEWS])
+            + line(f"<pre>{escape(code(card, chosen[0]))}</pre>")
+        )
         parts.append(details(f"A closer look at: {chosen[0].title}", content))
     return box(*parts)
 
@@ -121,12 +124,17 @@ def under(privacy: Privacy) -> str:
 def facts(candidate: Candidate, strategy: Strategy) -> str:
     """Return what a strategy measures, in a line of HTML."""
     found = "" if strategy.name == candidate.title else f" · {strategy.name}"
-    return f"<b>{escape(candidate.title)}</b>: {escape(candidate.about)} {quiet(escape(f'· {described(strategy)}{found}'))}"
+    size = quiet(escape(f"· {described(strategy)}{found}"))
+    return f"<b>{escape(candidate.title)}</b>: {escape(candidate.about)} {size}"
 
 
 def code(card: Card, candidate: Candidate) -> str:
-    """Return how to make a strategy without the explorer."""
-    return f'dpn.strategy.{candidate.name}({card.question.code}, "{card.privacy.noise}")'
+    """Return how to make a strategy without the explorer, and how to answer queries with it."""
+    made, asked = f"dpn.strategy.{candidate.name}", card.question.code
+    return (
+        f'strategy = {made}({asked}, "{card.privacy.noise}")\n'
+        f"df.dp.answer({asked}, strategy={made}, epsilon={card.privacy.epsilon:g})"
+    )
 
 
 def _ranking(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:

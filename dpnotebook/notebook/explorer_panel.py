@@ -1,4 +1,4 @@
-"""The widgets of the strategy explorer: what to compare, how far it is, and figures of the strategy that is looked at."""
+"""The widgets of the strategy explorer: what to compare, how far that is, and figures of one strategy."""
 
 from __future__ import annotations
 

@@ -25,7 +25,12 @@ def figure(view: View) -> go.Figure | None:
     if isinstance(view, Words):
         return None
     made = go.Figure()
-    {Grid: _grid, Curve: _curve, Bars: _bars}[type(view)](made, view)
+    if isinstance(view, Grid):
+        _grid(made, view)
+    elif isinstance(view, Curve):
+        _curve(made, view)
+    else:
+        _bars(made, view)
     made.update_layout(
         title={"text": plain(view.title), "font": {"size": 14}, "x": 0.01, "xanchor": "left", "y": 1,
                "yref": "container", "yanchor": "top", "pad": {"t": 12}},

@@ -1,4 +1,4 @@
-"""What there is to see of a strategy: how wrong each answer will be, and what is measured; as numbers, not yet drawn."""
+"""What there is to see of a strategy: how wrong each answer will be, and what is measured; numbers, not yet drawn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.notebook import words
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import AllRange, Identity, Marginals, Permuted, Prefix, Total, Weighted, Workload
+from dpnotebook.workload import AllRange, Centred, Identity, Marginals, Permuted, Prefix, Total, Weighted, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 MOST_QUERIES = 2_000_000  # whose errors are computed one by one
@@ -194,18 +194,17 @@ def _factors(factors: Sequence[Workload], names: Sequence[str], strategy: Strate
     places: dict[Workload, list[str]] = {}
     for name, factor in zip(names, factors, strict=True):
         places.setdefault(factor, []).append(name)
-    plain: list[str] = []
+    plain: dict[str, list[str]] = {}
     for factor, where in places.items():
-        n = factor.shape[1]
-        if isinstance(factor, Identity) or factor.kind == "Centred" or n == 1:
-            what = "each cell" if isinstance(factor, Identity) or n == 1 else "each cell against the mean of all"
-            plain.append(f"{', '.join(where)}: {what}")
-        elif isinstance(factor, Total):
-            plain.append(f"{', '.join(where)}: the total")
+        if isinstance(factor, Total) and factor.n > 1:
+            plain.setdefault("the total", []).extend(where)
+        elif isinstance(factor, Identity | Centred | Total):
+            what = "each cell against the mean of all" if isinstance(factor, Centred) else "each cell"
+            plain.setdefault(what, []).extend(where)
         else:
             yield _matrix(factor, f"what is measured of {', '.join(where)}", "cell", strategy)
     if plain:
-        yield Words("; ".join(plain))
+        yield Words("; ".join(f"{', '.join(where)}: {what}" for what, where in plain.items()))
 
 
 def _matrix(operator: Workload, title: str, x: str, strategy: Strategy) -> View:

@@ -3,14 +3,21 @@
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
+from dpnotebook.strategy.eigen import eigen_design
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
+from dpnotebook.strategy.marginals import opt_marginals
+from dpnotebook.strategy.relative import for_relative_error
+from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.select import select
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.weighted_basis import weighted_basis
 
 __all__ = [
     "Strategy",
     "datacube",
+    "eigen_design",
+    "for_relative_error",
     "fourier",
     "greedy_h",
     "h2",
@@ -18,6 +25,9 @@ __all__ = [
     "hierarchical",
     "identity",
     "itself",
+    "opt_marginals",
+    "opt_residual",
     "select",
     "wavelet",
+    "weighted_basis",
 ]

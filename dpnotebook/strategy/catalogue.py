@@ -10,13 +10,17 @@ from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors import h2, hb, wavelet
+from dpnotebook.strategy.datacube import datacube
+from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
+from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_GREEDY = 1024  # cells: beyond these, a strategy of somebody else's is not worth the wait
+MOST_ATTRIBUTES = 18  # whose sets are all looked at
 MOST_TERMS = 5000  # products of a union that are measured as they are, where attributes are asked in several ways
 
 
@@ -34,12 +38,15 @@ class Form:
         Number of products that the workload is a union of.
     ordered
         Whether some attribute is asked for more than its levels and their total.
+    alike
+        Whether all products are over the same attributes.
     """
 
     attributes: int
     cells: int
     products: int
     ordered: bool
+    alike: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,10 +92,10 @@ def candidates(workload: Workload, noise: Noise = "laplace") -> list[Candidate]:
 
 
 def form(workload: Workload) -> Form:
-    """Return what a workload looks like; one whose products are over different attributes counts as one attribute."""
+    """Return what a workload looks like; of one whose products are over different attributes, over all its cells."""
     products = sparse_terms(workload)
     if products is None:
-        return Form(1, workload.shape[1], 1, True)
+        return Form(1, workload.shape[1], 1, True, alike=False)
     sizes, parts = products
     ordered = any(not isinstance(factor, Identity | Total) for part in parts for factor in part.factors)
     return Form(len(sizes), max(sizes), len(parts), ordered)
@@ -130,6 +137,8 @@ def _few_products(found: Form, noise: Noise) -> str:
 
 
 def _ordered(found: Form, noise: Noise) -> str:
+    if not found.alike:
+        return "it is for parts over the same attributes"
     return "" if found.ordered else "no attribute is asked for more than its levels"
 
 
@@ -137,10 +146,26 @@ def _greedy(found: Form, noise: Noise) -> str:
     return _ordered(found, noise) or ("" if found.cells <= MOST_GREEDY else f"{found.cells:,} cells take minutes")
 
 
+def _marginals(found: Form, noise: Noise) -> str:
+    if found.attributes < 2:
+        return "it is for several attributes"
+    return "it is for the counts of levels" if found.ordered else ""
+
+
+def _several(found: Form, noise: Noise) -> str:
+    return "" if found.attributes > 1 else "it is for several attributes"
+
+
+def _opt_marginals(found: Form, noise: Noise) -> str:
+    if noise != "laplace":
+        return "for Gaussian noise, residuals are the optimum"
+    return _several(found, noise) or ("" if found.attributes <= MOST_ATTRIBUTES else "these are too many attributes")
+
+
 def _residual(found: Form, noise: Noise) -> str:
     if noise != "gaussian":
         return "it is for Gaussian noise"
-    return "" if found.attributes > 1 else "it is for several attributes"
+    return _several(found, noise)
 
 
 CANDIDATES: tuple[Candidate, ...] = (
@@ -149,8 +174,18 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("h2", "binary tree (H2)", "counts of halves, quarters, ... down to the cells", _plain(h2), _ordered),
     Candidate("hb", "wide tree (HB)", "a tree of the branching that suits all ranges", _plain(hb), _ordered),
     Candidate("wavelet", "wavelet", "differences of neighbouring halves (Privelet)", _plain(wavelet), _ordered),
-    Candidate("hierarchical", "best tree", "the best of all hierarchies", _plain(hierarchical), _ordered),
+    Candidate("hierarchical", "hierarchy", "the best of all trees of counts", _plain(hierarchical), _ordered),
     Candidate("greedy_h", "GreedyH", "a binary tree, its nodes weighted one by one", _plain(greedy_h), _greedy),
+    Candidate("fourier", "Fourier", "the parities that the marginals need", _plain(fourier), _marginals),
+    Candidate("datacube", "DataCube", "some of the marginals, all alike", _plain(datacube), _marginals),
+    Candidate(
+        "opt_marginals",
+        "OPT_M",
+        "marginals, each with a weight of its own",
+        lambda workload, noise, report: opt_marginals(workload, noise, report=report),
+        _opt_marginals,
+        optimized=True,
+    ),
     Candidate(
         "opt_residual",
         "residuals",
