@@ -71,7 +71,7 @@ class DenseInverse:
     def _solved(self) -> tuple[Array, Array | None, int]:
         gram = self.operator.gram().astype(float)
         n = self.n
-        certified = _certified_inverse(gram)
+        certified = certified_inverse(gram)
         if certified is not None:
             return certified, None, n
         values, kept, lost = _eigen(gram)
@@ -137,7 +137,7 @@ def _eigen(gram: Array) -> tuple[Array, Array, Array]:
     return values[seen], vectors[:, seen], vectors[:, ~seen]
 
 
-def _certified_inverse(gram: Array) -> Array | None:
+def certified_inverse(gram: Array) -> Array | None:
     """Return the inverse if |G M - I| < 1e-7, which proves that G is not singular and M is that near; else None."""
     try:
         found = np.linalg.inv(gram)

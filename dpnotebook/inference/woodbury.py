@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.workload.base import Array, Workload
+from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.p_identity import PIdentity
 
 Integers = NDArray[np.int64]
@@ -56,8 +57,13 @@ class WoodburyInverse:
         return np.asarray(floats**2 @ self._cells - ((floats @ self._rows.T) ** 2).sum(axis=1))
 
     def total(self, workload: Workload) -> float:
-        """Return the sum of w'Mw over all rows of a workload, from its Gram matrix."""
-        gram = workload.gram()
+        """Return the sum of w'Mw over all rows of a workload, from its Gram matrix where it has many."""
+        if isinstance(workload, Contiguous) and workload.shape[0] <= self.n:
+            return float(self.intervals(*workload.intervals(np.arange(workload.shape[0]))).sum())
+        return self.total_of_gram(workload.gram())
+
+    def total_of_gram(self, gram: Array) -> float:
+        """Return the sum of w'Mw over all rows of a workload with this Gram matrix."""
         explained = np.vdot(self._rows @ gram, self._rows)
         return float(np.dot(np.diagonal(gram), self._cells) - explained)
 

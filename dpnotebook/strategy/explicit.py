@@ -1,0 +1,167 @@
+"""OPT_0: the best strategy for workloads over one attribute, from the Gram matrix alone.
+
+Source: HDMM, section 5 (p-Identity strategies, for Laplace noise); for Gaussian noise, the optimum of the convex
+problem with its certificate (see `gaussian`). Strategies are rounded to integers and compared by their exact error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.inverse import total_variance
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.laplace import p_identity
+from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
+from dpnotebook.strategy.rounding import l1_objective, rounded_gram, rounded_p_identity
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.two_weights import two_weights
+from dpnotebook.workload import Explicit, Permuted, PIdentity, Workload
+from dpnotebook.workload.base import Array
+from dpnotebook.workload.terms import terms
+
+Effort = Literal["quick", "full"]
+Union = tuple[tuple[float, Workload], ...]  # squared weights and factors of one attribute
+
+LARGEST = {"laplace": 8192, "gaussian": 4096}  # cells
+FACTOR_CELLS = 1024  # of an attribute of a product, which is optimised again and again
+PRECISE = 18  # bits of an operator that is not multiplied with others
+TOLERANCE = 2e-6  # of the gap between a Gaussian strategy and its bound
+NEARLY = 1.001  # what is this near the SVD bound needs no optimisation
+KEPT = 64  # optimised operators that are remembered
+
+_found: dict[tuple[Union, Noise], Workload] = {}
+
+
+def opt_0(
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    p: int | None = None,
+    restarts: int = 0,
+    report: Progress = silent,
+) -> Strategy:
+    """Return an optimised strategy for a workload over one attribute.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered, over up to 8,192 cells (Laplace noise) or 4,096 (Gaussian noise).
+    noise
+        "laplace": the best p-Identity strategy that descents from a few starts find. "gaussian": the optimum over all
+        strategies, to 0.001% after rounding, with the bound that proves it as its certificate.
+    p
+        Rows of the p-Identity besides the identity: n/16, or a few where n is small, unless given. Laplace noise only.
+    restarts
+        Descents from random starts as well, for Laplace noise.
+    report
+        Called with the progress; it may raise to cancel.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many cells, or p or restarts is out of range.
+    """
+    if noise not in LARGEST:
+        raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {noise!r}')
+    n = workload.shape[1]
+    if n > LARGEST[noise]:
+        raise WorkloadError(
+            f"optimising a strategy takes a dense {n:,} x {n:,} matrix again and again; up to {LARGEST[noise]:,} cells "
+            "are possible. Use strategy.hierarchical(workload) or wider bins, or state attributes as factors of a Kron"
+        )
+    inner = workload.workload if isinstance(workload, Permuted) else workload
+    gram = inner.gram().astype(float)
+    operator: Explicit | PIdentity
+    certificate = 0.0
+    if noise == "gaussian":
+        optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
+        operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
+        certificate, name = optimum.lower, "optimum for Gaussian noise"
+    else:
+        operator = _best_p_identity(gram, p, restarts, report)
+        name = f"p-Identity with {operator.extra.shape[0]:,} rows"
+    if isinstance(workload, Permuted):
+        operator = permuted_operator(operator, workload.places)
+    return Strategy(workload, operator, noise, name, certificate=certificate)
+
+
+def permuted_operator(operator: Explicit | PIdentity, places: Array) -> Explicit | PIdentity:
+    """Return the operator for cells in another order: its column i is column places[i] of the given one."""
+    return operator.permuted(places) if isinstance(operator, PIdentity) else Explicit(operator.matrix[:, places])
+
+
+def explicit_choice(noise: Noise, effort: Effort = "full", report: Progress = silent) -> Choice:
+    """Return the choice, for one attribute of a product, of the best of the library's operators and OPT_0.
+
+    Parameters
+    ----------
+    noise
+        "laplace" or "gaussian".
+    effort
+        "quick": the library alone, and two weights where all factors are totals and identities. "full": OPT_0 too.
+    report
+        Called with the progress.
+    """
+    library = library_choice(noise)
+
+    def choose(union: Sequence[tuple[float, Workload]]) -> Workload:
+        simple = library(union)
+        largest = max(weight for weight, _ in union)
+        key = tuple((weight / largest, factor) for weight, factor in union)
+        least = choice_error(simple, key, noise)
+        for candidate in _candidates(key, noise, effort, least, report):
+            error = choice_error(candidate, key, noise)
+            if error < least * BETTER:
+                simple, least = candidate, error
+        return simple
+
+    return choose
+
+
+def choice_error(operator: Workload, union: Sequence[tuple[float, Workload]], noise: Noise) -> float:
+    """Return |A|^2 |W A^+|_F^2 of an operator for a union of (squared weight, factor)."""
+    variance = sum(weight * total_variance(operator, factor) for weight, factor in union)
+    return squared_sensitivity(operator, noise) * variance
+
+
+def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report: Progress) -> list[Workload]:
+    n = union[0][1].shape[1]
+    flat = [(weight * float(term.weight) ** 2, term.factors) for weight, factor in union for term in terms(factor)]
+    if all(len(factors) == 1 for _, factors in flat):
+        simple = two_weights([(weight, factors[0]) for weight, factors in flat], noise)
+        if simple is not None:
+            return [simple]
+    if effort == "quick" or not 1 < n <= FACTOR_CELLS:
+        return []
+    gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
+    if least <= _svd_bound(gram) * NEARLY:
+        return []
+    key = (union, noise)
+    if key not in _found:
+        _found[key] = _optimised(gram, noise, report)
+        while len(_found) > KEPT:
+            _found.pop(next(iter(_found)))
+    return [_found[key]]
+
+
+def _optimised(gram: Array, noise: Noise, report: Progress) -> Workload:
+    if noise == "laplace":
+        return _best_p_identity(gram, None, 0, report)
+    optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
+    return rounded_gram(optimum.gram, gram, optimum.objective)
+
+
+def _best_p_identity(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity:
+    """Return the p-Identity whose error is least after rounding, computed from its integers."""
+    found = [rounded_p_identity(descent.theta) for descent in p_identity(gram, p, restarts=restarts, report=report)]
+    return min(found, key=lambda operator: l1_objective(operator, gram))
+
+
+def _svd_bound(gram: Array) -> float:
+    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum() ** 2 / len(gram))

@@ -1,0 +1,156 @@
+"""p-Identity strategies for Laplace noise: a few weighted sums over the cells, found by descent.
+
+Source: HDMM, Definition 13 and section 5.2 (OPT_0): A = [I; Theta] D, Theta >= 0, where D scales every column to sum
+one. Its error on a workload with the Gram matrix V, and the gradient, take one product of a p x n matrix with V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.progress import Progress, silent
+from dpnotebook.workload.base import Array, whole
+
+LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
+SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
+SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
+CLOSE = 1.01  # starts that come within this factor of the best are refined
+TOLERANCE = 1e-9
+MOST, LEAST = 1500, 400  # iterations of a refinement over few cells, and over 1,024 and more
+# Shares of the p rows that start as overlapping triangles of each width, narrow to wide; which is best depends on the
+# workload, and all are cheap.
+LADDERS = ((42, 15, 5, 2), (11, 3, 2), (5, 3), (1,))
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended: `theta`, shape (p, n), and the loss |W A^+|_F^2 there."""
+
+    theta: Array
+    loss: float
+
+
+def p_identity(
+    gram: Array,
+    p: int | None = None,
+    *,
+    restarts: int = 0,
+    report: Progress = silent,
+    rng: np.random.Generator | None = None,
+) -> list[Descent]:
+    """Return the best p-Identity strategies found, best first; their losses are approximate.
+
+    Parameters
+    ----------
+    gram
+        V = W'W, shape (n, n).
+    p
+        Rows besides the identity; n/16, or a few where n is small, unless given.
+    restarts
+        Random starts besides the deterministic ones.
+    report
+        Called with the progress at every evaluation.
+    rng
+        Where random starts come from; unseeded unless given.
+
+    Raises
+    ------
+    WorkloadError
+        If p or restarts is out of range.
+    """
+    n = len(gram)
+    rows = default_rows(n) if p is None else whole(p, "the number of rows of a p-Identity")
+    if rows > n:
+        raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
+    starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
+    if len(starts) > 1:
+        sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
+        least = min(sketch.loss for sketch in sketches)
+        starts = [sketch.theta for sketch in sketches if sketch.loss <= least * CLOSE]
+    iterations = min(MOST, max(LEAST, LEAST * 1024**2 // n**2))
+    refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
+    return sorted(refined, key=lambda descent: descent.loss)
+
+
+def default_rows(n: int) -> int:
+    """Return the number of rows besides the identity: n/16 as in HDMM, section 5.2, and a few where n is small."""
+    return max(1, n // 16, min(4, n // 4))
+
+
+def loss_and_gradient(theta: Array, gram: Array, diagonal: Array) -> tuple[float, Array]:
+    """Return |W A^+|_F^2 of the p-Identity of Theta, and its gradient by Theta.
+
+    With s the column sums of [I; Theta], R = (I + Theta Theta')^-1 and M = R Theta, the loss is
+    sum_i V_ii s_i^2 - tr(M G Theta') for G_ij = s_i s_j V_ij.
+
+    Parameters
+    ----------
+    theta
+        Shape (p, n).
+    gram, diagonal
+        V, shape (n, n), and its diagonal.
+    """
+    sums = 1 + theta.sum(axis=0)
+    inner = theta @ theta.T
+    inner[np.diag_indices_from(inner)] += 1
+    solved = np.linalg.inv(inner) @ theta
+    product = (solved * sums) @ gram
+    explained = np.einsum("ki,ki->i", theta, product)
+    cells = diagonal * sums - explained
+    product *= sums
+    gradient = (product @ theta.T) @ solved
+    gradient -= product
+    gradient += cells
+    return float(np.dot(sums, cells)), 2 * gradient
+
+
+def _descend(gram: Array, start: Array, iterations: int, tolerance: float, report: Progress) -> Descent:
+    from scipy.optimize import minimize
+
+    diagonal = np.diagonal(gram).copy()
+    scale = 1 / diagonal.sum()
+    count = 0
+
+    def evaluate(flat: Array) -> tuple[float, Array]:
+        nonlocal count
+        count += 1
+        report(None, f"looking for the best p-Identity, step {count:,}")
+        value, gradient = loss_and_gradient(flat.reshape(start.shape), gram, diagonal)
+        return value * scale, (gradient * scale).ravel()
+
+    found = minimize(
+        evaluate,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(0, LARGEST)] * start.size,
+        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": 1e-10},
+    )
+    return Descent(found.x.reshape(start.shape), float(found.fun) / scale)
+
+
+def _starts(n: int, p: int, restarts: int, rng: np.random.Generator | None) -> Iterator[Array]:
+    several = [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
+    for counts in dict.fromkeys(several if n <= SEVERAL else several[:1]):
+        yield np.vstack([_triangles(count, n) for count in counts])
+    generator = np.random.default_rng() if rng is None and restarts else rng
+    for _ in range(restarts):
+        assert generator is not None
+        yield generator.random((p, n))
+
+
+def _counts(p: int, ladder: tuple[int, ...]) -> tuple[int, ...]:
+    """Return p split in these proportions: widths that would get less than one row are left out."""
+    edges = np.rint(np.cumsum((0, *ladder)) * p / sum(ladder)).astype(int)
+    return tuple(int(count) for count in np.diff(edges) if count)
+
+
+def _triangles(count: int, n: int) -> Array:
+    """Return rows that rise to 1 and fall to 0 around evenly spaced centres, as far as the neighbours' centres."""
+    centres = (np.arange(count) + 0.5) * n / count
+    distance = np.abs(np.arange(n) + 0.5 - centres[:, None]) * count / n
+    return np.maximum(0.0, 1 - distance)

@@ -1,0 +1,128 @@
+"""Strategies with real entries made integer, so that integer noise on integer counts is exact.
+
+How much a rounding costs is measured, never assumed: the error of the integer strategy is recomputed from its own
+entries.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.dense import certified_inverse
+from dpnotebook.inference.woodbury import WoodburyInverse
+from dpnotebook.workload import Explicit, PIdentity, Workload
+from dpnotebook.workload.base import Array
+
+COLUMN_SUM = 2**14  # of a rounded p-Identity: the cube of it, for three attributes, is far below 2^62
+CLOSE = 1.003  # a rounding is accepted when it costs at most 0.3% of the squared error,
+BITS = (8, 9, 10, 11, 12)  # and else the best of these is taken: log2 of the column norms before squaring
+
+
+def rounded_p_identity(theta: Array, column_sum: int = COLUMN_SUM) -> PIdentity:
+    """Return the p-Identity of Theta with integer entries, every column summing to exactly `column_sum`.
+
+    Parameters
+    ----------
+    theta
+        Non-negative, shape (p, n).
+    column_sum
+        L1 norm of every column.
+    """
+    extra = np.floor(theta * (column_sum / (1 + theta.sum(axis=0))) + 0.5).astype(np.int64)
+    extra = extra[extra.any(axis=1)]
+    diagonal = column_sum - extra.sum(axis=0)
+    for cell in np.flatnonzero(diagonal < 1):  # the weight of a cell rounded to nothing: its largest entry gives way
+        extra[extra[:, cell].argmax(), cell] -= 1 - diagonal[cell]
+        diagonal[cell] = 1
+    return PIdentity(diagonal, extra)
+
+
+def rounded_gram(gram: Array, workload_gram: Array, objective: float, bits: int | None = None) -> Explicit:
+    """Return an integer A with A'A nearly proportional to X, of full rank, so that it supports every workload.
+
+    Where rounded rows would span nearly, but not quite, what they should, because X has a lower rank, the single cells
+    are weighed too; and wherever columns differ, such rows fill them up to the largest, which costs nothing (the
+    completion of columns of eigen-design, Program 2).
+
+    Parameters
+    ----------
+    gram
+        X = A'A, shape (n, n), with diagonal at most 1.
+    workload_gram
+        V = W'W, shape (n, n): what the rounding must not make worse.
+    objective
+        tr(X^+ V), against which the cost of rounding is measured.
+    bits
+        log2 of the column norms before squaring; the least, from 8 to 12, that costs at most 0.3% of the squared
+        error, unless given.
+
+    Raises
+    ------
+    WorkloadError
+        If no such rounding has full rank.
+    """
+    root = _square_root(gram)
+    best: Array | None = None
+    least = np.inf
+    for filled in (False, True) if len(root) == len(gram) else (True,):
+        for scale in BITS if bits is None else (bits,):
+            for fill in _fills(scale, len(gram)) if filled else (0,):
+                matrix = _completed(np.rint(root * 2.0**scale), fill)
+                error = _error(matrix, workload_gram)
+                if error < least:
+                    best, least = matrix, error
+                if best is not None and least <= objective * CLOSE:
+                    return Explicit(best.astype(np.int64))
+    if best is None:
+        raise WorkloadError("this strategy cannot be written with integers of that size; use more bits")
+    return Explicit(best.astype(np.int64))
+
+
+def _fills(bits: int, n: int) -> tuple[int, int]:
+    """Return weights of the single cells to try: what balances its cost against that of rounding, and half of it.
+
+    Rounded rows are off by 1/12 an entry, squared; answered through cells of weight k that costs about n / 12 k^2,
+    while k^2 / 4^bits is added to the sensitivity.
+    """
+    balanced = max(2, round((n * 4.0**bits / 12) ** 0.25))
+    return balanced, balanced // 2
+
+
+def _completed(matrix: Array, fill: int) -> Array:
+    """Return the matrix with rows of single cells that bring every column to the same norm, at least `fill` each."""
+    norms = (matrix**2).sum(axis=0)
+    target = norms.max() + fill**2
+    if not fill and norms.min() > 0.98 * target:
+        return matrix
+    weights = np.floor(np.sqrt(target - norms))
+    return np.vstack([matrix, np.diag(weights)[weights > 0]])
+
+
+def l1_objective(operator: PIdentity, workload_gram: Array) -> float:
+    """Return |A|_1^2 |W A^+|_F^2 of a p-Identity for the workload with this Gram matrix."""
+    return float(operator.max_column_norm(1)) ** 2 * WoodburyInverse(operator).total_of_gram(workload_gram)
+
+
+def l2_objective(operator: Workload, workload_gram: Array) -> float:
+    """Return |A|_2^2 |W A^+|_F^2 of an operator of full rank; infinite if its rank is lower."""
+    return _error(operator.dense().astype(float), workload_gram)
+
+
+def _error(matrix: Array, workload_gram: Array) -> float:
+    """Return |A|_2^2 |W A^+|_F^2, or infinity where A'A cannot be inverted with certainty."""
+    found = certified_inverse(matrix.T @ matrix)
+    return np.inf if found is None else float((matrix**2).sum(axis=0).max() * np.vdot(found, workload_gram))
+
+
+def _square_root(gram: Array) -> Array:
+    """Return A with A'A = X and as many rows as X has rank: triangular where that is all of them."""
+    try:
+        root = np.linalg.cholesky(gram).T
+        if np.diagonal(root).min() > 1e-6:
+            return np.asarray(root)
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(gram)
+    kept = values > 1e-10 * values[-1]
+    return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
