@@ -13,10 +13,12 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import total_variance
+from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.laplace import p_identity
+from dpnotebook.strategy.merging import merged
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
 from dpnotebook.strategy.rounding import l1_objective, rounded_gram, rounded_p_identity
 from dpnotebook.strategy.strategy import Strategy
@@ -84,11 +86,17 @@ def opt_0(
         operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
         certificate, name = optimum.lower, "optimum for Gaussian noise"
     else:
-        operator = _best_p_identity(gram, p, restarts, report)
-        name = f"p-Identity with {operator.extra.shape[0]:,} rows"
+        operator = _best_for_laplace(gram, p, restarts, report)
+        name = _name(operator)
     if isinstance(workload, Permuted):
         operator = permuted_operator(operator, workload.places)
     return Strategy(workload, operator, noise, name, certificate=certificate)
+
+
+def _name(operator: PIdentity | Explicit) -> str:
+    if isinstance(operator, PIdentity):
+        return f"p-Identity with {operator.extra.shape[0]:,} rows"
+    return f"p-Identity over merged cells, {operator.shape[0]:,} rows"
 
 
 def permuted_operator(operator: Explicit | PIdentity, places: Array) -> Explicit | PIdentity:
@@ -152,13 +160,32 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
 
 def _optimised(gram: Array, noise: Noise, report: Progress) -> Workload:
     if noise == "laplace":
-        return _best_p_identity(gram, None, 0, report)
+        return _best_for_laplace(gram, None, 0, report)
     optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
     return rounded_gram(optimum.gram, gram, optimum.objective)
 
 
+def _best_for_laplace(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity | Explicit:
+    """Return the operator whose error is least after rounding: p-Identities, over merged cells where there are any."""
+    smaller = merged(gram)
+    found: list[tuple[float, PIdentity | Explicit]] = []
+    if all(form.total for form in smaller):  # else one form is the same workload over fewer cells
+        operator = _best_p_identity(gram, p, restarts, report)
+        found.append((l1_objective(operator, gram), operator))
+    for form in smaller:
+        rows = None if p is None else min(p, len(form.gram))
+        inner = _best_p_identity(form.gram, rows, restarts, report)
+        matrix = inner.dense() @ form.signs
+        norm, loss = float(inner.max_column_norm(1)), WoodburyInverse(inner).total_of_gram(form.gram)
+        if form.total:
+            weight = max(1, round(norm * (form.total / (loss * norm**2)) ** (1 / 3)))
+            matrix = np.vstack([np.full((1, matrix.shape[1]), weight), matrix])
+            norm, loss = norm + weight, loss + form.total / weight**2
+        found.append((norm**2 * loss, Explicit(matrix)))
+    return min(found, key=lambda pair: pair[0])[1]
+
+
 def _best_p_identity(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity:
-    """Return the p-Identity whose error is least after rounding, computed from its integers."""
     found = [rounded_p_identity(descent.theta) for descent in p_identity(gram, p, restarts=restarts, report=report)]
     return min(found, key=lambda operator: l1_objective(operator, gram))
 

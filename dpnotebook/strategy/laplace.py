@@ -13,6 +13,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.gram_product import Product, gram_product
 from dpnotebook.workload.base import Array, whole
 
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
@@ -20,10 +21,12 @@ SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the 
 SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
 CLOSE = 1.01  # starts that come within this factor of the best are refined
 TOLERANCE = 1e-9
-MOST, LEAST = 1500, 400  # iterations of a refinement over few cells, and over 1,024 and more
-# Shares of the p rows that start as overlapping triangles of each width, narrow to wide; which is best depends on the
-# workload, and all are cheap.
-LADDERS = ((42, 15, 5, 2), (11, 3, 2), (5, 3), (1,))
+# Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
+MOST, LEAST, WIDE = 1500, 400, 600
+# The rows start as overlapping triangles of several widths: of each width about 2.8 times fewer than of the one before;
+# and, where that is cheap, also in these proportions. Which is best depends on the workload.
+RATIO = 2.8
+LADDERS = ((11, 3, 2), (5, 3), (1,))
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def p_identity(
         sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
         least = min(sketch.loss for sketch in sketches)
         starts = [sketch.theta for sketch in sketches if sketch.loss <= least * CLOSE]
-    iterations = min(MOST, max(LEAST, LEAST * 1024**2 // n**2))
+    iterations = WIDE if n > 1024 else min(MOST, LEAST * 1024**2 // n**2)
     refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
     return sorted(refined, key=lambda descent: descent.loss)
 
@@ -81,7 +84,7 @@ def default_rows(n: int) -> int:
     return max(1, n // 16, min(4, n // 4))
 
 
-def loss_and_gradient(theta: Array, gram: Array, diagonal: Array) -> tuple[float, Array]:
+def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[float, Array]:
     """Return |W A^+|_F^2 of the p-Identity of Theta, and its gradient by Theta.
 
     With s the column sums of [I; Theta], R = (I + Theta Theta')^-1 and M = R Theta, the loss is
@@ -92,13 +95,13 @@ def loss_and_gradient(theta: Array, gram: Array, diagonal: Array) -> tuple[float
     theta
         Shape (p, n).
     gram, diagonal
-        V, shape (n, n), and its diagonal.
+        The function X -> X V, and the diagonal of V.
     """
     sums = 1 + theta.sum(axis=0)
     inner = theta @ theta.T
     inner[np.diag_indices_from(inner)] += 1
     solved = np.linalg.inv(inner) @ theta
-    product = (solved * sums) @ gram
+    product = gram(solved * sums)
     explained = np.einsum("ki,ki->i", theta, product)
     cells = diagonal * sums - explained
     product *= sums
@@ -111,7 +114,7 @@ def loss_and_gradient(theta: Array, gram: Array, diagonal: Array) -> tuple[float
 def _descend(gram: Array, start: Array, iterations: int, tolerance: float, report: Progress) -> Descent:
     from scipy.optimize import minimize
 
-    diagonal = np.diagonal(gram).copy()
+    diagonal, product = np.diagonal(gram).copy(), gram_product(gram)
     scale = 1 / diagonal.sum()
     count = 0
 
@@ -119,7 +122,7 @@ def _descend(gram: Array, start: Array, iterations: int, tolerance: float, repor
         nonlocal count
         count += 1
         report(None, f"looking for the best p-Identity, step {count:,}")
-        value, gradient = loss_and_gradient(flat.reshape(start.shape), gram, diagonal)
+        value, gradient = loss_and_gradient(flat.reshape(start.shape), product, diagonal)
         return value * scale, (gradient * scale).ravel()
 
     found = minimize(
@@ -134,13 +137,25 @@ def _descend(gram: Array, start: Array, iterations: int, tolerance: float, repor
 
 
 def _starts(n: int, p: int, restarts: int, rng: np.random.Generator | None) -> Iterator[Array]:
-    several = [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
-    for counts in dict.fromkeys(several if n <= SEVERAL else several[:1]):
+    several = [_geometric(p)]
+    if n <= SEVERAL:
+        several += [_counts(p, ladder) for ladder in LADDERS] + [(count,) for count in range(1, min(p, 4))]
+    for counts in dict.fromkeys(several):
         yield np.vstack([_triangles(count, n) for count in counts])
     generator = np.random.default_rng() if rng is None and restarts else rng
     for _ in range(restarts):
         assert generator is not None
         yield generator.random((p, n))
+
+
+def _geometric(p: int) -> tuple[int, ...]:
+    """Return p split in shares of a geometric sequence, narrow to wide."""
+    counts, share = [], p * (1 - 1 / RATIO)
+    while share >= 1.2:
+        counts.append(round(share))
+        share /= RATIO
+    rest = counts[1:]
+    return (p - sum(rest), *rest)
 
 
 def _counts(p: int, ladder: tuple[int, ...]) -> tuple[int, ...]:
