@@ -57,7 +57,7 @@ class Fourier(Workload):
     def rows(self, indices: ArrayLike) -> Array:
         """Return the given rows as plus or minus 1, shape (len(indices), n)."""
         index = np.asarray(indices, dtype=np.int64) + (not self.constant)
-        return 1 - 2 * (np.bitwise_count(index[:, None] & np.arange(self.n)).astype(np.int64) % 2)
+        return np.asarray(1 - 2 * (np.bitwise_count(index[:, None] & np.arange(self.n)).astype(np.int64) % 2))
 
     def column_norms(self, power: int = 1) -> Array:
         """Return the number of rows."""
