@@ -10,10 +10,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpnotebook.strategy.lattice import ENTRIES, lattice
+from dpnotebook.strategy.lattice import is_lattice, lattice
 from dpnotebook.strategy.splits import attribute, residual_objective, uniform
 from dpnotebook.workload import AllRange, Identity, Padded, Permuted, Prefix, Total, Workload
-from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
+from dpnotebook.workload.terms import sparse_terms, terms
 
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
 MOMENT_CELLS = 4096  # a Gram matrix without structure: a second, 128 MiB
@@ -29,7 +29,7 @@ def svd_bound(workload: Workload) -> float:
     positive semidefinite matrices.
     """
     found = sparse_terms(workload)
-    if found is not None and len(found[1]) > 1 and _is_small(found[1]):
+    if found is not None and len(found[1]) > 1 and is_lattice(found[1]):
         bound = _marginals_bound(workload)
         if bound is not None:
             return bound
@@ -87,10 +87,6 @@ def _eigen_bound(workload: Workload) -> float:
 def _moment_bound(workload: Workload) -> float:
     gram = workload.gram().astype(float)
     return float(np.trace(gram) ** 3 / np.vdot(gram, gram) / workload.shape[1])
-
-
-def _is_small(parts: list[SparseTerm]) -> bool:
-    return sum(2.0 ** len(part.axes) for part in parts) <= ENTRIES
 
 
 def _marginals_bound(workload: Workload) -> float | None:

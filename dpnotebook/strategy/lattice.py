@@ -137,10 +137,14 @@ def lattice(workload: Workload) -> Lattice:
     if found is None:
         raise WorkloadError("a strategy over subsets of the attributes needs products over the same attributes")
     sizes, parts = found
-    entries = sum(2.0 ** len(part.axes) for part in parts)
-    if entries > ENTRIES:
-        raise WorkloadError(f"the subsets of the attributes of this workload's products are too many: {entries:,.0f}")
+    if not is_lattice(parts):
+        raise WorkloadError("the subsets of the attributes of this workload's products are too many")
     return _grouped(sizes, parts)
+
+
+def is_lattice(parts: Sequence[SparseTerm]) -> bool:
+    """Return whether the subsets of the attributes of all these products fit in memory."""
+    return sum(2.0 ** len(part.axes) for part in parts) <= ENTRIES
 
 
 def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm]) -> Lattice:

@@ -33,6 +33,7 @@ ROUNDS = 4
 SETTLED = 1e-3  # relative gain of a round of operators below which they are kept
 PRICES = (0.25, 1.0, 4.0)  # of an attribute's total, in terms of what it is worth at the moment
 STARTS = (0.0, 1 / 3)  # powers of the losses that the first shares are proportional to
+QUICK = 200  # subsets up to which a search takes a moment
 SEARCHED = 1500  # subsets up to which the search over them takes seconds
 
 
@@ -120,7 +121,8 @@ def _weighted(
     """Return subsets and shares for these operators, from the subsets that the workload asks of."""
     problem, losses = _problem(found, measured)
     best: Shares | None = None
-    for power in STARTS if rng is None else (0.0,):
+    several = STARTS if rng is None and len(problem.needed) <= QUICK else STARTS[:1]
+    for power in several:
         shares = losses**power if rng is None else rng.random(losses.size) ** 3 + 1e-3
         trial = problem.settle(problem.needed, shares / shares.sum())
         if len(problem.needed) <= SEARCHED:

@@ -24,12 +24,13 @@ GRAM_CELLS = 1024  # trees are compared by the Gram matrix of up to this many ce
 ENERGY_ENTRIES = 2**24  # and by the rows of an explicit matrix of up to this many entries
 UNION_CELLS = 256  # up to this many cells, an attribute's distinct query factors together are a candidate
 ROUNDS = 8
+SETTLED = 1e-4  # relative change of errors below which another round would choose the same
 BETTER = 1 - 1e-9  # a candidate replaces an earlier one only if it is better by more than rounding
 
 Choice = Callable[[Sequence[tuple[float, Workload]]], Workload]
 
 
-def product_operator(parts: Sequence[Term], choose: Choice) -> Workload:
+def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | None = None) -> Workload:
     """Return the Kronecker product of one operator an attribute, chosen in turn until nothing gets better.
 
     Parameters
@@ -38,21 +39,28 @@ def product_operator(parts: Sequence[Term], choose: Choice) -> Workload:
         The workload, terms over the same attributes.
     choose
         Returns the operator for one attribute's union of (squared weight, factor).
+    emphasis
+        How much each part counts in the first round, besides its weight, shape (parts,): another start.
     """
     sizes = parts[0].sizes
     operators: list[Workload] = [Identity(size) for size in sizes]
     errors = np.array([[total_variance(a, w) for a, w in zip(operators, part.factors, strict=True)] for part in parts])
     squared = np.array([float(part.weight) ** 2 for part in parts])
-    for _ in range(ROUNDS):
-        before = list(operators)
+    for round_ in range(ROUNDS):
+        before, ratios = list(operators), errors / errors[0]
+        counted = squared if round_ or emphasis is None else squared * emphasis
         for axis in range(len(sizes)):
-            others = np.delete(errors, axis, axis=1).prod(axis=1) * squared
+            others = np.delete(errors, axis, axis=1).prod(axis=1) * counted
             union = _merged([(weight, part.factors[axis]) for weight, part in zip(others, parts, strict=True)])
             found = choose(union)
             if found != operators[axis]:
                 operators[axis] = found
                 errors[:, axis] = [total_variance(found, part.factors[axis]) for part in parts]
-        if operators == before or len(parts) == 1:
+        if round_ == 0 and emphasis is not None:
+            continue
+        # The parts' errors matter to the next choice only by their ratios in each attribute.
+        same = np.allclose(errors / errors[0], ratios, rtol=SETTLED, atol=0)
+        if len(parts) == 1 or operators == before or (round_ and same):
             break
     return operators[0] if len(operators) == 1 else Kron(*operators)
 
@@ -135,4 +143,5 @@ def _merged(union: list[tuple[float, Workload]]) -> list[tuple[float, Workload]]
     total: dict[Workload, float] = {}
     for weight, factor in union:
         total[factor] = total.get(factor, 0.0) + weight
-    return [(weight, factor) for factor, weight in total.items()]
+    most = max(total.values())  # a choice does not depend on the scale, but is remembered with its weights
+    return [(weight / most, factor) for factor, weight in total.items()]

@@ -26,7 +26,7 @@ FORGOTTEN = 1e-5  # of the largest share: a measurement that is dropped
 STEPS = 500
 SETTLED = 1e-8  # relative gain of a step below which shares are settled
 GAIN = 1e-5  # relative gain for which the subsets are changed
-TRIALS = (0.6, 0.8, 1.0, 1.3)  # share of a union, in terms of the shares of its parts
+TRIALS = (0.1, 0.4, 0.7, 1.0, 1.3)  # share of a union, in terms of the shares of its parts
 BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
 PROMISING = 1.05  # ratio up to which they are tried at all
 VERIFIED = 40  # and how many
@@ -111,14 +111,14 @@ class Problem:
 
 @dataclass(frozen=True)
 class Moves:
-    """Ways to replace one or two measured subsets by one, the most promising first.
+    """Ways to replace one or two measured subsets by one, or to add one, the most promising first.
 
     Parameters
     ----------
     ratio
         Error after over error before, shares of the others being what they are, shape (moves,).
     first, second
-        What is replaced; second is -1 where it is one alone.
+        What is replaced; -1 is nothing.
     share
         Share of the new one.
     subsets
@@ -144,7 +144,7 @@ def search(problem: Problem, start: Shares, report: Progress = silent) -> Shares
         moves = _moves(problem, current)
         found = current
         for bar in BARS:
-            chosen = _apart(moves, np.flatnonzero(moves.ratio < bar))
+            chosen = _apart(moves, np.flatnonzero((moves.ratio < bar) & (moves.first >= 0)))
             if len(chosen) > 1:
                 found = min(found, _changed(problem, current, moves, chosen), key=lambda one: one.error)
         if found is current:
@@ -170,7 +170,9 @@ def _one_by_one(problem: Problem, current: Shares, moves: Moves) -> Shares:
     """Return the result of the moves that help, each tried on top of those before it."""
     best = current
     kept: list[int] = []
-    for i in _apart(moves, np.arange(len(moves.ratio)))[:VERIFIED]:
+    replaced = moves.first >= 0
+    several = _apart(moves, np.flatnonzero(replaced))[:VERIFIED] + np.flatnonzero(~replaced)[:VERIFIED].tolist()
+    for i in sorted(several):
         found = _changed(problem, current, moves, [*kept, i])
         if found.error < best.error * (1 - GAIN):
             best = found
@@ -201,17 +203,21 @@ def _moves(problem: Problem, current: Shares) -> Moves:
     for a in range(len(subsets)):
         flipped = np.repeat(subsets[a][None], d, axis=0)
         flipped[np.arange(d), np.arange(d)] ^= True
-        new = np.concatenate((subsets[a] | subsets[a + 1 :], flipped))
-        other = np.concatenate((np.arange(a + 1, len(subsets)), np.full(d, -1)))
+        # The union with another, in place of both; one attribute more or less, in place of it or beside it.
+        new = np.concatenate((subsets[a] | subsets[a + 1 :], flipped, flipped))
+        other = np.concatenate((np.arange(a + 1, len(subsets)), np.full(2 * d, -1)))
+        mine = np.where(np.arange(len(new)) < len(new) - d, a, -1)
         # Only what is within a changed subset changes: entries (needed, move), sparse.
         within = problem.inside(new)
         touched = within.copy()
-        touched[:, -d:] |= inside[:, a : a + 1]
+        touched[:, -2 * d : -d] |= inside[:, a : a + 1]
         row, move = np.nonzero(touched)
-        rest = q[row] - each[row, a] - np.where(other[move] >= 0, each[row, other[move]], 0.0)
+        rest = q[row] - np.where(mine[move] >= 0, each[row, a], 0.0)
+        rest -= np.where(other[move] >= 0, each[row, other[move]], 0.0)
         rest = np.maximum(rest, 0.0)
         gone = np.bincount(move, weights=parts[row], minlength=len(new))
         sum_ = shares[a] + np.where(other >= 0, shares[other], 0.0)
+        freed = np.where(mine >= 0, sum_, 0.0)
         best = np.full(len(new), np.inf)
         share = np.zeros(len(new))
         reach = within[row, move] * problem.told(new)[move]
@@ -220,12 +226,12 @@ def _moves(problem: Problem, current: Shares) -> Moves:
             after = rest + reach * t[move] ** 2
             with np.errstate(divide="ignore"):
                 lost = np.where(after > 1e-9 * q[row], problem.losses[row] / after, np.inf)
-            ratio = (1 - sum_ + t) ** 2 * (error - gone + np.bincount(move, weights=lost, minlength=len(new))) / error
+            ratio = (1 - freed + t) ** 2 * (error - gone + np.bincount(move, weights=lost, minlength=len(new))) / error
             better = ratio < best
             best[better], share[better] = ratio[better], t[better]
         kept = np.flatnonzero(best < PROMISING)
         ratios.append(best[kept])
-        firsts.append(np.full(kept.size, a))
+        firsts.append(mine[kept])
         seconds.append(other[kept])
         chosen.append(share[kept])
         news.append(new[kept])
