@@ -4,9 +4,12 @@ from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
 from dpnotebook.strategy.eigen import eigen_design
+from dpnotebook.strategy.explicit import opt_0
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
+from dpnotebook.strategy.hdmm import compare, opt_hdmm
 from dpnotebook.strategy.marginals import opt_marginals
+from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.relative import for_relative_error
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.select import select
@@ -15,6 +18,7 @@ from dpnotebook.strategy.weighted_basis import weighted_basis
 
 __all__ = [
     "Strategy",
+    "compare",
     "datacube",
     "eigen_design",
     "for_relative_error",
@@ -25,8 +29,12 @@ __all__ = [
     "hierarchical",
     "identity",
     "itself",
+    "opt_0",
+    "opt_hdmm",
     "opt_marginals",
+    "opt_product",
     "opt_residual",
+    "opt_union",
     "select",
     "wavelet",
     "weighted_basis",

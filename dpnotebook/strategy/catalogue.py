@@ -11,16 +11,21 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
+from dpnotebook.strategy.eigen import eigen_design
+from dpnotebook.strategy.explicit import LARGEST, opt_0
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
 from dpnotebook.strategy.marginals import opt_marginals
+from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.weighted_basis import weighted_basis
 from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.terms import sparse_terms
 
-MOST_GREEDY = 1024  # cells: beyond these, a strategy of somebody else's is not worth the wait
+MOST_CELLS = 2048  # beyond these, a strategy of somebody else's is not worth the wait
 MOST_ATTRIBUTES = 18  # whose sets are all looked at
+MOST_PARTS = 1000  # products that get a strategy each
 MOST_TERMS = 5000  # products of a union that are measured as they are, where attributes are asked in several ways
 
 
@@ -143,7 +148,31 @@ def _ordered(found: Form, noise: Noise) -> str:
 
 
 def _greedy(found: Form, noise: Noise) -> str:
-    return _ordered(found, noise) or ("" if found.cells <= MOST_GREEDY else f"{found.cells:,} cells take minutes")
+    return _ordered(found, noise) or ("" if found.cells <= MOST_CELLS else f"{found.cells:,} cells take minutes")
+
+
+def _single(found: Form, noise: Noise) -> str:
+    if found.attributes > 1:
+        return "it is for one attribute"
+    return "" if found.cells <= LARGEST[noise] else f"{found.cells:,} cells are too many to search"
+
+
+def _alike(found: Form, noise: Noise) -> str:
+    if found.attributes < 2:
+        return "it is for several attributes"
+    return "" if found.products <= MOST_TERMS else f"{found.products:,} products are too many"
+
+
+def _parts(found: Form, noise: Noise) -> str:
+    if found.products < 2:
+        return "it is for a union of products"
+    return "" if found.products <= MOST_PARTS else f"{found.products:,} products are too many"
+
+
+def _eigen(found: Form, noise: Noise) -> str:
+    if found.attributes > 1 and found.products > 1:
+        return "it is for a product, or for one attribute"
+    return "" if found.cells <= MOST_CELLS else f"{found.cells:,} cells take minutes"
 
 
 def _marginals(found: Form, noise: Noise) -> str:
@@ -179,8 +208,48 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("fourier", "Fourier", "the parities that the marginals need", _plain(fourier), _marginals),
     Candidate("datacube", "DataCube", "some of the marginals, all alike", _plain(datacube), _marginals),
     Candidate(
+        "weighted_basis",
+        "weighted wavelet",
+        "the wavelet's differences, each with the best weight",
+        lambda workload, noise, report: weighted_basis(workload, "wavelet", noise, report=report),
+        lambda found, noise: _ordered(found, noise) or _eigen(found, noise),
+        optimized=True,
+    ),
+    Candidate(
+        "eigen_design",
+        "eigen-design",
+        "the queries' own directions, each with the best weight",
+        lambda workload, noise, report: eigen_design(workload, noise, report=report),
+        _eigen,
+        optimized=True,
+    ),
+    Candidate(
+        "opt_0",
+        "optimised (OPT_0)",
+        "whatever a search over all that could be measured finds",
+        lambda workload, noise, report: opt_0(workload, noise, report=report),
+        _single,
+        optimized=True,
+    ),
+    Candidate(
+        "opt_product",
+        "product (OPT_x)",
+        "the best operator of each attribute, in every combination",
+        lambda workload, noise, report: opt_product(workload, noise, report=report),
+        _alike,
+        optimized=True,
+    ),
+    Candidate(
+        "opt_union",
+        "one a part (OPT_+)",
+        "a product strategy for each part, and how much of each",
+        lambda workload, noise, report: opt_union(workload, noise, report=report),
+        _parts,
+        optimized=True,
+    ),
+    Candidate(
         "opt_marginals",
-        "OPT_M",
+        "marginals (OPT_M)",
         "marginals, each with a weight of its own",
         lambda workload, noise, report: opt_marginals(workload, noise, report=report),
         _opt_marginals,
