@@ -40,7 +40,7 @@ def fourier(workload: Workload, noise: Noise = "laplace") -> Strategy:
     if asked is None:
         raise WorkloadError("the Fourier strategy needs parts over the same attributes")
     sizes, terms = asked
-    subsets = _closure(terms, sizes)
+    subsets = coefficient_subsets(terms, sizes)
     if len(subsets) == 2 ** sum(size > 1 for size in sizes):
         bases = [Fourier(size) for size in sizes]
         return Strategy(workload, bases[0] if len(bases) == 1 else Kron(*bases), noise, "Fourier")
@@ -48,7 +48,7 @@ def fourier(workload: Workload, noise: Noise = "laplace") -> Strategy:
     return Strategy(workload, Marginals(factors, dict.fromkeys(subsets, 1)), noise, "Fourier")
 
 
-def _closure(terms: list[SparseTerm], sizes: tuple[int, ...]) -> list[Subset]:
+def coefficient_subsets(terms: list[SparseTerm], sizes: tuple[int, ...]) -> list[Subset]:
     """Return every subset of the attributes of some term, smaller first; an attribute of one cell has no parity."""
     asked = {tuple(axis for axis in term.axes if sizes[axis] > 1) for term in terms}
     if sum(2 ** len(axes) for axes in asked) > 2 * MOST:

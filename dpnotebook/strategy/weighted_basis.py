@@ -6,20 +6,25 @@ still finds the best weights of one; section 5.3 compares bases for Gaussian noi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.inference.inverse import DENSE_CELLS
+from dpnotebook.inference.inverse import DENSE_CELLS, total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.competitors import per_attribute
+from dpnotebook.strategy.fourier import coefficient_subsets
+from dpnotebook.strategy.product import squared_sensitivity
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.weighting import weigh_queries
-from dpnotebook.workload import Fourier, Kron, Wavelet, WeightedRows, Workload
+from dpnotebook.workload import Fourier, Identity, Kron, Marginals, Wavelet, WeightedRows, Workload
 from dpnotebook.workload.base import Array
+from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 COST = 1e-4  # share of the squared error that rounding the weights may add
 NEGLIGIBLE = 1e-12  # a query that tells the workload less than this share of its squared size is not needed
@@ -46,7 +51,7 @@ def weighted_basis(
         What is to be answered: products of factors of up to 4,096 cells each, or a union over up to 4,096 cells.
     basis
         "wavelet" (Haar), "fourier" (Walsh, over the bits of each attribute), or a basis for each attribute: an integer
-        workload of independent queries, as many as cells beside those that repeat others.
+        workload whose queries determine all cells; those that follow from earlier ones get no weight.
     noise
         "laplace" or "gaussian".
     tolerance
@@ -59,6 +64,8 @@ def weighted_basis(
     WorkloadError
         If there are too many cells, the basis is not one, or parts of the workload are over different attributes.
     """
+    if basis == "fourier" and (found := _weighted_coefficients(workload, noise)):
+        return Strategy(workload, found, noise, "weighted fourier")
     parts = per_attribute(workload, "a weighted basis")
     bases = _bases(basis, parts[0].sizes)
     name = f"weighted {basis}" if isinstance(basis, str) else "weighted basis"
@@ -81,6 +88,38 @@ def _bases(basis: str | Sequence[Workload], sizes: tuple[int, ...]) -> list[Work
     return found
 
 
+def _weighted_coefficients(workload: Workload, noise: Noise) -> Workload | None:
+    """Return the weighted Fourier coefficients of marginals over bits, one weight a subset; None for other workloads.
+
+    Coefficients of one subset cost alike and every cell uses all of them alike, so that the program is solved by
+    weights in proportion to the cube root (Laplace) or the fourth root (Gaussian) of the cost.
+    """
+    asked = sparse_terms(workload)
+    if asked is None or not _are_marginals_over_bits(*asked):
+        return None
+    sizes, terms = asked
+    costs = dict.fromkeys(coefficient_subsets(terms, sizes), 0.0)
+    for term in terms:
+        axes = [axis for axis in term.axes if sizes[axis] > 1]
+        cost = float(term.weight) ** 2 / math.prod(float(sizes[axis]) for axis in axes)
+        for size in range(len(axes) + 1):
+            for subset in combinations(axes, size):
+                costs[subset] += cost
+    values = np.array(list(costs.values()))
+    counts = np.array([math.prod(sizes[axis] - 1.0 for axis in subset) for subset in costs])
+    weights = values ** (1 / 3 if noise == "laplace" else 1 / 4)
+    norm = float(counts @ weights) ** 2 if noise == "laplace" else float(counts @ weights**2)
+    best = norm * float(counts @ (values / weights**2))
+    whole = _integer_weights(weights, counts * values, counts[:, None], noise, best)
+    factors = [Fourier(size, constant=False) if size > 1 else Identity(1) for size in sizes]
+    return Marginals(factors, zip(costs, map(int, whole), strict=True))
+
+
+def _are_marginals_over_bits(sizes: tuple[int, ...], terms: list[SparseTerm]) -> bool:
+    bits = all(size & (size - 1) == 0 for size in sizes)
+    return bits and all(isinstance(factor, Identity) for term in terms for factor in term.factors)
+
+
 def _weighted(workload: Workload, basis: Workload, noise: Noise, tolerance: float, report: Progress) -> Workload:
     n = basis.shape[1]
     if n > DENSE_CELLS:
@@ -94,7 +133,14 @@ def _weighted(workload: Workload, basis: Workload, noise: Noise, tolerance: floa
     usage = rows**2 if noise == "gaussian" else np.abs(rows)
     found = weigh_queries(costs, usage, power, tolerance=tolerance, report=report)
     weights = np.sqrt(found.amounts) if noise == "gaussian" else found.amounts
-    return WeightedRows(_integer_weights(weights, costs, usage, noise, found.objective), basis)
+    weighted = WeightedRows(_integer_weights(weights, costs, usage, noise, found.objective), basis)
+    if len(kept) < len(rows) and _error(basis, workload, noise) < _error(weighted, workload, noise):
+        return basis  # more queries than cells, all alike, tell more than the best weights of an independent part
+    return weighted
+
+
+def _error(operator: Workload, workload: Workload, noise: Noise) -> float:
+    return squared_sensitivity(operator, noise) * total_variance(operator, workload)
 
 
 def _independent(rows: Array) -> Array:
