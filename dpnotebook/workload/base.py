@@ -93,13 +93,21 @@ class Workload(ABC):
     def gram(self) -> Array:
         """Return W'W, shape (n, n), or raise WorkloadError with the size it would take."""
         n = self.shape[1]
-        require_memory(n * n, f"the {n:,} x {n:,} Gram matrix of this workload")
+        require_memory(
+            n * n,
+            f"the {n:,} x {n:,} Gram matrix of this workload",
+            advice="write it as products or marginals, whose factors are small, or over fewer or coarser cells",
+        )
         return self._gram()
 
     def dense(self) -> Array:
         """Return the whole matrix, shape (m, n), or raise WorkloadError with the size it would take."""
         m, n = self.shape
-        require_memory(m * n, f"the {m:,} x {n:,} matrix of this workload")
+        require_memory(
+            m * n,
+            f"the {m:,} x {n:,} matrix of this workload",
+            advice="matvec, rmatvec and gram need no matrix, and rows(indices) gives some of it",
+        )
         return self.rows(np.arange(m))
 
     def max_column_norm(self, power: int = 1) -> Number:
@@ -164,7 +172,11 @@ class Workload(ABC):
             raise WorkloadError(f"a workload acts on numbers, not on an array of {array.dtype}")
         if array.ndim not in (1, 2) or array.shape[0] != size:
             raise WorkloadError(f"{self!r} takes one number a {what}, {size:,} in all; got shape {array.shape}")
-        require_memory(result * (1 if array.ndim == 1 else array.shape[1]), "the result of this workload")
+        require_memory(
+            result * (1 if array.ndim == 1 else array.shape[1]),
+            "the result of this workload",
+            advice="ask for fewer queries at a time",
+        )
         array = array.astype(np.float64 if array.dtype.kind == "f" else np.int64, copy=False)
         out = apply(array.reshape(1, size, -1))
         return out.reshape(result) if array.ndim == 1 else out.reshape(result, array.shape[1])

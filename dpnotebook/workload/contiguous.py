@@ -220,8 +220,10 @@ class AllRange(Contiguous):
 
     def _gram(self) -> Array:
         cells = np.arange(self.n, dtype=float)
-        gram: Array = np.minimum.outer(cells, cells) + 1
-        gram *= self.n - np.maximum.outer(cells, cells)
+        gram: Array = np.minimum.outer(cells + 1, cells + 1)
+        for first in range(0, self.n, 256):  # a few rows at a time: nothing else of this size is held
+            some = slice(first, first + 256)
+            gram[some] *= np.minimum.outer(self.n - cells[some], self.n - cells)
         return gram
 
     def _offsets(self) -> Integers:

@@ -96,12 +96,13 @@ def test_counts_are_numbers():
 
 def test_what_cannot_be_held_is_refused_with_its_size():
     with pytest.raises(
-        WorkloadError, match=r"1,000,000 x 1,000,000 Gram matrix of this workload would take 7,450\.6 GiB"
+        WorkloadError,
+        match=r"1,000,000 x 1,000,000 Gram matrix of this workload would take 7,450\.6 GiB .*; write it as products or",
     ):
         Kron(Identity(1000), Identity(1000)).gram()
-    with pytest.raises(WorkloadError, match=r"33,558,528 x 8,192 matrix of this workload would take 2,048\.2 GiB"):
+    with pytest.raises(WorkloadError, match=r"33,558,528 x 8,192 matrix .* would take 2,048\.2 GiB .*; matvec"):
         AllRange(8192).dense()
-    with pytest.raises(WorkloadError, match="the result of this workload would take"):
+    with pytest.raises(WorkloadError, match=r"result of this workload would take .*; ask for fewer queries"):
         Kron(AllRange(1000), AllRange(1000)).matvec(np.ones(10**6))
     with pytest.raises(WorkloadError, match="column norms of this workload would take"):
         Kron(*[Identity(100)] * 6).column_norms()

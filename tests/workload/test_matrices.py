@@ -7,15 +7,22 @@ from hypothesis import strategies as st
 
 from dpnotebook.workload import (
     AllRange,
+    Difference,
     Explicit,
     Hierarchy,
     Identity,
     Kron,
+    Ones,
+    Padded,
+    Permuted,
+    Predicates,
     Prefix,
     Stack,
     Total,
     Weighted,
+    WidthRange,
     Workload,
+    disjunction,
 )
 
 EXAMPLES = [
@@ -41,6 +48,15 @@ EXAMPLES = [
     Weighted(0.3, Kron(Identity(2), Prefix(3))),
     Stack(Kron(Total(3), Identity(2)), 2 * Kron(Identity(3), Total(2)), Hierarchy(6, 2)),
     Kron(Stack(Identity(3), Total(3)), Stack(Prefix(2), 2 * Total(2))),
+    WidthRange(9, 4),
+    WidthRange(5, 5),
+    Ones(4, 3),
+    Padded(AllRange(4), 2),
+    Permuted(AllRange(5), [4, 0, 3, 1, 2]),
+    Predicates([[1, 0, 1, 1], [0, 0, 0, 0], [0, 1, 1, 0]]),
+    Difference(Prefix(4), Explicit(np.arange(16).reshape(4, 4))),
+    disjunction(Identity(3), Predicates([[1, 0], [0, 1]])),
+    Kron(Padded(Prefix(2), 1), Permuted(WidthRange(3, 2), [2, 0, 1])),
 ]
 
 
