@@ -67,7 +67,7 @@ def test_tables_6_and_7(name, noise):
 
 
 def test_census():
-    census = json.loads((Path(__file__).parents[1] / "data" / "sf1.json").read_text())
+    census = json.loads((Path(__file__).parents[2] / "notebooks/data/sf1.json").read_text())
     products = [
         Kron(*(Predicates.inclusive(rows, n).simplest() for rows, n in zip(item["rows"], census["shape"], strict=True)))
         for item in census["products"]
