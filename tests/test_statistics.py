@@ -90,6 +90,7 @@ def many(session):
     workload = dpn.workload.Kron(dpn.workload.Identity(20), dpn.workload.AllRange(8))
     by_range = dp.answer(workload, on=["age", "income"], where="age < 20", epsilon=0.05)
     by_level = dp.groupby("age").cdf("income", where="age < 40", epsilon=0.05)
+    unions = dp.answer(dpn.identity("age") + 2 * dpn.identity("age", "sex"), epsilon=0.05)
     return {
         "histogram": (dp.histogram("age", epsilon=0.05), np.full(AGES, EACH), 500),
         "crosstab": (dp.crosstab("sex", "age", epsilon=0.05), np.full(2 * AGES, EACH / 2), 200),
@@ -97,10 +98,11 @@ def many(session):
         "means": (means, np.full(AGES, MEAN), 300),
         "cumulative counts": (by_level, np.tile(np.cumsum(bins), 40), 450),
         "ranges": (by_range, np.tile(ranges, 20), 350),
+        "marginals": (unions, np.repeat([EACH, EACH / 2], [AGES, 2 * AGES]), 400),
     }
 
 
-@pytest.mark.parametrize("kind", ["histogram", "crosstab", "sums", "means", "cumulative counts", "ranges"])
+@pytest.mark.parametrize("kind", ["histogram", "crosstab", "sums", "means", "cumulative counts", "ranges", "marginals"])
 def test_many_answers(session, kind):
     query, exact, times = many(session)[kind]
     plan = query.plan
@@ -111,7 +113,7 @@ def test_many_answers(session, kind):
     check_coverage(inside)
 
 
-@pytest.mark.parametrize("kind", ["histogram", "sums", "means", "ranges"])
+@pytest.mark.parametrize("kind", ["histogram", "sums", "means", "ranges", "marginals"])
 def test_a_tenth_less_noise_is_noticed(session, kind):
     """The same check of the variance with noise of 9/10 of the planned scale fails."""
     query, exact, times = many(session)[kind]
