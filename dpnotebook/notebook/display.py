@@ -12,6 +12,7 @@ from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.session import Session
+from dpnotebook.strategy import Strategy
 
 
 def attach() -> None:
@@ -19,8 +20,10 @@ def attach() -> None:
     _show(Plan, lambda plan: plan, "plan")
     _show(Query, lambda query: query.plan, "plan")
     _show(Release, lambda release: release, "release")
+    _show(Strategy, lambda strategy: strategy, "strategy")
     _show(Session, lambda session: session, "budget")
     Query._ipython_display_ = _show_with_controls  # type: ignore[attr-defined]
+    Strategy.plot = _plot_strategy  # type: ignore[attr-defined]
     show_with(_watched)
 
 
@@ -28,6 +31,13 @@ def _show_with_controls(shown: Query) -> None:
     from dpnotebook.notebook import controls
 
     controls.show(shown)
+
+
+def _plot_strategy(self: Strategy, *args: Any, **options: Any) -> Any:
+    """Return a plotly figure of what is measured, or of the error of every answer; see `plot_strategy`."""
+    from dpnotebook.notebook.strategy_card import plot_strategy
+
+    return plot_strategy(self, *args, **options)
 
 
 def _watched() -> AbstractContextManager[Progress]:

@@ -246,4 +246,4 @@ def _product_name(factors: Sequence[Workload], names: Sequence[str]) -> str:
 def described(strategy: Strategy) -> str:
     """Return the size of what is measured, in words."""
     rows = strategy.operator.shape[0]
-    return f"{words.plural(rows, 'measurement')}, sensitivity {words.rounded(strategy.sensitivity)}"
+    return f"{words.plural(rows, 'measurement')}, sensitivity {words.rounded(strategy.sensitivity, 6)}"
