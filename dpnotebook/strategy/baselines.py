@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.product import hierarchy_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Hierarchy, Identity, Kron, Weighted, Workload
+from dpnotebook.workload import Hierarchy, Identity, Kron, PIdentity, Weighted, Workload
 from dpnotebook.workload.base import whole
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import Term, terms
@@ -81,10 +83,15 @@ def operator_name(operator: Workload, workload: Workload) -> str:
         return "identity"
     if len(asked) == 1 and measured == asked[0].factors:
         return "workload itself"
-    return " x ".join(map(_factor_name, measured))
+    return " x ".join(map(factor_name, measured))
 
 
-def _factor_name(factor: Workload) -> str:
+def factor_name(factor: Workload) -> str:
+    """Return what to call the operator of one attribute."""
     if isinstance(factor, Hierarchy):
         return f"hierarchy of branching {factor.branching} with {factor.levels} levels"
+    if isinstance(factor, PIdentity):
+        rows = factor.extra.shape[0]
+        constant = rows == 1 and np.ptp(factor.extra) == np.ptp(factor.diagonal) == 0
+        return "identity and total" if constant else f"p-Identity with {rows:,} row{'s' if rows > 1 else ''}"
     return factor.kind.lower() if isinstance(factor, Contiguous) else "queries"

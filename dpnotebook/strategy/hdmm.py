@@ -5,25 +5,29 @@ Source: HDMM, section 9: which operator is best depends on the workload, and cho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import identity
+from dpnotebook.strategy.explicit import NEARLY, Effort, explicit_choice, opt_0
 from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
-from dpnotebook.strategy.product import Choice, library_choice
+from dpnotebook.strategy.product import BETTER, Choice
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Workload
-from dpnotebook.workload.terms import sparse_terms
+from dpnotebook.workload import Identity, Stack, Workload
+from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
-SIMPLER = 0.999  # a strategy that comes later in the list must have less than this share of an earlier one's objective
-MANY_PARTS = 1000  # products of a union that are answered one by one
+MANY_PARTS = 200  # products of a union that are answered one by one
+QUICK_PARTS = 50  # where there is no time
+QUICK_CELLS = 128  # of an attribute whose operator is optimised where there is no time
 ANSWERS = 2**28  # noisy answers that fit in memory: 2 GiB
+OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
 
 def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0, report: Progress = silent) -> Strategy:
@@ -42,19 +46,13 @@ def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0,
 
     Returns
     -------
-    The strategy of least expected error; among those within 0.05% of each other the simplest. Its name says what it
-    measures, and `compare` gives all that were tried.
+    The strategy of least expected error. Its name says what it measures; `compare` gives all that were tried.
     """
-    return best_of(compare(workload, noise, restarts=restarts, report=report))
+    return best_of(tried(workload, noise, "full", restarts, report))
 
 
 def compare(
-    workload: Workload,
-    noise: Noise = "laplace",
-    *,
-    choose: Choice | None = None,
-    restarts: int = 0,
-    report: Progress = silent,
+    workload: Workload, noise: Noise = "laplace", *, restarts: int = 0, report: Progress = silent
 ) -> list[Strategy]:
     """Return the strategy of every operator that suits the workload, least expected error first.
 
@@ -62,48 +60,100 @@ def compare(
     ----------
     workload, noise, restarts, report
         As for `opt_hdmm`.
-    choose
-        How an attribute's operator is chosen; OPT_0 and all that have a name, unless given.
     """
-    found = list(tried(workload, noise, choose or library_choice(noise), restarts, report))
-    return sorted(found, key=lambda strategy: strategy.objective)
+    return sorted(tried(workload, noise, "full", restarts, report), key=lambda strategy: strategy.objective)
 
 
-def tried(workload: Workload, noise: Noise, choose: Choice, restarts: int, report: Progress) -> Iterator[Strategy]:
-    """Yield the strategy of every operator that suits the workload, simple ones first."""
+def best_of(strategies: Iterable[Strategy]) -> Strategy:
+    """Return the first strategy that no other is better than, with the largest certificate of all.
+
+    Strategies with more noisy answers than fit in memory are left out, unless there is no other. A strategy that meets
+    the bound ends the search.
+    """
+    best: Strategy | None = None
+    certificate = 0.0
+    for found in strategies:
+        certificate = max(certificate, found.certificate)
+        fits, fitted = found.operator.shape[0] <= ANSWERS, best is not None and best.operator.shape[0] <= ANSWERS
+        if best is None or (fits and not fitted) or (fits == fitted and found.objective < best.objective * BETTER):
+            best = found
+        if fits and best.objective <= best.bound * (1 + 1e-9):
+            break
+    if best is None:
+        raise WorkloadError("no strategy that is known here answers this workload")
+    return best if best.certificate == certificate else replace(best, certificate=certificate)
+
+
+def tried(
+    workload: Workload, noise: Noise, effort: Effort, restarts: int = 0, report: Progress = silent
+) -> Iterator[Strategy]:
+    """Yield the strategy of every operator that suits the workload, simple ones first.
+
+    Parameters
+    ----------
+    workload, noise, restarts, report
+        As for `opt_hdmm`.
+    effort
+        "quick": nothing that takes more than a moment. "full": as good as is known here.
+    """
     found = sparse_terms(workload)
+    choose = explicit_choice(noise, effort, report)
     if found is None:
         yield identity(workload, noise)
-    parts = 2 if found is None else len(found[1])
-    if found is not None:
-        yield from _made(lambda: opt_product(workload, noise, choose=choose, restarts=restarts, report=report))
-    if 1 < parts <= MANY_PARTS:
-        yield from _made(lambda: opt_union(workload, noise, choose=choose, report=report))
+        yield from _union(workload, noise, len(terms(workload)), effort, choose, report)
+        return
+    sizes, parts = found
+    if len(sizes) == 1:
+        yield from _alone(workload, noise, effort, restarts, report)
+        yield from _union(workload, noise, len(parts), effort, choose, report)
+        return
+    lattice_ = is_lattice(parts)
+    begin: Sequence[Workload] = ()
+    if workload.shape[1] <= ANSWERS or not lattice_:
+        simple = opt_product(workload, noise, choose=choose, restarts=restarts, report=report)
+        begin = terms(simple.operator)[0].factors
+        yield simple
+    if effort == "full" or not lattice_:
+        yield from _union(workload, noise, len(parts), effort, choose, report)
+    if not lattice_:
+        return
+    if noise == "gaussian":
+        if effort == "full" or _widest(parts) <= QUICK_CELLS:
+            yield opt_residual(workload, report=report)
+        else:
+            yield from _union(workload, noise, len(parts), effort, choose, report)
+        return
+    used = {axis for part in parts for axis in part.axes}
+    begin = [
+        factor if axis in used else Identity(n) for axis, (factor, n) in enumerate(zip(begin, sizes, strict=False))
+    ]
+    if max(len(part.axes) for part in parts) < len(used):
+        begin = []  # no part is a product over all attributes
+    if effort == "quick" and len(parts) == 1 and _widest(parts):
+        yield opt_marginals(workload, noise, factors=begin, report=report)
+    else:
+        yield opt_marginals(workload, noise, choose=choose, begin=begin, restarts=restarts, report=report)
+
+
+def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress) -> Iterator[Strategy]:
+    """Yield strategies for queries of one attribute."""
+    simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
+    yield simple
+    if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
+        yield opt_0(workload, noise, restarts=restarts, report=report)
+
+
+def _union(
+    workload: Workload, noise: Noise, parts: int, effort: Effort, choose: Choice, report: Progress
+) -> Iterator[Strategy]:
+    """Yield what measures the parts of a union one by one."""
+    if 1 < parts <= (MANY_PARTS if effort == "full" else QUICK_PARTS):
+        yield opt_union(workload, noise, choose=choose, report=report)
         if is_direct(workload) and workload.integer:
             yield Strategy(workload, workload, noise, "workload itself")
-    if found is not None and len(found[0]) > 1 and is_lattice(found[1]):
-        if noise == "gaussian":
-            yield from _made(lambda: opt_residual(workload, report=report))
-        else:
-            yield from _made(lambda: opt_marginals(workload, noise, choose=choose, restarts=restarts, report=report))
 
 
-def best_of(strategies: list[Strategy]) -> Strategy:
-    """Return the strategy of least error; where others are as good but for rounding, the one that measures least.
-
-    Strategies with more noisy answers than fit in memory are left out, unless there is no other.
-    """
-    possible = [strategy for strategy in strategies if strategy.operator.shape[0] <= ANSWERS] or strategies
-    least = min(strategy.objective for strategy in possible)
-    close = [strategy for strategy in possible if strategy.objective * SIMPLER <= least]
-    return min(close, key=lambda strategy: strategy.operator.shape[0])
-
-
-def _made(make: Callable[[], Strategy]) -> Iterator[Strategy]:
-    """Yield what an operator makes, nothing where it cannot be made or does not answer the workload."""
-    try:
-        strategy = make()
-        if strategy.objective < float("inf"):
-            yield strategy
-    except WorkloadError:
-        return
+def _widest(parts: Sequence[SparseTerm]) -> int:
+    """Return the largest number of cells of an attribute that is asked for more than its levels and their total."""
+    factors = [factor for part in parts for factor in part.factors]
+    return max((factor.shape[1] for factor in factors if not isinstance(factor, Identity | Stack)), default=0)

@@ -18,6 +18,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.baselines import factor_name
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
 from dpnotebook.strategy.product import Choice, library_choice
 from dpnotebook.strategy.residual import opt_residual
@@ -68,6 +69,7 @@ def opt_marginals(
     *,
     factors: Sequence[Workload] | None = None,
     choose: Choice | None = None,
+    begin: Sequence[Workload] = (),
     restarts: int = 0,
     rng: np.random.Generator | None = None,
     report: Progress = silent,
@@ -84,6 +86,8 @@ def opt_marginals(
         The operator of each attribute, of full rank; chosen unless given. Identity in all is the paper's OPT_M.
     choose
         How operators are chosen; among those with a name unless said.
+    begin
+        Operators of full rank, one an attribute, to begin with besides identities: those of a product strategy.
     restarts
         Further searches, from random starts.
     rng
@@ -101,18 +105,29 @@ def opt_marginals(
     found = lattice(workload)
     if factors is not None and tuple(factor.shape[1] for factor in factors) != found.sizes:
         raise WorkloadError(f"one operator for each of the attributes of {found.sizes} cells is needed")
-    measured = [_measured(found, i, A) for i, A in enumerate(factors or map(Identity, found.sizes))]
-    best = _weighted(found, measured, report)
     rng = rng or np.random.default_rng()
-    for _ in range(restarts):
-        best = min(best, _weighted(found, measured, report, rng), key=lambda shares: shares.error)
-    if factors is None:
-        measured, best = _with_operators(found, measured, best, choose or library_choice(noise), report)
+    results = []
+    for operators in [factors] if factors is not None else [[Identity(n) for n in found.sizes], begin]:
+        if not operators:
+            continue
+        measured = [_measured(found, i, operator) for i, operator in enumerate(operators)]
+        if min(one.information for one in measured) <= 0 or not np.isfinite(_together(measured)[1]).all():
+            continue
+        best = _weighted(found, measured, report)
+        for _ in range(restarts):
+            best = min(best, _weighted(found, measured, report, rng), key=lambda shares: shares.error)
+        if factors is None:
+            measured, best = _with_operators(found, measured, best, choose or library_choice(noise), report)
+        results.append((measured, best))
+    if not results:
+        raise WorkloadError("operators of marginals must tell the total of their attribute and all that is asked")
+    measured, best = min(results, key=lambda result: result[1].error)
     problem, _ = _problem(found, measured)
     weights = _integer_weights(problem, best, [one.norm for one in measured])
     used = {i for subset, _ in weights for i in subset}
     operators = [one.operator if i in used else Identity(one.operator.shape[1]) for i, one in enumerate(measured)]
-    return Strategy(workload, Marginals(operators, weights), noise, _name(operators))
+    operator = Marginals(operators, weights)
+    return Strategy(workload, operator, noise, _name(operator))
 
 
 def _weighted(
@@ -138,17 +153,17 @@ def _with_operators(
 ) -> tuple[list[Measured], Shares]:
     """Return better operators where queries are not symmetric in the cells, and shares for them."""
     axes = [i for i, kinds in enumerate(found.kinds) if not all(symmetric_form(kind) for kind in kinds)]
-    for _ in range(ROUNDS if axes else 0):
+    for round_ in range(ROUNDS if axes else 0):
         before = shares.error
         for axis in axes:
             union, price = _prices(found, measured, shares, axis)
             n = found.sizes[axis]
-            for factor in PRICES:
+            for factor in PRICES if round_ == 0 else (1.0,):
                 report(None, f"marginals: operator of attribute {axis + 1}")
                 trial = list(measured)
                 operator = choose([*union, (factor * price, Total(n))])
                 trial[axis] = _measured(found, axis, operator)
-                if trial[axis].information <= 0:
+                if trial[axis].information <= 0 or not np.isfinite(trial[axis].beta).all():
                     continue
                 problem, _ = _problem(found, trial)
                 settled = problem.settle(shares.subsets, shares.shares)
@@ -240,6 +255,8 @@ def _integer_weights(problem: Problem, shares: Shares, norms: Sequence[int]) -> 
     return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
 
 
-def _name(operators: Sequence[Workload]) -> str:
-    plain = all(isinstance(operator, Identity) for operator in operators)
-    return "weighted marginals" if plain else "weighted marginals of an operator an attribute"
+def _name(operator: Marginals) -> str:
+    subsets = f"{len(operator.weights):,} weighted marginal{'s' if len(operator.weights) > 1 else ''}"
+    used = {i for subset, _ in operator.weights for i in subset}
+    others = [factor_name(operator.factors[i]) for i in sorted(used) if not isinstance(operator.factors[i], Identity)]
+    return f"{subsets}, with {' and '.join(dict.fromkeys(others))}" if others else subsets

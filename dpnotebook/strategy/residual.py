@@ -67,7 +67,8 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     optimal = not any(asked.grams for asked in attributes)
     certificate = residual_objective(found, chosen) * (1 - ROUNDING) if optimal else 0.0
     operator = Marginals(factors, weights)
-    return Strategy(workload, operator, "gaussian", "residuals of subsets of attributes", certificate=certificate)
+    name = f"residuals of {len(weights):,} subsets of the attributes"
+    return Strategy(workload, operator, "gaussian", name, certificate=certificate)
 
 
 def _rounded(found: Lattice, asked: Attribute, chosen: Sequence[Split | None], axis: int) -> Split:

@@ -7,10 +7,11 @@ E_j^(1/3) or E_j^(1/4).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.blocks import stacked
@@ -21,6 +22,7 @@ from dpnotebook.workload.terms import Term, terms
 
 CLOSE = 1.001  # integer weights are accepted when the error is within 0.1% of what real weights would give
 LARGEST_STEP = 256
+LARGEST_NORM = 2.0**60  # what is measured and its noise stay within 64 bits
 
 
 def union_operator(parts: Sequence[Term], operators: Sequence[Workload], noise: Noise) -> Workload:
@@ -55,15 +57,33 @@ def integer_weights(errors: Array, squares: Array, noise: Noise) -> Array:
     shares = (errors * squares) ** (1 / 3 if noise == "laplace" else 1 / 4) / np.sqrt(squares)
     best = _split_error(shares, errors, squares, noise)
     found, least = np.ones(len(errors)), np.inf
-    for step in range(1, LARGEST_STEP + 1):
-        weights = np.maximum(1, np.rint(shares * (step / shares.max())))
+    for scale in _scales(shares):
+        weights = np.maximum(1, np.rint(shares * scale))
+        if least < np.inf and _norm(weights, squares, noise) > LARGEST_NORM:
+            break
         error = _split_error(weights, errors, squares, noise)
         if error < least:
             found, least = weights, error
         if least <= best * CLOSE:
             break
+    if _norm(found, squares, noise) > 4 * LARGEST_NORM:
+        raise WorkloadError("the weights of these strategies, one a part, do not fit in 64 bits")
     whole = found.astype(np.int64)
     return np.asarray(whole // np.gcd.reduce(whole))
+
+
+def _scales(shares: Array) -> Iterator[float]:
+    """Yield what to multiply the shares by: small integers first, then such as leave no share at one."""
+    yield from (step / shares.max() for step in range(1, LARGEST_STEP + 1))
+    scale = LARGEST_STEP / shares.max()
+    while scale * shares.min() < LARGEST_STEP:
+        scale *= 1.25
+        yield scale
+
+
+def _norm(weights: Array, squares: Array, noise: Noise) -> float:
+    """Return the L1 norm of the stack for Laplace noise, the squared L2 norm for Gaussian noise."""
+    return float(np.sqrt(squares) @ weights) if noise == "laplace" else float(squares @ weights**2)
 
 
 def _split_error(weights: Array, errors: Array, squares: Array, noise: Noise) -> float:
