@@ -1,6 +1,7 @@
 """Strategies: what is measured in order to answer a workload, chosen by expected error before any data is touched."""
 
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
+from dpnotebook.strategy.coa import coa
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
 from dpnotebook.strategy.eigen import eigen_design
@@ -8,6 +9,7 @@ from dpnotebook.strategy.explicit import opt_0
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
 from dpnotebook.strategy.hdmm import compare, opt_hdmm
+from dpnotebook.strategy.lrm import lrm
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.relative import for_relative_error
@@ -18,6 +20,7 @@ from dpnotebook.strategy.weighted_basis import weighted_basis
 
 __all__ = [
     "Strategy",
+    "coa",
     "compare",
     "datacube",
     "eigen_design",
@@ -29,6 +32,7 @@ __all__ = [
     "hierarchical",
     "identity",
     "itself",
+    "lrm",
     "opt_0",
     "opt_hdmm",
     "opt_marginals",

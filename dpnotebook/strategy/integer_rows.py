@@ -114,3 +114,22 @@ def _objective(operator: Workload, gram: Array, noise: Noise) -> float:
     if values[0] <= SINGULAR * values[-1]:
         return math.inf
     return norm * float(np.einsum("ji,jk,ki->i", vectors, gram, vectors, optimize=True) @ (1 / values))
+
+
+def integer_matrix(matrix: Array, gram: Array, noise: Noise) -> Workload:
+    """Return an integer strategy close to a matrix of full column rank, at the least scale where rounding is cheap.
+
+    Parameters
+    ----------
+    matrix
+        Shape (p, n).
+    gram, noise
+        As for `completed_error`.
+    """
+    top = float(_norms(matrix, noise).max())
+    ideal = top**2 * float(np.trace(np.linalg.solve(matrix.T @ matrix, gram)))
+    for scale in SCALES[::4]:
+        found = _rounded(matrix / top, scale, noise)
+        if _objective(found, gram, noise) <= ideal * (1 + 4 * COST):
+            break
+    return found

@@ -1,0 +1,135 @@
+"""LRM, the low-rank mechanism: a strategy of few rows with any entries, by projected gradient descent.
+
+Source: Yuan et al. 2012 ("Low-rank mechanism"), as compared in HDMM, Table 4: W = B L, where L is measured, to minimise
+the squared size of B with every column of L in the unit ball. For a given L the best B is W L^+, so that the problem is
+to minimise tr(V (L'L)^-1), V = W'W, over L alone. It is not convex, and which local optimum is found depends on where one
+starts. The spectral projected gradient method (Birgin et al. 2000) takes the place of the paper's multipliers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.factors import factor_by_factor
+from dpnotebook.strategy.integer_rows import integer_matrix
+from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.workload import Identity, Total, Workload
+from dpnotebook.workload.base import Array
+
+CELLS = 1024  # a step takes some five products of matrices of this size
+ROWS = 1.2  # rows of L for each cell (as published: 1.2 times the rank)
+MEMORY = 10  # objectives that a step is compared with: the method need not descend at every one
+
+
+def lrm(
+    workload: Workload,
+    noise: Noise = "laplace",
+    *,
+    iterations: int = 200,
+    report: Progress = silent,
+) -> Strategy:
+    """Return the strategy of the low-rank mechanism. A single product is solved attribute by attribute.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered: products of factors of up to 1,024 cells each, or a union over up to 1,024 cells.
+    noise
+        "laplace" or "gaussian".
+    iterations
+        Most steps.
+    report
+        Called with the progress before each step.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many cells.
+    """
+
+    def design(factor: Workload) -> Workload:
+        if isinstance(factor, (Identity, Total)):
+            return factor
+        gram = factor.gram().astype(float)
+        return integer_matrix(low_rank(gram, noise, iterations, report), gram, noise)
+
+    return Strategy(workload, factor_by_factor(workload, design, "LRM", CELLS), noise, "LRM")
+
+
+def low_rank(gram: Array, noise: Noise, iterations: int = 200, report: Progress = silent) -> Array:
+    """Return L with columns in the unit ball that is a local minimum of tr(V (L'L)^-1), shape (r, n).
+
+    Parameters
+    ----------
+    gram
+        V, shape (n, n).
+    noise
+        "laplace": columns have an L1 norm of at most 1; "gaussian": an L2 norm.
+    iterations, report
+        As for `lrm`.
+    """
+    project = _onto_l1_balls if noise == "laplace" else _onto_l2_balls
+    point = project(_start(gram))
+    value, slope = _value_and_slope(point, gram)
+    best, best_value = point, value
+    recent = [value]
+    step = 1 / max(float(np.abs(slope).max()), 1e-300)
+    for done in range(iterations):
+        report(done / iterations, "LRM: projected gradient steps")
+        direction = project(point - step * slope) - point
+        along = float(np.vdot(direction, slope))
+        if -along <= 1e-9 * value:
+            break
+        length = 1.0
+        while True:
+            trial = point + length * direction
+            trial_value, trial_slope = _value_and_slope(trial, gram)
+            if trial_value <= max(recent) + 1e-4 * length * along or length < 1e-10:
+                break
+            length /= 2
+        moved, bent = trial - point, trial_slope - slope
+        curvature = float(np.vdot(moved, bent))
+        step = float(np.vdot(moved, moved)) / curvature if curvature > 0 else 2 * step
+        point, value, slope = trial, trial_value, trial_slope
+        recent = [*recent[1 - MEMORY :], value]
+        if value < best_value:
+            best, best_value = point, value
+    return best
+
+
+def _start(gram: Array) -> Array:
+    """Return all cells, and below them leading eigenvectors of V times the fourth roots of their eigenvalues."""
+    n = len(gram)
+    values, vectors = np.linalg.eigh(gram)
+    count = max(1, math.ceil((ROWS - 1) * n))
+    leading = vectors[:, ::-1][:, :count].T * np.maximum(values[::-1][:count, None], 0) ** 0.25
+    return np.vstack((np.eye(n) / 2, leading / np.abs(leading).sum(axis=0).max() / 2))
+
+
+def _value_and_slope(point: Array, gram: Array) -> tuple[float, Array]:
+    try:
+        inverse = np.linalg.inv(point.T @ point)
+    except np.linalg.LinAlgError:
+        return math.inf, np.zeros_like(point)
+    spread = inverse @ gram
+    value = float(np.trace(spread))
+    return (value if value > 0 else math.inf), -2 * point @ (spread @ inverse)
+
+
+def _onto_l2_balls(point: Array) -> Array:
+    return np.asarray(point / np.maximum(1, np.sqrt((point**2).sum(axis=0))))
+
+
+def _onto_l1_balls(point: Array) -> Array:
+    """Return each column's nearest point of L1 norm at most 1: entries shrink by a common amount (Duchi et al. 2008)."""
+    sizes = np.abs(point)
+    falling = -np.sort(-sizes, axis=0)
+    sums = np.cumsum(falling, axis=0) - 1
+    counts = np.arange(1, len(point) + 1)[:, None]
+    kept = (falling * counts > sums).sum(axis=0)
+    shrink = np.maximum(0, np.take_along_axis(sums, kept[None] - 1, axis=0)[0] / kept)
+    return np.asarray(np.sign(point) * np.maximum(sizes - shrink, 0))
