@@ -1,9 +1,9 @@
 """LRM, the low-rank mechanism: a strategy of few rows with any entries, by projected gradient descent.
 
 Source: Yuan et al. 2012 ("Low-rank mechanism"), as compared in HDMM, Table 4: W = B L, where L is measured, to minimise
-the squared size of B with every column of L in the unit ball. For a given L the best B is W L^+, so that the problem is
-to minimise tr(V (L'L)^-1), V = W'W, over L alone. It is not convex, and which local optimum is found depends on where one
-starts. The spectral projected gradient method (Birgin et al. 2000) takes the place of the paper's multipliers.
+the squared size of B with every column of L in the unit ball. For a given L the best B is W L^+, so that the problem
+is to minimise tr(V (L'L)^-1), V = W'W, over L alone. It is not convex, and which local optimum is found depends on where
+one starts. The spectral projected gradient method (Birgin et al. 2000) takes the place of the paper's multipliers.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _onto_l2_balls(point: Array) -> Array:
 
 
 def _onto_l1_balls(point: Array) -> Array:
-    """Return each column's nearest point of L1 norm at most 1: entries shrink by a common amount (Duchi et al. 2008)."""
+    """Return each column's nearest point of L1 norm at most 1: its entries shrink alike (Duchi et al. 2008)."""
     sizes = np.abs(point)
     falling = -np.sort(-sizes, axis=0)
     sums = np.cumsum(falling, axis=0) - 1
