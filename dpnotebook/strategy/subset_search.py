@@ -67,7 +67,8 @@ class Problem:
         error = last = np.inf
         for _ in range(steps):
             q = covers @ (told * shares**2)
-            parts = self.losses / q
+            with np.errstate(divide="ignore"):  # nothing measured tells of some subset: the error is infinite
+                parts = self.losses / q
             error = float(shares.sum() ** 2 * parts.sum())
             if not error < last * (1 - SETTLED):
                 break
@@ -198,14 +199,16 @@ def _moves(problem: Problem, current: Shares) -> Moves:
     q = each.sum(axis=1)
     parts = problem.losses / q
     error = parts.sum()
-    d = subsets.shape[1]
+    d, sizes = subsets.shape[1], subsets.sum(axis=1)
     ratios, firsts, seconds, chosen, news = [], [], [], [], []
     for a in range(len(subsets)):
         flipped = np.repeat(subsets[a][None], d, axis=0)
         flipped[np.arange(d), np.arange(d)] ^= True
         # The union with another, in place of both; one attribute more or less, in place of it or beside it.
-        new = np.concatenate((subsets[a] | subsets[a + 1 :], flipped, flipped))
-        other = np.concatenate((np.arange(a + 1, len(subsets)), np.full(2 * d, -1)))
+        unions = subsets[a] | subsets[a + 1 :]
+        near = np.flatnonzero(unions.sum(axis=1) <= np.maximum(sizes[a], sizes[a + 1 :]) + 1)
+        new = np.concatenate((unions[near], flipped, flipped))
+        other = np.concatenate((a + 1 + near, np.full(2 * d, -1)))
         mine = np.where(np.arange(len(new)) < len(new) - d, a, -1)
         # Only what is within a changed subset changes: entries (needed, move), sparse.
         within = problem.inside(new)
