@@ -2,8 +2,8 @@
 
 Source: Yuan et al. 2012 ("Low-rank mechanism"), as compared in HDMM, Table 4: W = B L, where L is measured, to minimise
 the squared size of B with every column of L in the unit ball. For a given L the best B is W L^+, so that the problem
-is to minimise tr(V (L'L)^-1), V = W'W, over L alone. It is not convex, and which local optimum is found depends on where
-one starts. The spectral projected gradient method (Birgin et al. 2000) takes the place of the paper's multipliers.
+is to minimise tr(V (L'L)^-1), V = W'W, over L alone. It is not convex, and where one starts decides which local optimum
+is found. The spectral projected gradient method (Birgin et al. 2000) takes the place of the paper's multipliers.
 """
 
 from __future__ import annotations
