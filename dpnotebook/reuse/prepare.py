@@ -74,7 +74,9 @@ def prepare(
             f"{question.words} has {workload.shape[0]:,} {'answers' if measure.kind == 'workload' else 'cells'}; at "
             f"most {MAX_CELLS:,} can be given. Ask for fewer attributes together, or restrict them with where="
         )
-    strategy = select(workload, noise) if strategy is None else strategy
+    if strategy is None:
+        # A plan is there at once; who states a workload of their own can wait for the best strategy.
+        strategy = select(workload, noise, "full" if measure.kind == "workload" else "quick")
     measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:

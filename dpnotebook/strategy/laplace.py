@@ -19,10 +19,10 @@ from dpnotebook.workload.base import Array, whole
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
 SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
 SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
-CLOSE = 1.01  # starts that come within this factor of the best are refined
+CLOSE = 1.005  # starts that come within this factor of the best are refined
 TOLERANCE = 1e-9
 # Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
-MOST, LEAST, WIDE = 1500, 400, 600
+MOST, LEAST, WIDE = 1000, 400, 600
 # The rows start as overlapping triangles of several widths: of each width about 2.8 times fewer than of the one before;
 # and, where that is cheap, also in these proportions. Which is best depends on the workload.
 RATIO = 2.8

@@ -72,7 +72,7 @@ def test_tables_4_and_5(noise, name, n, of_identity, of_h2, of_hb, svdb):
     assert identity(w, noise).rmse(**privacy) == pytest.approx(of_identity, abs=PRINTED)
     assert Strategy(w, Hierarchy(n, 2), noise, "H2").rmse(**privacy) == pytest.approx(of_h2, abs=PRINTED)
     assert Strategy(w, Hierarchy(n, *HB[n]), noise, "HB").rmse(**privacy) == pytest.approx(of_hb, abs=PRINTED)
-    chosen = select(w, noise)
+    chosen = select(w, noise, "quick")
     assert chosen.lower_bound(**privacy) == pytest.approx(svdb, abs=PRINTED)
     # Every tree is looked at, so the best one is at least as good as both published ones; it is strictly better
     # everywhere but H2 for prefixes over 64 and 4096 cells with Gaussian noise, which is the best tree there.
@@ -99,7 +99,7 @@ IMPROVED = [
 
 @pytest.mark.parametrize(("noise", "w", "published", "ours"), IMPROVED, ids=lambda v: repr(v)[:20])
 def test_the_best_tree_beats_the_published_one(noise, w, published, ours):
-    found = select(w, noise).rmse(**PRIVACY[noise])
+    found = hierarchical(w, noise).rmse(**PRIVACY[noise])
     assert found == pytest.approx(ours, abs=0.0006)
     assert found < published
 
@@ -114,8 +114,9 @@ def test_permuted_ranges():
         h2.append(Strategy(w, Hierarchy(n, 2), "laplace", "H2").rmse(1.0))
     assert abs(np.mean(h2) - 25.02) < 3 * np.std(h2, ddof=1) * math.sqrt(1 + 1 / 30)
     assert np.std(h2) < 0.03 * np.mean(h2)
-    assert select(w).operator == Identity(n)
-    assert select(w).rmse(1.0) == pytest.approx(6.63, abs=PRINTED)
+    assert select(w, effort="quick").operator == Identity(n)
+    assert select(w, effort="quick").rmse(1.0) == pytest.approx(6.63, abs=PRINTED)
+    assert select(w).rmse(1.0) <= 5.55 + PRINTED
     assert select(w).lower_bound(1.0) == pytest.approx(3.22, abs=PRINTED)
 
 
