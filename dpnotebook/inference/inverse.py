@@ -131,7 +131,9 @@ def total_variance(operator: Workload, workload: Workload) -> float:
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:
     """Return the sum of `variances`, from Gram matrices or energies where it can be."""
-    if isinstance(found, TreeInverse | WaveletInverse | WeightedTreeInverse):
+    if isinstance(found, TreeInverse | WaveletInverse) or (
+        isinstance(found, WeightedTreeInverse) and found.n <= DENSE_CELLS
+    ):
         return found.total(workload)
     if isinstance(workload, Weighted):
         return workload.weight**2 * sum_of_variances(found, workload.workload)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.inverse import DENSE_CELLS
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.competitors import per_attribute
 from dpnotebook.strategy.product import product_operator
@@ -40,7 +42,7 @@ def greedy_h(workload: Workload, noise: Noise = "laplace") -> Strategy:
     Raises
     ------
     WorkloadError
-        If parts of the workload are products over different attributes.
+        If parts of the workload are products over different attributes, or one has more than 4,096 cells.
     """
     operator = product_operator(per_attribute(workload, "GreedyH"), _greedy_tree)
     return Strategy(workload, operator, noise, "GreedyH")
@@ -50,6 +52,8 @@ def _greedy_tree(union: Sequence[tuple[float, Workload]]) -> Workload:
     n = union[0][1].shape[1]
     if n == 1:
         return Identity(1)
+    if n > DENSE_CELLS:
+        raise WorkloadError(f"GreedyH over {n:,} cells would take minutes (the limit is {DENSE_CELLS:,} an attribute)")
     gram = np.zeros((n, n))
     for weight, factor in union:
         gram += weight * factor.gram()

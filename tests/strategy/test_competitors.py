@@ -1,12 +1,26 @@
 """Published strategies for ranges: the errors printed in HDMM's Tables 4 and 5, and least squares by brute force."""
 
+import itertools
+import json
 import math
 
 import numpy as np
 import pytest
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.strategy import greedy_h, h2, hb, wavelet
+from dpnotebook.strategy import (
+    Strategy,
+    coa,
+    datacube,
+    eigen_design,
+    fourier,
+    greedy_h,
+    h2,
+    hb,
+    lrm,
+    wavelet,
+    weighted_basis,
+)
 from dpnotebook.strategy.competitors import best_branching, tree_height
 from dpnotebook.workload import (
     AllRange,
@@ -14,6 +28,7 @@ from dpnotebook.workload import (
     Hierarchy,
     Identity,
     Kron,
+    Marginals,
     Permuted,
     Prefix,
     Stack,
@@ -109,6 +124,12 @@ def test_permuted_ranges(noise, n, draws, published):
         assert np.std(ours) < 0.1 * np.mean(ours)  # so that the above cannot hold by being vague
 
 
+def marginals(sizes, ways):
+    """All marginals of so many attributes."""
+    subsets = [s for k in ways for s in itertools.combinations(range(len(sizes)), k)]
+    return Marginals(map(Identity, sizes), dict.fromkeys(subsets, 1))
+
+
 WORKLOADS_SMALL = [
     AllRange(8),
     Prefix(11),
@@ -152,6 +173,26 @@ def test_wavelet_keeps_the_cells_of_small_attributes_on_request():
 def test_greedy_weights_add_up_to_the_same_for_every_cell(n):
     operator = greedy_h(AllRange(n)).operator
     assert set(operator.column_norms(1)) == {2**16}
+
+
+def test_too_many_cells_for_greedy_h():
+    with pytest.raises(WorkloadError, match="limit is 4,096"):
+        greedy_h(Prefix(8192))
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("w", [AllRange(12), Kron(Identity(3), Prefix(4)), marginals((2, 3, 2), [1, 2])], ids=repr)
+def test_recorded_strategies_answer_the_same(w, noise):
+    every = [*STRATEGIES.values(), fourier, datacube, eigen_design, weighted_basis, lrm]
+    for strategy in [*every, *([coa] if noise == "gaussian" else [])]:
+        found = strategy(w, noise=noise)
+        again = Strategy.from_json(json.loads(json.dumps(found.to_json())))
+        assert again == found
+        x = np.arange(w.shape[1]) ** 2 % 7
+        exact = again.operator.matvec(x)
+        assert exact.dtype == np.int64
+        assert np.allclose(again.answers(exact), w.matvec(x), atol=1e-6)
+        assert again.objective == found.objective
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values())

@@ -130,3 +130,10 @@ def test_bad_weights(weights, message):
     for basis in (Wavelet, Fourier):
         with pytest.raises(WorkloadError, match="whole number"):
             basis(0)
+
+
+def test_a_large_weighted_tree_needs_no_gram_matrix():
+    tree = Hierarchy(2**15, 2)
+    weights = np.ones(tree.shape[0], dtype=int)
+    plain, weighted = (Strategy(Prefix(2**15), a, "laplace", "tree") for a in (tree, WeightedRows(weights, tree)))
+    assert weighted.objective == pytest.approx(plain.objective)
