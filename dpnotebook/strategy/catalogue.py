@@ -9,12 +9,14 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
+from dpnotebook.strategy.coa import coa
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
 from dpnotebook.strategy.eigen import eigen_design
 from dpnotebook.strategy.explicit import LARGEST, opt_0
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
+from dpnotebook.strategy.lrm import lrm
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.residual import opt_residual
@@ -24,6 +26,7 @@ from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_CELLS = 2048  # beyond these, a strategy of somebody else's is not worth the wait
+MOST_LOW_RANK = 256  # cells of an attribute, for the two whose steps take longest
 MOST_ATTRIBUTES = 18  # whose sets are all looked at
 MOST_PARTS = 1000  # products that get a strategy each
 MOST_TERMS = 5000  # products of a union that are measured as they are, where attributes are asked in several ways
@@ -175,6 +178,14 @@ def _eigen(found: Form, noise: Noise) -> str:
     return "" if found.cells <= MOST_CELLS else f"{found.cells:,} cells take minutes"
 
 
+def _low_rank(found: Form, noise: Noise) -> str:
+    return _eigen(found, noise) or ("" if found.cells <= MOST_LOW_RANK else f"{found.cells:,} cells take minutes")
+
+
+def _coa(found: Form, noise: Noise) -> str:
+    return _low_rank(found, noise) if noise == "gaussian" else "it is for Gaussian noise"
+
+
 def _marginals(found: Form, noise: Noise) -> str:
     if found.attributes < 2:
         return "it is for several attributes"
@@ -221,6 +232,22 @@ CANDIDATES: tuple[Candidate, ...] = (
         "the queries' own directions, each with the best weight",
         lambda workload, noise, report: eigen_design(workload, noise, report=report),
         _eigen,
+        optimized=True,
+    ),
+    Candidate(
+        "lrm",
+        "low rank (LRM)",
+        "whatever a descent over all that could be measured comes to",
+        lambda workload, noise, report: lrm(workload, noise, report=report),
+        _low_rank,
+        optimized=True,
+    ),
+    Candidate(
+        "coa",
+        "COA",
+        "the optimum, by Newton's method",
+        lambda workload, noise, report: coa(workload, noise, report=report),
+        _coa,
         optimized=True,
     ),
     Candidate(
