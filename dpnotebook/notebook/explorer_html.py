@@ -11,7 +11,7 @@ from dpnotebook.notebook import words
 from dpnotebook.notebook.explorer_choices import Privacy, Question
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.strategy_pictures import pictures, ranking_bar
-from dpnotebook.notebook.strategy_views import View, described
+from dpnotebook.notebook.strategy_views import View, described, query_weights
 from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.strategy import Strategy
 
@@ -19,6 +19,7 @@ LONGEST = 3.0  # a bar is cut where it would be this many times as long as the s
 MOST_VIEWS = 6  # pictures of the strategy that is looked at
 FREE = "Nothing is charged and no data is read: errors follow from the queries and the noise."
 MEANING = "RMSE: the root of the mean squared error over all answers"
+WEIGHTED = ", each error times the weight of its query"
 
 
 class Standing(Protocol):
@@ -165,7 +166,8 @@ def _best(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
 
 
 def _bound(card: Card) -> str:
-    return f"No strategy can be below {words.rounded(card.bound)} (dashed). {MEANING}."
+    weighted = not isinstance(query_weights(card.question.workload), float)
+    return f"No strategy can be below {words.rounded(card.bound)} (dashed). {MEANING}{WEIGHTED if weighted else ''}."
 
 
 def _times(card: Card, error: float) -> str:

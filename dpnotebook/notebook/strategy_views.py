@@ -68,7 +68,7 @@ View = Grid | Curve | Bars | Words
 
 
 def query_errors(strategy: Strategy, unit_variance: float, names: Sequence[str]) -> list[View]:
-    """Return the root mean squared error of every answer of a strategy, as what it is best seen as.
+    """Return the root mean squared error of every answer of a strategy, without weights, as what it is best seen as.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def query_errors(strategy: Strategy, unit_variance: float, names: Sequence[str])
     if m > MOST_QUERIES:
         return [Words(f"{m:,} answers: too many to compute the error of each; on average they are as the bar says")]
     scale = strategy.norm**2 if strategy.noise == "laplace" else strategy.norm
-    errors = np.sqrt(strategy.error_factors() * scale * unit_variance)
+    errors = np.sqrt(strategy.error_factors() * scale * unit_variance) / query_weights(strategy.workload)
     asked = _inner(strategy.workload)
     if isinstance(asked, AllRange):
         return [_ranges(errors, asked.n)]
@@ -99,6 +99,16 @@ def query_errors(strategy: Strategy, unit_variance: float, names: Sequence[str])
         where = _spread(m, MOST_POINTS)
         return [Curve("error of each answer", where.astype(float), errors[where], title, "error")]
     return [_sorted(errors)]
+
+
+def query_weights(workload: Workload) -> Floats | float:
+    """Return the weight of every query, shape (m,); of what a person is told, the error is free of it."""
+    products = sparse_terms(workload)
+    parts = terms(workload) if products is None else products[1]
+    if all(part.weight == 1 for part in parts):
+        return 1.0
+    counts = [part.queries if isinstance(part, SparseTerm) else part.product.shape[0] for part in parts]
+    return np.repeat([float(part.weight) for part in parts], counts)
 
 
 def measured(strategy: Strategy, names: Sequence[str]) -> list[View]:

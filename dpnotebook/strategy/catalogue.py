@@ -13,7 +13,7 @@ from dpnotebook.strategy.coa import coa
 from dpnotebook.strategy.competitors import h2, hb, wavelet
 from dpnotebook.strategy.datacube import datacube
 from dpnotebook.strategy.eigen import eigen_design
-from dpnotebook.strategy.explicit import LARGEST, opt_0
+from dpnotebook.strategy.explicit import LARGEST, explicit_choice, opt_0
 from dpnotebook.strategy.fourier import fourier
 from dpnotebook.strategy.greedy_h import greedy_h
 from dpnotebook.strategy.lrm import lrm
@@ -278,7 +278,9 @@ CANDIDATES: tuple[Candidate, ...] = (
         "opt_marginals",
         "marginals (OPT_M)",
         "marginals, each with a weight of its own",
-        lambda workload, noise, report: opt_marginals(workload, noise, report=report),
+        lambda workload, noise, report: opt_marginals(
+            workload, noise, choose=explicit_choice(noise, report=report), report=report
+        ),
         _opt_marginals,
         optimized=True,
     ),

@@ -14,7 +14,8 @@ from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import operator_name, same_attributes
-from dpnotebook.strategy.product import Choice, library_choice, product_operator
+from dpnotebook.strategy.explicit import explicit_choice
+from dpnotebook.strategy.product import Choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.union import union_operator
 from dpnotebook.workload import Workload
@@ -39,7 +40,7 @@ def opt_product(
     noise
         "laplace" or "gaussian".
     choose
-        How an attribute's operator is chosen; among those with a name unless given.
+        How an attribute's operator is chosen; among OPT_0 and those with a name unless given.
     restarts
         Further rounds, that begin with other weights of the workload's parts.
     rng
@@ -55,7 +56,7 @@ def opt_product(
     parts = terms(workload)
     if not same_attributes(parts):
         raise WorkloadError("one product strategy needs parts over the same attributes")
-    inner = choose or library_choice(noise)
+    inner = choose or explicit_choice(noise, report=report)
     count = 0
 
     def told(union: Sequence[tuple[float, Workload]]) -> Workload:
@@ -90,12 +91,12 @@ def opt_union(
     noise
         "laplace" or "gaussian".
     choose
-        How an attribute's operator is chosen; among those with a name unless given.
+        How an attribute's operator is chosen; among OPT_0 and those with a name unless given.
     report
         Told of progress; may raise to stop.
     """
     parts = terms(workload)
-    inner = choose or library_choice(noise)
+    inner = choose or explicit_choice(noise, report=report)
     operators = []
     for i, part in enumerate(parts):
         report(i / len(parts), f"a strategy for part {i + 1:,} of {len(parts):,}")

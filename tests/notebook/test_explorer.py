@@ -478,3 +478,13 @@ def test_a_png_holds_its_pixels():
 
 def test_total_of_one_cell_can_be_explored(page):
     page(dpn.explore(Total(1)).run()._repr_mimebundle_()["text/html"])
+
+
+def test_errors_are_those_of_the_answers_not_of_their_weights(page):
+    weighted = 3 * Prefix(4) + Identity(4)
+    plain = dpn.strategy.identity(weighted)
+    bars, curve = query_errors(plain, 1.0, ("#1",))
+    assert bars.names == ("#1 (Prefix)", "#1 (Identity)")
+    assert bars.values == pytest.approx(np.sqrt([2.5, 1]))
+    assert curve.values == pytest.approx(np.sqrt([1, 1, 1, 1, 1, 2, 3, 4]))
+    assert "each error times the weight of its query" in page(dpn.explore(weighted).run()._html()).text
