@@ -13,11 +13,13 @@ from dpnotebook.session import Session
 from dpnotebook.testing import exact_session
 from dpnotebook.workload import (
     AllRange,
+    Centred,
     Difference,
     Explicit,
     Hierarchy,
     Identity,
     Kron,
+    Marginals,
     Ones,
     Padded,
     Permuted,
@@ -76,6 +78,14 @@ def _by_definition(w):
         return np.vstack([np.diag(w.diagonal), w.extra]).astype(float)
     if isinstance(w, Difference):
         return _by_definition(w.left) - _by_definition(w.right)
+    if isinstance(w, Centred):
+        return w.n * np.eye(w.n) - 1
+    if isinstance(w, Marginals):
+        rows = []
+        for subset, weight in w.weights:
+            factors = [_by_definition(f) if i in subset else np.ones((1, f.shape[1])) for i, f in enumerate(w.factors)]
+            rows.append(weight * reduce(np.kron, factors))
+        return np.vstack(rows)
     return w.weight * _by_definition(w.workload)
 
 

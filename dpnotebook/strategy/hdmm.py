@@ -5,7 +5,8 @@ Source: HDMM, section 9: which operator is best depends on the workload, and cho
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from dpnotebook.errors import WorkloadError
@@ -13,7 +14,7 @@ from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import identity
-from dpnotebook.strategy.explicit import NEARLY, Effort, explicit_choice, opt_0
+from dpnotebook.strategy.explicit import FACTOR_CELLS, NEARLY, Effort, explicit_choice, opt_0
 from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
@@ -25,7 +26,7 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 MANY_PARTS = 200  # products of a union that are answered one by one
 QUICK_PARTS = 50  # where there is no time
-QUICK_CELLS = 128  # of an attribute whose operator is optimised where there is no time
+QUICK_CELLS, QUICK_PRODUCT_CELLS = 128, 64  # of an attribute whose residual is optimised where there is no time
 ANSWERS = 2**28  # noisy answers that fit in memory: 2 GiB
 OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
@@ -107,32 +108,44 @@ def tried(
         yield from _alone(workload, noise, effort, restarts, report)
         yield from _union(workload, noise, len(parts), effort, choose, report)
         return
-    lattice_ = is_lattice(parts)
+    marginal = is_lattice(parts)
     begin: Sequence[Workload] = ()
-    if workload.shape[1] <= ANSWERS or not lattice_:
+    used = {axis for part in parts for axis in part.axes}
+    widest = _widest(parts)
+    limit = FACTOR_CELLS if effort == "full" else QUICK_CELLS if len(parts) > 1 else QUICK_PRODUCT_CELLS
+    residual = marginal and noise == "gaussian" and widest <= limit
+    weighted = marginal and noise == "laplace"
+    small = math.prod(sizes[axis] for axis in used) <= ANSWERS
+    if len(parts) == 1 or small or not (residual or weighted):
         simple = opt_product(workload, noise, choose=choose, restarts=restarts, report=report)
         begin = terms(simple.operator)[0].factors
         yield simple
-    if effort == "full" or not lattice_:
+    if effort == "full" or not (residual or weighted):
         yield from _union(workload, noise, len(parts), effort, choose, report)
-    if not lattice_:
+    if residual:
+        yield from _possible(lambda: opt_residual(workload, report=report))
+    if weighted:
+        # Operators of one product for all, where some part is over all attributes, are another beginning.
+        operators = []
+        if begin and max(len(part.axes) for part in parts) == len(used):
+            operators = [begin[axis] if axis in used else Identity(n) for axis, n in enumerate(sizes)]
+        # One product has its operators already: what remains are the weights.
+        given = operators if len(parts) == 1 and widest else None
+        yield from _possible(
+            lambda: opt_marginals(
+                workload, noise, factors=given, choose=choose, begin=operators, restarts=restarts, report=report
+            )
+        )
+
+
+def _possible(make: Callable[[], Strategy]) -> Iterator[Strategy]:
+    """Yield what an operator makes, or nothing where the workload is too large for it."""
+    try:
+        strategy = make()
+        if strategy.objective < float("inf"):
+            yield strategy
+    except WorkloadError:
         return
-    if noise == "gaussian":
-        if effort == "full" or _widest(parts) <= QUICK_CELLS:
-            yield opt_residual(workload, report=report)
-        else:
-            yield from _union(workload, noise, len(parts), effort, choose, report)
-        return
-    used = {axis for part in parts for axis in part.axes}
-    begin = [
-        factor if axis in used else Identity(n) for axis, (factor, n) in enumerate(zip(begin, sizes, strict=False))
-    ]
-    if max(len(part.axes) for part in parts) < len(used):
-        begin = []  # no part is a product over all attributes
-    if effort == "quick" and len(parts) == 1 and _widest(parts):
-        yield opt_marginals(workload, noise, factors=begin, report=report)
-    else:
-        yield opt_marginals(workload, noise, choose=choose, begin=begin, restarts=restarts, report=report)
 
 
 def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress) -> Iterator[Strategy]:
@@ -148,7 +161,7 @@ def _union(
 ) -> Iterator[Strategy]:
     """Yield what measures the parts of a union one by one."""
     if 1 < parts <= (MANY_PARTS if effort == "full" else QUICK_PARTS):
-        yield opt_union(workload, noise, choose=choose, report=report)
+        yield from _possible(lambda: opt_union(workload, noise, choose=choose, report=report))
         if is_direct(workload) and workload.integer:
             yield Strategy(workload, workload, noise, "workload itself")
 

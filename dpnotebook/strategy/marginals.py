@@ -157,6 +157,9 @@ def _with_operators(
         before = shares.error
         for axis in axes:
             union, price = _prices(found, measured, shares, axis)
+            union = [(weight, kind) for weight, kind in union if weight > 0]
+            if not union or price <= 0:
+                continue
             n = found.sizes[axis]
             for factor in PRICES if round_ == 0 else (1.0,):
                 report(None, f"marginals: operator of attribute {axis + 1}")

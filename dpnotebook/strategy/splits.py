@@ -92,6 +92,8 @@ def attribute(kinds: Sequence[Workload], n: int) -> Attribute:
 
 def symmetric_form(kind: Workload) -> tuple[float, float] | None:
     """Return (a, b) where W'W = a I + b 11': what treats all cells alike; None for other workloads."""
+    if kind.shape[1] == 1:
+        return 0.0, kind.frobenius_squared()
     if isinstance(kind, Identity):
         return 1.0, 0.0
     if isinstance(kind, Total):
@@ -187,7 +189,7 @@ def _prices(now: Split, of_alpha: Array, of_beta: Array) -> tuple[Array, float]:
 
 def traces(grams: Sequence[Array], z: Array, rest: Array, norm: float) -> tuple[Array, Array]:
     """Return alpha and beta of every query factor, where C = `rest` is the variance of what B measures."""
-    alpha = np.array([z @ gram @ z for gram in grams])
+    alpha = np.array([max(float(z @ gram @ z), 0.0) for gram in grams])
     beta = np.array([max(float(np.vdot(gram, rest)), 0.0) for gram in grams]) * norm
     return alpha, np.where(beta > 1e-12 * (alpha + beta), beta, 0.0)
 
@@ -201,7 +203,7 @@ def uniform(asked: Attribute) -> Split | None:
     norm = float(centred.max_column_norm(2))
     mean = np.full(n, 1 / n)
     if asked.forms:
-        alpha = np.array([a / n + b for a, b in asked.forms])
+        alpha = np.array([max(a / n + b, 0.0) for a, b in asked.forms])
         beta = np.array([a * (n - 1) ** 2 / n for a, _ in asked.forms])
         operator = centred if len(asked.classes) == n else Explicit(centred.dense()[:, asked.classes])
         return Split(mean, np.empty((0, 0)), alpha, beta, norm, operator)

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.strategy import Strategy, hierarchical, identity, itself, select
+from dpnotebook.strategy.hdmm import best_of
+from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.product import hierarchy_choice, library_choice, product_operator
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total
 from dpnotebook.workload.terms import terms
@@ -65,9 +67,10 @@ def test_queries_without_structure_over_many_cells():
     assert select(half).objective == 1
     few = Stack(Kron(Identity(100), Total(100)), Explicit(rng.integers(0, 2, size=(3, 10_000))))
     assert select(Kron(few, Identity(2))).operator == Kron(few, Identity(2))
-    # Too many queries for a pseudo-inverse, and no order to use: the cells.
-    many = Stack(Kron(Identity(5), Prefix(1000)), Kron(Total(5), Prefix(1000)))
-    assert select(Kron(many, Identity(2))).operator == Kron(Identity(5000), Identity(2))
+    # Too many queries for a pseudo-inverse, and no order to use: the cells, or with them the smaller margin.
+    many = Kron(Stack(Kron(Identity(5), Prefix(1000)), Kron(Total(5), Prefix(1000))), Identity(2))
+    assert best_of([opt_product(many)]).operator == Kron(Identity(5000), Identity(2))
+    assert select(many).objective <= identity(many).objective
 
 
 def test_coefficients_that_are_not_integers_are_never_measured():
@@ -98,11 +101,15 @@ def test_margins_share_the_budget(noise):
     assert chosen.objective < identity(w, noise).objective
     large = Stack(Kron(Identity(200), Total(300)), Kron(Total(200), Identity(300)))
     chosen = select(large, noise)
-    assert chosen.split
+    # One by one, the two would cost this; least squares over both is better on any domain.
     expected = (
         sum(e ** (1 / 3) for e in (200, 300)) ** 3 if noise == "laplace" else sum(e**0.5 for e in (200, 300)) ** 2
     )
-    assert expected <= chosen.objective * (1 + 1e-12) < expected * 1.0011
+    alone = opt_union(large, noise)
+    assert alone.split
+    assert expected <= alone.objective * (1 + 1e-12) < expected * 1.0011
+    assert not chosen.split
+    assert chosen.objective < alone.objective
     assert chosen.answers(chosen.operator.matvec(np.ones(60_000, dtype=int))) == pytest.approx(
         [300] * 200 + [200] * 300
     )
