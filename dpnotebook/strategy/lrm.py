@@ -9,6 +9,7 @@ is found. The spectral projected gradient method (Birgin et al. 2000) takes the 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from dpnotebook.workload.base import Array
 
 CELLS = 1024  # a step takes some five products of matrices of this size
 ROWS = 1.2  # rows of L for each cell (as published: 1.2 times the rank)
+CELL_WEIGHTS = (0.3, 0.03)  # beside the queries themselves, in a start
+ADDED = 1e-3  # to the diagonal of a V without full rank, as a share of its mean
+DEFICIENT = 1e-10
 MEMORY = 10  # objectives that a step is compared with: the method need not descend at every one
 
 
@@ -55,13 +59,18 @@ def lrm(
         if isinstance(factor, (Identity, Total)):
             return factor
         gram = factor.gram().astype(float)
-        return integer_matrix(low_rank(gram, noise, iterations, report), gram, noise)
+        found = [low_rank(gram, noise, iterations, start, report) for start in _starts(factor, gram)]
+        return integer_matrix(min(found, key=lambda point: _value_and_slope(point, gram)[0]), gram, noise)
 
     return Strategy(workload, factor_by_factor(workload, design, "LRM", CELLS), noise, "LRM")
 
 
-def low_rank(gram: Array, noise: Noise, iterations: int = 200, report: Progress = silent) -> Array:
+def low_rank(
+    gram: Array, noise: Noise, iterations: int = 200, start: Array | None = None, report: Progress = silent
+) -> Array:
     """Return L with columns in the unit ball that is a local minimum of tr(V (L'L)^-1), shape (r, n).
+
+    If V has a lower rank than n, a little is added to its diagonal, so that L'L stays invertible.
 
     Parameters
     ----------
@@ -69,11 +78,17 @@ def low_rank(gram: Array, noise: Noise, iterations: int = 200, report: Progress 
         V, shape (n, n).
     noise
         "laplace": columns have an L1 norm of at most 1; "gaussian": an L2 norm.
+    start
+        Where to start from, shape (r, n), of full column rank.
     iterations, report
         As for `lrm`.
     """
+    n = len(gram)
+    values = np.linalg.eigvalsh(gram)
+    if values[0] <= DEFICIENT * values[-1]:
+        gram = gram + ADDED * np.trace(gram) / n * np.eye(n)
     project = _onto_l1_balls if noise == "laplace" else _onto_l2_balls
-    point = project(_start(gram))
+    point = project(_start(gram) if start is None else start)
     value, slope = _value_and_slope(point, gram)
     best, best_value = point, value
     recent = [value]
@@ -101,6 +116,17 @@ def low_rank(gram: Array, noise: Noise, iterations: int = 200, report: Progress 
     return best
 
 
+def _starts(workload: Workload, gram: Array) -> Iterator[Array]:
+    """Yield where to start from: for few queries also the queries themselves, with every cell weighed a little."""
+    yield _start(gram)
+    m, n = workload.shape
+    if m <= ROWS * n:
+        queries = workload.dense().astype(float)
+        queries /= np.abs(queries).sum(axis=0).max()
+        for cells in CELL_WEIGHTS:
+            yield np.vstack((cells * np.eye(n), (1 - cells) * queries))
+
+
 def _start(gram: Array) -> Array:
     """Return all cells, and below them leading eigenvectors of V times the fourth roots of their eigenvalues."""
     n = len(gram)
@@ -111,13 +137,16 @@ def _start(gram: Array) -> Array:
 
 
 def _value_and_slope(point: Array, gram: Array) -> tuple[float, Array]:
+    normal = point.T @ point
     try:
-        inverse = np.linalg.inv(point.T @ point)
+        inverse = np.linalg.inv(normal)
     except np.linalg.LinAlgError:
         return math.inf, np.zeros_like(point)
     spread = inverse @ gram
     value = float(np.trace(spread))
-    return (value if value > 0 else math.inf), -2 * point @ (spread @ inverse)
+    # Where L'L is all but singular, its inverse is nothing but rounding.
+    exact = np.abs(normal @ inverse - np.eye(len(normal))).max() < 1e-6
+    return (value if exact else math.inf), -2 * point @ (spread @ inverse)
 
 
 def _onto_l2_balls(point: Array) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.strategy import coa, identity, lrm
+from dpnotebook.strategy import coa, identity, itself, lrm
 from dpnotebook.strategy.coa import newton
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.lrm import _onto_l1_balls, _value_and_slope, low_rank
@@ -67,6 +67,14 @@ def test_lrm_of_table_4(name, n, published):
     found = lrm(WORKLOADS[name](n))
     assert found.lower_bound(1.0) <= found.rmse(1.0) < 0.95 * published
     assert found.objective < identity(found.workload).objective
+
+
+def test_few_queries_are_what_lrm_is_for():
+    # Rank 5 over 64 cells: far below the cells and the queries themselves, with rows that have negative entries.
+    w = Explicit(np.random.default_rng(0).integers(0, 2, (5, 64)))
+    found = lrm(w)
+    assert found.rmse(1.0) < 0.7 * min(identity(w).rmse(1.0), itself(w).rmse(1.0))
+    assert (found.operator.dense() < 0).any()
 
 
 def test_the_order_of_cells_does_not_matter():
