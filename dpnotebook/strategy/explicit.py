@@ -16,6 +16,7 @@ from dpnotebook.inference.inverse import total_variance
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.laplace import p_identity
 from dpnotebook.strategy.merging import merged
@@ -81,13 +82,14 @@ def opt_0(
     gram = inner.gram().astype(float)
     operator: Explicit | PIdentity
     certificate = 0.0
-    if noise == "gaussian":
-        optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
-        operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
-        certificate, name = optimum.lower, "optimum for Gaussian noise"
-    else:
-        operator = _best_for_laplace(gram, p, restarts, report)
-        name = _name(operator)
+    with threads_for(n):
+        if noise == "gaussian":
+            optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
+            operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
+            certificate, name = optimum.lower, "optimum for Gaussian noise"
+        else:
+            operator = _best_for_laplace(gram, p, restarts, report)
+            name = _name(operator)
     if isinstance(workload, Permuted):
         operator = permuted_operator(operator, workload.places)
     return Strategy(workload, operator, noise, name, certificate=certificate)
@@ -152,7 +154,8 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
         return []
     key = (union, noise)
     if key not in _found:
-        _found[key] = _optimised(gram, noise, report)
+        with threads_for(n):
+            _found[key] = _optimised(gram, noise, report)
         while len(_found) > KEPT:
             _found.pop(next(iter(_found)))
     return [_found[key]]

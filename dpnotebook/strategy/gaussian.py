@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.blas import threads_for
 from dpnotebook.workload.base import Array, require_memory
 
 DEFICIENT = 1e-10  # an eigenvalue of V below this share of the largest: the form for full rank would lose digits
@@ -97,9 +98,10 @@ def gaussian_optimum(
     v = np.sqrt(np.diagonal(whole)) if start is None else np.array(start, dtype=float)
     if v.shape != (len(whole),) or not np.isfinite(v).all() or not (v[asked] > 0).all():
         raise WorkloadError(f"the start must be one number above zero for each of {len(whole):,} cells")
-    if asked.all():
-        return _solve(whole, v, tolerance, iterations, report)
-    found = _solve(whole[np.ix_(asked, asked)], v[asked], tolerance, iterations, report)
+    with threads_for(len(whole)):
+        if asked.all():
+            return _solve(whole, v, tolerance, iterations, report)
+        found = _solve(whole[np.ix_(asked, asked)], v[asked], tolerance, iterations, report)
     result, multipliers = np.zeros_like(whole), np.zeros(len(whole))
     result[np.ix_(asked, asked)], multipliers[asked] = found.gram, found.v
     return Optimum(result, found.objective, found.lower, multipliers)

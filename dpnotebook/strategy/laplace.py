@@ -13,6 +13,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.gram_product import Product, gram_product
 from dpnotebook.workload.base import Array, whole
 
@@ -70,12 +71,13 @@ def p_identity(
     if rows > n:
         raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
     starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
-    if len(starts) > 1:
-        sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
-        least = min(sketch.loss for sketch in sketches)
-        starts = [sketch.theta for sketch in sketches if sketch.loss <= least * CLOSE]
     iterations = WIDE if n > 1024 else min(MOST, LEAST * 1024**2 // n**2)
-    refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
+    with threads_for(n):
+        if len(starts) > 1:
+            sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
+            least = min(sketch.loss for sketch in sketches)
+            starts = [sketch.theta for sketch in sketches if sketch.loss <= least * CLOSE]
+        refined = [_descend(gram, start, iterations, TOLERANCE, report) for start in starts]
     return sorted(refined, key=lambda descent: descent.loss)
 
 

@@ -31,7 +31,7 @@ def two_weights(union: Sequence[tuple[float, Workload]], noise: Noise) -> PIdent
 
     Returns
     -------
-    None where other factors are asked for too, or only one kind is, or there is one cell.
+    None where other factors are asked for too, or the identity alone is as good.
     """
     n = union[0][1].shape[1]
     cells = sum(weight for weight, factor in union if isinstance(factor, Identity))
@@ -40,6 +40,8 @@ def two_weights(union: Sequence[tuple[float, Workload]], noise: Noise) -> PIdent
         return None
     identity, total = np.meshgrid(np.arange(1, LARGEST + 1), np.arange(1, LARGEST + 1), indexing="ij")
     errors = _errors(identity.astype(float), total.astype(float), n, cells, totals, noise)
+    if errors.min() >= n * (cells + totals):  # the identity alone, without a total
+        return None
     good = np.flatnonzero(errors <= errors.min() * CLOSE)
     best = int(good[np.argmin((identity + total).flat[good])])
     divisor = math.gcd(a := int(identity.flat[best]), b := int(total.flat[best]))
