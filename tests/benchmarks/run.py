@@ -3,8 +3,9 @@
 import ledger
 import noise
 import session
+import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger):
+    for benchmark in (session, noise, ledger, strategy):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()
