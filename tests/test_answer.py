@@ -67,3 +67,10 @@ def test_a_strategy_that_does_not_fit(people):
         with pytest.raises(WorkloadError, match=said):
             people.answer(AllRange(8), "age", strategy=strategy, epsilon=1.0)
     assert people.session.spent == spent
+
+
+def test_more_answers_than_a_person_reads(people):
+    wide = pd.DataFrame({f"x{i}": [0, 1] for i in range(12)})
+    table = people.session.protect(wide, "wide", domain={name: dpn.Range(0, 29) for name in wide})
+    with pytest.raises(dpn.DomainError, match=r"5,940,000 answers; at most 2,000,000"):
+        table.answer(dpn.marginals(3), epsilon=1.0).run()

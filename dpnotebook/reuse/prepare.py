@@ -18,6 +18,7 @@ from dpnotebook.strategy import Strategy, select
 from dpnotebook.workload import Identity, Kron, Prefix, Workload
 
 MAX_CELLS = 10**7
+MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
 DEFAULT_ROWS = 1000.0
 
 
@@ -69,10 +70,11 @@ def prepare(
     """
     axes = answer_axes(measure, question, domain)
     workload = _workload(measure, axes)
-    if workload.shape[0] > MAX_CELLS:
+    things, most = ("answers", MAX_ANSWERS) if measure.kind == "workload" else ("cells", MAX_CELLS)
+    if workload.shape[0] > most:
         raise DomainError(
-            f"{question.words} has {workload.shape[0]:,} {'answers' if measure.kind == 'workload' else 'cells'}; at "
-            f"most {MAX_CELLS:,} can be given. Ask for fewer attributes together, or restrict them with where="
+            f"{question.words} has {workload.shape[0]:,} {things}; at most {most:,} can be given. Ask for fewer "
+            "attributes together, or restrict them with where="
         )
     if strategy is None:
         # A plan is there at once; who states a workload of their own can wait for the best strategy.

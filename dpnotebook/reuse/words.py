@@ -12,8 +12,10 @@ from dpnotebook.privacy.accountant import Noise
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.table import Table
+from dpnotebook.strategy import Strategy
 
 WEAK_EPSILON = 5.0
+CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 
 
 def unit(measure: Measure) -> str:
@@ -121,4 +123,14 @@ def code(question: Question, accuracy: Accuracy) -> str:
 def _strategy_name(answer: Answers) -> str:
     if isinstance(answer, QuantileAnswers):
         answer = answer.ranks
-    return answer.strategy.name if isinstance(answer, LinearAnswers) else "identity"
+    if not isinstance(answer, LinearAnswers):
+        return "identity"
+    return answer.strategy.name + _how_good(answer.strategy)
+
+
+def _how_good(strategy: Strategy) -> str:
+    """Return how near the strategy is to the best there can be, where its optimizer proved that."""
+    if not strategy.certificate or strategy.objective > CLOSE * strategy.certificate:
+        return ""
+    above = max(math.sqrt(strategy.objective / strategy.certificate) - 1, 0.0001)
+    return f", within {above:.2%} of the least error that any strategy has"
