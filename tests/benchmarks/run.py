@@ -6,6 +6,6 @@ import session
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, strategy):
+    for benchmark in (session, noise, ledger, strategy, marginals):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()
