@@ -17,6 +17,7 @@ from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.bounds import svd_bound
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.laplace import p_identity
 from dpnotebook.strategy.merging import merged
@@ -24,7 +25,7 @@ from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_
 from dpnotebook.strategy.rounding import l1_objective, rounded_gram, rounded_p_identity
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.two_weights import two_weights
-from dpnotebook.workload import Explicit, Permuted, PIdentity, Workload
+from dpnotebook.workload import Explicit, Identity, Permuted, PIdentity, Total, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import terms
 
@@ -38,7 +39,7 @@ TOLERANCE = 2e-6  # of the gap between a Gaussian strategy and its bound
 NEARLY = 1.001  # what is this near the SVD bound needs no optimisation
 KEPT = 64  # optimised operators that are remembered
 
-_found: dict[tuple[Union, Noise], Workload] = {}
+_found: dict[tuple[Union, Noise], tuple[Workload, float]] = {}
 
 
 def opt_0(
@@ -134,6 +135,35 @@ def explicit_choice(noise: Noise, effort: Effort = "full", report: Progress = si
     return choose
 
 
+def product_certificate(workload: Workload, report: Progress = silent) -> float:
+    """Return what no strategy's objective can be below with Gaussian noise, for a workload that is one product.
+
+    The dual values of the factors multiply (their multipliers v make a Kronecker product), as their optima do: the
+    product of optimal factors is optimal.
+
+    Parameters
+    ----------
+    workload
+        What is to be answered.
+    report
+        Called with the progress.
+
+    Returns
+    -------
+    |A|_2^2 |W A^+|_F^2 is at least this for every A; 0 for a union, where nothing follows from its parts.
+    """
+    parts = terms(workload)
+    if len(parts) != 1:
+        return 0.0
+    bound = float(parts[0].weight) ** 2
+    for factor in parts[0].factors:
+        if isinstance(factor, Identity | Total) or not 1 < factor.shape[1] <= FACTOR_CELLS:
+            bound *= svd_bound(factor)  # of the first two, the optimum
+        else:
+            bound *= _optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", report)[1]
+    return bound
+
+
 def choice_error(operator: Workload, union: Sequence[tuple[float, Workload]], noise: Noise) -> float:
     """Return |A|^2 |W A^+|_F^2 of an operator for a union of (squared weight, factor)."""
     variance = sum(weight * total_variance(operator, factor) for weight, factor in union)
@@ -152,20 +182,22 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
     gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
     if least <= _svd_bound(gram) * NEARLY:
         return []
+    return [_optimised(union, gram, noise, report)[0]]
+
+
+def _optimised(union: Union, gram: Array, noise: Noise, report: Progress) -> tuple[Workload, float]:
+    """Return the optimised operator for a union, and a lower bound on every operator's error (0 for Laplace noise)."""
     key = (union, noise)
     if key not in _found:
-        with threads_for(n):
-            _found[key] = _optimised(gram, noise, report)
+        with threads_for(len(gram)):
+            if noise == "laplace":
+                _found[key] = _best_for_laplace(gram, None, 0, report), 0.0
+            else:
+                optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
+                _found[key] = rounded_gram(optimum.gram, gram, optimum.objective), optimum.lower
         while len(_found) > KEPT:
             _found.pop(next(iter(_found)))
-    return [_found[key]]
-
-
-def _optimised(gram: Array, noise: Noise, report: Progress) -> Workload:
-    if noise == "laplace":
-        return _best_for_laplace(gram, None, 0, report)
-    optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
-    return rounded_gram(optimum.gram, gram, optimum.objective)
+    return _found[key]
 
 
 def _best_for_laplace(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity | Explicit:

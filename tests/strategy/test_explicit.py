@@ -8,7 +8,8 @@ import pytest
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import Strategy, blas, hierarchical, identity, select
-from dpnotebook.strategy.explicit import choice_error, explicit_choice, opt_0
+from dpnotebook.strategy.bounds import svd_bound
+from dpnotebook.strategy.explicit import choice_error, explicit_choice, opt_0, product_certificate
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.gram_product import gram_product
 from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
@@ -225,6 +226,17 @@ def test_products_of_three_rounded_factors_stay_exact(noise):
     chosen = select(w, noise)
     assert chosen.norm < 2**62
     assert chosen.objective <= select(w, noise, "quick").objective
+
+
+def test_certificates_of_products_multiply():
+    w = 3 * Kron(AllRange(6), Total(4), Prefix(5), Identity(3))
+    certificate = product_certificate(w)
+    small = Kron(Prefix(4), AllRange(3))
+    assert product_certificate(small) == pytest.approx(gaussian_optimum(small.gram(), tolerance=1e-8).lower, rel=1e-5)
+    assert svd_bound(w) < certificate <= select(w, "gaussian").objective
+    product = Kron(*(opt_0(factor, "gaussian").operator for factor in w.workload.factors))
+    assert Strategy(w, product, "gaussian", "product").objective == pytest.approx(certificate, rel=1e-4)
+    assert product_certificate(Stack(Prefix(3), Total(3))) == 0
 
 
 @pytest.mark.parametrize("noise", NOISES)
