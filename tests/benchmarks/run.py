@@ -1,6 +1,7 @@
 """Print every benchmark: `python tests/benchmarks/run.py`."""
 
 import ledger
+import marginals
 import noise
 import session
 import strategy
