@@ -9,7 +9,7 @@ every S among its attributes, and its variance the sum of theirs (HDMM, section 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -72,7 +72,10 @@ class MarginalAlgebra:
 
     def answers(self, noisy: Array) -> Array:
         """Return the answers from all measurements, shape (queries,)."""
-        estimates = self._estimates(noisy.astype(float))
+        return self.answers_of(self.estimates(noisy.astype(float)))
+
+    def answers_of(self, estimates: Mapping[Subset, Array]) -> Array:
+        """Return the answers that follow from estimates of the parts (see `estimates`), shape (queries,)."""
         found = []
         for term in self.terms:
             shape = [factor.shape[0] for factor in term.factors]
@@ -154,8 +157,11 @@ class MarginalAlgebra:
             yield subset, float(weight), slice(first, first + count)
             first += count
 
-    def _estimates(self, noisy: Array) -> dict[Subset, Array]:
-        """Return, for every subset asked about, the best estimate of the part of the cells that varies within it."""
+    def estimates(self, noisy: Array) -> dict[Subset, Array]:
+        """Return, for every subset asked about, the best estimate of the part of the cells that varies within it.
+
+        Each is an array over the cells of the subset's attributes, flat.
+        """
         sums: dict[Subset, Array] = {}
         for measured, weight, where in self._measured():
             told = list(self._told(measured))
