@@ -16,6 +16,7 @@ from dpnotebook.verbs import Verbs
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpnotebook.domain import Domain
     from dpnotebook.session import Session
 
 
@@ -64,6 +65,11 @@ class ProtectedTable(Verbs):
     def session(self) -> Session:
         """The session that pays."""
         return self._session
+
+    @property
+    def domain(self) -> Domain:
+        """The declared domain."""
+        return self.table.domain
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""

@@ -27,12 +27,19 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
         }
     )
     names = {"patients": patients}
-    (example,) = blocks("python")
+    example, choosing = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
     assert session.spent.epsilon == names["release"].paid > 0
     assert len(patients.dp.groupby("sex").mean("income", epsilon=0.1).run().frame) == 2
+
+    exec(choosing, names)
+    workload, best = names["workload"], names["best"]
+    assert best.workload == workload
+    assert best.lower_bound(epsilon=0.2) <= best.rmse(epsilon=0.2)
+    assert len(names["answers"].frame) == workload.shape[0]
+    assert names["explorer"].question.workload == workload
 
     (cell,) = [block for block in blocks("") if "%%dpsql" in block]
     sql = cell.split("--error 25\n")[1]

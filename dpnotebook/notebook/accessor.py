@@ -7,9 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+from dpnotebook.domain import Domain
+from dpnotebook.notebook.explorer import Explorer, explore
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.session import Session, active_session
 from dpnotebook.verbs import Verbs
+from dpnotebook.workload.requests import WorkloadRequest
 
 NAMES = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "mean", "quantile", "sum")
 
@@ -37,6 +40,18 @@ class DPAccessor:
     def session(self) -> Session:
         """The session that pays for this frame's questions."""
         return self.table.session
+
+    @property
+    def domain(self) -> Domain:
+        """The domain that this frame was protected with."""
+        return self.table.domain
+
+    def explore(self, workload: WorkloadRequest, *, epsilon: float = 1.0, delta: float | None = None) -> Explorer:
+        """Compare what could be measured to answer a workload over this frame's domain; see `dpnotebook.explore`.
+
+        No data is read and nothing is charged.
+        """
+        return explore(workload, self.domain, epsilon=epsilon, delta=delta)
 
     def protect(
         self,

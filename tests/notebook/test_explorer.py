@@ -488,3 +488,13 @@ def test_errors_are_those_of_the_answers_not_of_their_weights(page):
     assert bars.values == pytest.approx(np.sqrt([2.5, 1]))
     assert curve.values == pytest.approx(np.sqrt([1, 1, 1, 1, 1, 2, 3, 4]))
     assert "each error times the weight of its query" in page(dpn.explore(weighted).run()._html()).text
+
+
+def test_a_protected_frame_is_explored_for_nothing(session, people):
+    wanted = dpn.marginals(2) + dpn.ranges("age")
+    explorer = people.dp.explore(wanted)
+    assert explorer.question.workload == wanted.over(people.dp.domain)
+    assert explorer.question.names == ("age", "sex", "region", "income")
+    Comparison(explorer.question.workload, "laplace", among=[quick("one")]).run()
+    assert session.spent.epsilon == 0
+    assert len(session.history()) == 0
