@@ -91,6 +91,11 @@ def steps(
             found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
         elif isinstance(answer, QuantileAnswers):
             found.append("the quantile is read off the cumulative counts")
+        elif isinstance(answer, LinearAnswers) and answer.strategy.split:
+            found.append(
+                "each part of the queries is answered by least squares from its own noisy numbers, as there are too "
+                "many cells to combine them: answers of different parts need not agree"
+            )
         elif isinstance(answer, LinearAnswers) and not answer.direct:
             found.append("answers by least squares from the noisy numbers")
     return tuple(found)
