@@ -67,15 +67,17 @@ class AttributeSplit:
 
     def variances(self, queries: Workload) -> Array:
         """Return w'Cw of every query, shape (m,): C = M - zz' / (s + guard) is the variance of the rest."""
-        found = self.scale * variances(self.solved, queries) - self.means(queries) ** 2 / (self.s + self.guard)
-        return np.maximum(found, 0.0)
+        found = self.scale * variances(self.solved, queries)
+        rest = found - self.means(queries) ** 2 / (self.s + self.guard)
+        return np.where(rest < ROUNDING * found, 0.0, rest)  # infinite where not determined
 
     def total_variance(self, queries: Workload) -> float:
         """Return the sum of `variances`; infinite where the measurements do not support the queries."""
         if isinstance(queries, Total):
             return 0.0
         found = self.scale * sum_of_variances(self.solved, queries)
-        return max(0.0, found - self.squared_means(queries) / (self.s + self.guard))
+        rest = found - self.squared_means(queries) / (self.s + self.guard)
+        return 0.0 if rest < ROUNDING * found else rest
 
     def spread(self, y: Array) -> Array:
         """Return C y along the middle axis, (a, n, b)."""

@@ -199,6 +199,9 @@ def uniform(asked: Attribute) -> Split | None:
     if not asked.forms and not asked.grams:
         return None
     n = int(asked.classes.max()) + 1
+    if n == 1:  # only the total is asked for: nothing else of this attribute is measured
+        alpha = np.array([max(a + b, 0.0) for a, b in asked.forms])
+        return Split(np.ones(1), np.empty((0, 0)), alpha, 0 * alpha, 1.0, Identity(len(asked.classes)))
     centred = Centred(n)
     norm = float(centred.max_column_norm(2))
     mean = np.full(n, 1 / n)

@@ -13,12 +13,14 @@ from dpnotebook.strategy.marginals import _measured, _prices, _problem, _weighte
 from dpnotebook.strategy.subset_search import Shares
 from dpnotebook.workload import (
     AllRange,
+    Explicit,
     Hierarchy,
     Identity,
     Kron,
     Prefix,
     Stack,
     Total,
+    WidthRange,
     marginals,
     prefix_marginals,
     small_marginals,
@@ -40,6 +42,7 @@ SMALL = {
     "one product": Kron(Prefix(6), Stack(Total(3), Identity(3))),
     "total": Kron(Total(3), Total(4)),
     "one cell": Kron(Identity(1), Prefix(4)),
+    "rows of ones": Stack(Kron(Explicit([[1, 1, 1]]), Prefix(4)), Kron(Identity(3), WidthRange(4, 4))),
 }
 
 

@@ -48,6 +48,7 @@ SMALL = {
     "equal cells": Kron(Explicit([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1], [1, 1, 1, 1, 1], [0, 0, 0, 1, 1]]), Prefix(3)),
     "total": Kron(Total(3), Total(4)),
     "one cell": Kron(Identity(1), Prefix(4)),
+    "rows of ones": Stack(Kron(Explicit([[1, 1, 1]]), Prefix(4)), Kron(Identity(3), WidthRange(4, 4))),
 }
 
 
