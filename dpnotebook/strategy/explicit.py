@@ -59,7 +59,7 @@ def opt_0(
         What is to be answered, over up to 8,192 cells (Laplace noise) or 4,096 (Gaussian noise).
     noise
         "laplace": the best p-Identity strategy that descents from a few starts find. "gaussian": the optimum over all
-        strategies, to 0.001% after rounding (0.003% beyond 1,024 cells), with the bound that proves it as its certificate.
+        strategies, to 0.001% after rounding (0.003% beyond 1,024 cells), with its proof as the certificate.
     p
         Rows of the p-Identity besides the identity: n/16, or a few where n is small, unless given. Laplace noise only.
     restarts
