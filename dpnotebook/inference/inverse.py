@@ -20,6 +20,7 @@ from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Prefi
 from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.p_identity import PIdentity
+from dpnotebook.workload.permuted import Permuted
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
 
@@ -114,6 +115,8 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
         return np.concatenate([variances(inverse_, part) for part in workload.parts])
     if isinstance(workload, Contiguous):
         return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in _chunks(workload.shape[0], 8)])
+    if isinstance(workload, Permuted) and inverse_.rank == inverse_.n <= DENSE_CELLS:
+        return workload.quadratic(inverse_.apply(np.eye(inverse_.n)[None])[0])
     if isinstance(workload, Explicit) or not isinstance(inverse_, DenseInverse):
         return np.concatenate([inverse_.of_rows(workload.rows(rows)) for rows in _chunks(*workload.shape)])
     result = workload.quadratic(inverse_.matrix)

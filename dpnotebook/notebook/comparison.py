@@ -126,7 +126,9 @@ class Comparison:
 
         report(0.0, candidate.about)
         try:
-            self.found[candidate.name] = made(candidate, self.workload, self.noise, report=report)
+            strategy = made(candidate, self.workload, self.noise, report=report)
+            _ = strategy.bound  # may take a while: here, and not while somebody waits for a picture
+            self.found[candidate.name] = strategy
         except Cancelled:
             raise
         except (DPError, MemoryError) as error:

@@ -22,6 +22,7 @@ from dpnotebook.notebook.explorer_html import FREE, Card, card_html, card_text
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace
 from dpnotebook.notebook.html import box, line, quiet
 from dpnotebook.notebook.strategy_views import View, measured, query_errors
+from dpnotebook.progress import watched
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
@@ -136,8 +137,10 @@ class Explorer:
         """Compare all strategies now, and return when that is done."""
         with self._lock:
             self._picked = None
-            self.comparison = Comparison(self.question.workload, self.privacy.noise)
-        self.comparison.run()
+        with watched() as report:
+            made = Comparison(self.question.workload, self.privacy.noise, report=lambda _, *said: report(*said))
+            self.comparison = made
+            made.run()
         self.draw()
         return self
 

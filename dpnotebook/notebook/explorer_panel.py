@@ -58,8 +58,10 @@ class Panel:
             value=start.noise,
             **labelled("noise", "200px"),
         )
-        self.epsilon = widgets.Text(f"{start.epsilon:g}", continuous_update=False, **labelled("ε", "130px", "20px"))
-        self.delta = widgets.Text(f"{start.delta or 1e-6:g}", continuous_update=False, **labelled("δ", "130px", "20px"))
+        self.epsilon = widgets.Text(f"{start.epsilon:.12g}", continuous_update=False, **labelled("ε", "130px", "20px"))
+        self.delta = widgets.Text(
+            f"{start.delta or 1e-6:.12g}", continuous_update=False, **labelled("δ", "130px", "20px")
+        )
         auto = widgets.Layout(width="auto")
         self.start_button = widgets.Button(description="Compare strategies", button_style="primary", layout=auto)
         self.cancel_button = widgets.Button(description="Cancel", layout=auto, disabled=True)

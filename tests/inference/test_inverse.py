@@ -9,7 +9,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.dense import DenseInverse, WideInverse
 from dpnotebook.inference.inverse import inverse, total_variance, variances
 from dpnotebook.inference.tree import gains
-from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total, Weighted
+from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Permuted, Prefix, Stack, Total, Weighted
 
 OPERATORS = [
     Identity(1),
@@ -129,3 +129,11 @@ def test_a_nearly_singular_operator_is_not_taken_for_regular():
     found = DenseInverse(Weighted(1, Explicit(a)))
     assert found.rank == 2
     assert np.isinf(found.of_rows(np.array([[0.0, 0.0, 1.0]]))).all()
+
+
+@pytest.mark.parametrize(
+    "operator", [Hierarchy(9, 3), Identity(9), Prefix(9), AllRange(9), Total(9), Hierarchy(9, 2, 2)]
+)
+def test_queries_of_cells_in_another_order(operator, by_definition):
+    asked = Permuted(AllRange(9), 4)
+    np.testing.assert_allclose(variances(inverse(operator), asked), quadratic(by_definition(operator), asked.dense()))
