@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.errors import DPError, EngineError
+from dpnotebook.inference.adjusted import nonnegative_estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
@@ -20,6 +22,9 @@ from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.planner import plan_from_json
 from dpnotebook.scans import exact_answers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Draw = Callable[[Planned, Noise], NDArray[np.int64]]
 
@@ -104,11 +109,23 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     """
     recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
     confidence = query.accuracy.confidence
+    measured = [
+        np.ldexp(noisy.astype(np.float64), -item.bits)
+        for item, noisy in zip(recorded.planned, record.answers, strict=True)
+    ]
     estimates = [
-        answer.estimate(np.ldexp(noisy.astype(np.float64), -item.bits), accountant.noise, item.scale, confidence)
-        for answer, item, noisy in zip(recorded.answers, recorded.planned, record.answers, strict=True)
+        answer.estimate(noisy, accountant.noise, item.scale, confidence)
+        for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
     ]
     frame, ordered = answer_frame(query.question, domain, estimates)
+
+    def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
+        found = [
+            nonnegative_estimates(answer, noisy, estimate, total, report)
+            for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
+        ]
+        return answer_frame(query.question, domain, found)[0]
+
     return Release(
         frame=frame,
         question=query.question,
@@ -119,6 +136,7 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         confidence=confidence,
         unit=words.unit(query.question.measures[0]),
         ordered=ordered,
+        adjusted=adjusted,
     )
 
 

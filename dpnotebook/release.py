@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,10 @@ import numpy as np
 
 from dpnotebook.answer_labels import all_levels, answer_labels, in_order
 from dpnotebook.domain import Domain
+from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.measurement import Axis
+from dpnotebook.progress import Progress, watched
 from dpnotebook.question import Measure, Question
 from dpnotebook.reuse.prepare import answer_axes, as_asked
 
@@ -47,6 +49,8 @@ class Release:
         What the answer is counted in.
     ordered
         Whether each key has an order, for plots.
+    adjusted
+        Gives the frame of `nonnegative`.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -58,6 +62,7 @@ class Release:
     confidence: float
     unit: str
     ordered: tuple[bool, ...] = ()
+    adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = field(default=None, repr=False, compare=False)
 
     @property
     def table(self) -> str:
@@ -106,6 +111,29 @@ class Release:
         """
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
         return float(self._single(low)), float(self._single(high))
+
+    def nonnegative(self, total: float | None = None) -> Release:
+        """Return the same release with its counts moved to the nearest that data could have.
+
+        None is below 0, and counts that are sums of others are exactly that. Computed from the recorded noisy numbers,
+        so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: counts
+        near 0 come out too high, others too low by as much. Intervals keep their confidence; the standard error is not
+        known (NaN).
+
+        Parameters
+        ----------
+        total
+            Number of rows that take part, where it is public; else what was measured says it.
+
+        Raises
+        ------
+        WorkloadError
+            If the answers are not counts of rows, or the counts are too many.
+        """
+        if self.adjusted is None:
+            raise WorkloadError("this release has no recorded measurements to adjust")
+        with watched() as report:
+            return replace(self, frame=self.adjusted(total, report))
 
     def _single(self, column: str) -> Any:
         if len(self.frame) != 1 or len(self.names) != 1:

@@ -26,7 +26,7 @@ from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.base import Array, require_memory
 from dpnotebook.workload.compose import apply_factors
 from dpnotebook.workload.marginals import Subset
-from dpnotebook.workload.terms import sparse_terms
+from dpnotebook.workload.terms import sparse_terms, terms
 
 CELLS = 2**18  # most cells that are estimated one by one
 
@@ -169,15 +169,13 @@ def best_total(operator: Workload, measured: Array) -> float:
     Each product tells a total of its own; these are weighted by their precision, which for marginals is least squares.
     """
     found = sparse_terms(operator)
-    terms = [] if found is None else found[1]
-    if not terms:
-        return max(0.0, _product_total([operator], measured)[0])
+    products = found[1] if found else terms(operator)
     value = precision = 0.0
     first = 0
-    for term in terms:
-        some = measured[first : first + term.queries]
-        first += term.queries
-        told, variance = _product_total(term.factors, some)
+    for term in products:
+        queries = math.prod(factor.shape[0] for factor in term.factors)
+        told, variance = _product_total(term.factors, measured[first : first + queries])
+        first += queries
         if variance < math.inf:
             value += float(term.weight) * told / variance
             precision += float(term.weight) ** 2 / variance

@@ -162,6 +162,13 @@ def test_the_total_is_that_of_least_squares():
     assert best_total(single, noisy) == pytest.approx((np.linalg.pinv(single.dense().astype(float)) @ noisy).sum())
 
 
+def test_parts_over_different_attributes_tell_the_total_each():
+    operator = Stack(Kron(Hierarchy(5, 2), Identity(4)), 2 * Prefix(20))
+    x = np.random.default_rng(6).integers(0, 9, size=20)
+    assert best_total(operator, operator.matvec(x)) == pytest.approx(x.sum())
+    assert nonnegative(operator, operator.matvec(x)).answers(operator) == pytest.approx(operator.matvec(x), abs=1e-2)
+
+
 def test_next_to_nothing_is_nothing():
     operator = Marginals([Identity(40), Identity(40), Identity(40)], [((0, 1), 1), ((1, 2), 1)])
     found = nonnegative(operator, np.full(operator.shape[0], -1.0))
