@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import Strategy, blas, hierarchical, identity, select
@@ -252,23 +253,20 @@ def test_quick_is_quick(w, noise):
 
 
 def test_small_problems_take_one_thread_and_leave_the_others():
-    found = blas._threads()
-    if found is None:
-        pytest.skip("numpy has another BLAS here")
-    get, put = found
-    before = get()
-    try:
-        put(2)
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        assert max(before) == 2
         with blas.threads_for(100):
-            assert get() == 1
-        assert get() == 2
+            assert max(threads()) == 1
+        assert threads() == before
         with blas.threads_for(5000):
-            assert get() == 2
+            assert threads() == before
         with pytest.raises(KeyboardInterrupt), blas.threads_for(100):
             raise KeyboardInterrupt
-        assert get() == 2
-    finally:
-        put(before)
+        assert threads() == before
 
 
 def test_bad_input():
