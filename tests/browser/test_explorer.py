@@ -1,5 +1,7 @@
 """The strategy explorer in JupyterLab: compare, cancel while something works, look closer, open again."""
 
+import re
+
 SETUP = """
 import numpy as np
 import dpnotebook as dpn
@@ -39,7 +41,7 @@ def test_from_queries_to_a_strategy(open_notebook, reopen, saved, shot):
     # Another strategy: the card, the facts and the heat maps follow.
     output.locator(".js-plotly-plot:visible .heatmaplayer").first.wait_for()
     choice = output.get_by_label("look at")
-    choice.select_option(choice.locator("option", has_text="wavelet").inner_text())
+    choice.select_option(choice.locator("option", has_text=re.compile(r"\.\swavelet$")).inner_text())
     output.get_by_role("cell", name="▶ wavelet").wait_for()
     output.locator(".lm-TabBar-tabLabel", has_text="What is measured").click()
     output.locator(".js-plotly-plot:visible .main-svg", has_text="what is measured").first.wait_for()
