@@ -73,9 +73,8 @@ def test_marginals_agree_and_are_nearer_to_the_truth(people):
     by_score = found[400:460].reshape(10, 6)
     np.testing.assert_allclose(by_age.sum(axis=0), by_score.sum(axis=1), atol=1e-6)
     assert found.min() >= 0
-    # Six hundred counts: the chance that less than a tenth is gained is nil.
     ratio = ((found - truth) ** 2).mean() / ((release.frame["value"].to_numpy() - truth) ** 2).mean()
-    assert ratio < 0.9
+    assert ratio < 0.5  # it was 0.07 to 0.24 in forty runs
 
 
 def test_differences_may_be_negative(people):

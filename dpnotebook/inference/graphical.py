@@ -24,7 +24,7 @@ from dpnotebook.workload.base import Array, require_memory
 from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
-TREE = 2**25  # most cells of the cliques of a junction tree
+TREE = 2**22  # most cells of the cliques of a junction tree
 ITERATIONS = 5_000
 _Table = tuple[Subset, Array, float]
 TOLERANCE = 1e-9  # relative decrease of the loss in fifty iterations below which no more is expected
@@ -42,7 +42,7 @@ def graphical_model(
     It minimises |A x - y| over the x >= 0 of sum `total` without ever forming x, and of all such x stands for the one
     of greatest entropy, so it gives counts over any attributes, measured together or not. Beside `nonnegative` this
     also rules out marginals that agree pairwise and yet belong to no data; it needs the optional extra `pgm`, a
-    junction tree that fits in memory, and the better part of a minute to compile.
+    junction tree that fits in memory, and time: seconds to compile, minutes for trees of a million cells.
 
     Parameters
     ----------
