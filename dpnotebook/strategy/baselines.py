@@ -94,4 +94,4 @@ def factor_name(factor: Workload) -> str:
         rows = factor.extra.shape[0]
         constant = rows == 1 and np.ptp(factor.extra) == np.ptp(factor.diagonal) == 0
         return "identity and total" if constant else f"p-Identity with {rows:,} row{'s' if rows > 1 else ''}"
-    return factor.kind.lower() if isinstance(factor, Contiguous) else "queries"
+    return factor.kind.lower() if isinstance(factor, Contiguous) else "weighted queries"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache
+from typing import Any
 
 SMALL = 1024  # cells up to which a second thread is no gain
 
@@ -17,7 +19,13 @@ def threads_for(n: int) -> AbstractContextManager[object]:
     """
     if n > SMALL:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
-    limits: AbstractContextManager[object] = threadpool_limits(1, user_api="blas")
+    limits: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
     return limits
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> Any:
+    # Found once: looking through all that is loaded takes milliseconds, and numpy's BLAS is there already.
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

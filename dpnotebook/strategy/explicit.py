@@ -33,14 +33,15 @@ Effort = Literal["quick", "full"]
 Union = tuple[tuple[float, Workload], ...]  # squared weights and factors of one attribute
 
 LARGEST = {"laplace": 8192, "gaussian": 4096}  # cells
+QUICK_CELLS = 256  # of an attribute that is optimised while somebody waits for a plan
 FACTOR_CELLS = 1024  # of an attribute of a product, which is optimised again and again
 PRECISE = 18  # bits of an operator that is not multiplied with others
 # Of the gap between a Gaussian strategy and its bound; over more than 1,024 cells an iteration takes half a minute.
-TOLERANCE, ROUGH_TOLERANCE = 2e-6, 3e-5
+TOLERANCE, ROUGH_TOLERANCE, QUICK_TOLERANCE = 2e-6, 3e-5, 1e-4
 NEARLY = 1.001  # what is this near the SVD bound needs no optimisation
 KEPT = 64  # optimised operators that are remembered
 
-_found: dict[tuple[Union, Noise], tuple[Workload, float]] = {}
+_found: dict[tuple[Union, Noise, Effort], tuple[Workload, float]] = {}
 
 
 def opt_0(
@@ -117,7 +118,8 @@ def explicit_choice(noise: Noise, effort: Effort = "full", report: Progress = si
     noise
         "laplace" or "gaussian".
     effort
-        "quick": the library alone, and two weights where all factors are totals and identities. "full": OPT_0 too.
+        "full": OPT_0 for up to 1,024 cells. "quick": for one query factor over up to 256 cells, and not to the end. Two
+        weights where all factors are totals and identities, either way.
     report
         Called with the progress.
     """
@@ -137,7 +139,7 @@ def explicit_choice(noise: Noise, effort: Effort = "full", report: Progress = si
     return choose
 
 
-def product_certificate(workload: Workload, report: Progress = silent) -> float:
+def product_certificate(workload: Workload, effort: Effort = "full", report: Progress = silent) -> float:
     """Return what no strategy's objective can be below with Gaussian noise, for a workload that is one product.
 
     The dual values of the factors multiply (their multipliers v make a Kronecker product), as their optima do: the
@@ -147,22 +149,28 @@ def product_certificate(workload: Workload, report: Progress = silent) -> float:
     ----------
     workload
         What is to be answered.
+    effort
+        As for `explicit_choice`.
     report
         Called with the progress.
 
     Returns
     -------
-    |A|_2^2 |W A^+|_F^2 is at least this for every A; 0 for a union, where nothing follows from its parts.
+    |A|_2^2 |W A^+|_F^2 is at least this for every A; 0 for a union, where nothing follows from its parts, and where
+    finding it would take longer than the effort allows.
     """
     parts = terms(workload)
     if len(parts) != 1:
         return 0.0
     bound = float(parts[0].weight) ** 2
     for factor in parts[0].factors:
-        if isinstance(factor, Identity | Total) or not 1 < factor.shape[1] <= FACTOR_CELLS:
+        n = factor.shape[1]
+        if isinstance(factor, Identity | Total) or n == 1 or (effort == "full" and n > FACTOR_CELLS):
             bound *= svd_bound(factor)  # of the first two, the optimum
+        elif n > _cells(effort):
+            return 0.0
         else:
-            bound *= _optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", report)[1]
+            bound *= _optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", effort, report)[1]
     return bound
 
 
@@ -179,23 +187,31 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
         simple = two_weights([(weight, factors[0]) for weight, factors in flat], noise)
         if simple is not None:
             return [simple]
-    if effort == "quick" or not 1 < n <= FACTOR_CELLS:
+    if not 1 < n <= _cells(effort) or (effort == "quick" and len(union) > 1):
         return []
     gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
     if least <= _svd_bound(gram) * NEARLY:
         return []
-    return [_optimised(union, gram, noise, report)[0]]
+    return [_optimised(union, gram, noise, effort, report)[0]]
 
 
-def _optimised(union: Union, gram: Array, noise: Noise, report: Progress) -> tuple[Workload, float]:
+def _cells(effort: Effort) -> int:
+    return FACTOR_CELLS if effort == "full" else QUICK_CELLS
+
+
+def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: Progress) -> tuple[Workload, float]:
     """Return the optimised operator for a union, and a lower bound on every operator's error (0 for Laplace noise)."""
-    key = (union, noise)
+    key = (union, noise, effort)
     if key not in _found:
         with threads_for(len(gram)):
-            if noise == "laplace":
+            if noise == "laplace" and effort == "quick":
+                (descent,) = p_identity(gram, quick=True, report=report)
+                _found[key] = rounded_p_identity(descent.theta), 0.0
+            elif noise == "laplace":
                 _found[key] = _best_for_laplace(gram, None, 0, report), 0.0
             else:
-                optimum = gaussian_optimum(gram, tolerance=TOLERANCE, report=report)
+                tolerance = TOLERANCE if effort == "full" else QUICK_TOLERANCE
+                optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
                 _found[key] = rounded_gram(optimum.gram, gram, optimum.objective), optimum.lower
         while len(_found) > KEPT:
             _found.pop(next(iter(_found)))

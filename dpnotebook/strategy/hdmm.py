@@ -14,7 +14,7 @@ from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import identity
-from dpnotebook.strategy.explicit import FACTOR_CELLS, NEARLY, Effort, explicit_choice, opt_0
+from dpnotebook.strategy.explicit import FACTOR_CELLS, NEARLY, Effort, explicit_choice, opt_0, product_certificate
 from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
@@ -27,6 +27,7 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 MANY_PARTS = 200  # products of a union that are answered one by one
 QUICK_PARTS = 50  # where there is no time
 QUICK_CELLS, QUICK_PRODUCT_CELLS = 128, 64  # of an attribute whose residual is optimised where there is no time
+LARGEST_NORM = {"laplace": 2**46, "gaussian": 2**60}  # noise has fewer than 2^53 steps from epsilon = 0.01 on
 ANSWERS = 2**28  # noisy answers that fit in memory: 2 GiB
 OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
@@ -68,14 +69,14 @@ def compare(
 def best_of(strategies: Iterable[Strategy]) -> Strategy:
     """Return the first strategy that no other is better than, with the largest certificate of all.
 
-    Strategies with more noisy answers than fit in memory are left out, unless there is no other. A strategy that meets
-    the bound ends the search.
+    Strategies with more noisy answers than fit in memory, or so large a sensitivity that noise would not fit in whole
+    numbers, are left out, unless there is no other. A strategy that meets the bound ends the search.
     """
     best: Strategy | None = None
     certificate = 0.0
     for found in strategies:
         certificate = max(certificate, found.certificate)
-        fits, fitted = found.operator.shape[0] <= ANSWERS, best is not None and best.operator.shape[0] <= ANSWERS
+        fits, fitted = _fits(found), best is not None and _fits(best)
         if best is None or (fits and not fitted) or (fits == fitted and found.objective < best.objective * BETTER):
             best = found
         if fits and best.objective <= best.bound * (1 + 1e-9):
@@ -83,6 +84,10 @@ def best_of(strategies: Iterable[Strategy]) -> Strategy:
     if best is None:
         raise WorkloadError("no strategy that is known here answers this workload")
     return best if best.certificate == certificate else replace(best, certificate=certificate)
+
+
+def _fits(strategy: Strategy) -> bool:
+    return strategy.operator.shape[0] <= ANSWERS and strategy.norm <= LARGEST_NORM[strategy.noise]
 
 
 def tried(
@@ -119,7 +124,7 @@ def tried(
     if len(parts) == 1 or small or not (residual or weighted):
         simple = opt_product(workload, noise, choose=choose, restarts=restarts, report=report)
         begin = terms(simple.operator)[0].factors
-        yield simple
+        yield _certified(simple, effort, report)
     if effort == "full" or not (residual or weighted):
         yield from _union(workload, noise, len(parts), effort, choose, report)
     if residual:
@@ -151,9 +156,17 @@ def _possible(make: Callable[[], Strategy]) -> Iterator[Strategy]:
 def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress) -> Iterator[Strategy]:
     """Yield strategies for queries of one attribute."""
     simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
+    simple = _certified(simple, "quick", report)
     yield simple
     if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
         yield opt_0(workload, noise, restarts=restarts, report=report)
+
+
+def _certified(strategy: Strategy, effort: Effort, report: Progress) -> Strategy:
+    """Return the strategy with the bound that the optima of its attributes prove, for Gaussian noise."""
+    if strategy.noise == "laplace":
+        return strategy
+    return replace(strategy, certificate=product_certificate(strategy.workload, effort, report))
 
 
 def _union(

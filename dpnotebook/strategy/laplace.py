@@ -20,6 +20,7 @@ from dpnotebook.workload.base import Array, whole
 LARGEST = 1e3  # of an entry of Theta: beyond it, the loss is a difference of numbers that agree in too many digits
 SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the one that is best for ranges
 SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
+HASTE = 80  # iterations where there is no time
 CLOSE = 1.005  # starts that come within this factor of the best are refined
 TOLERANCE = 1e-9
 # Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
@@ -43,6 +44,7 @@ def p_identity(
     p: int | None = None,
     *,
     restarts: int = 0,
+    quick: bool = False,
     report: Progress = silent,
     rng: np.random.Generator | None = None,
 ) -> list[Descent]:
@@ -56,6 +58,8 @@ def p_identity(
         Rows besides the identity; n/16, or a few where n is small, unless given.
     restarts
         Random starts besides the deterministic ones.
+    quick
+        Descend from one start, and not to the end: within 1% for ranges.
     report
         Called with the progress at every evaluation.
     rng
@@ -73,6 +77,8 @@ def p_identity(
     starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
     iterations = WIDE if n > 1024 else min(MOST, LEAST * 1024**2 // n**2)
     with threads_for(n):
+        if quick:
+            return [_descend(gram, starts[0], HASTE, SKETCH_TOLERANCE, report)]
         if len(starts) > 1:
             sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
             least = min(sketch.loss for sketch in sketches)

@@ -254,10 +254,13 @@ def test_quick_is_quick(w, noise):
 
 def test_small_problems_take_one_thread_and_leave_the_others():
     def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        blas_of_numpy = [library for library in threadpool_info() if "numpy" in library["filepath"]]
+        return [library["num_threads"] for library in blas_of_numpy]
 
     with threadpool_limits(2, user_api="blas"):
         before = threads()
+        if not before:
+            pytest.skip("this numpy brings no BLAS of its own")
         assert max(before) == 2
         with blas.threads_for(100):
             assert max(threads()) == 1

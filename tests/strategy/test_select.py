@@ -47,9 +47,7 @@ def test_each_attribute_gets_its_own_operator():
     operator = Kron(*(select(factor, effort="quick").operator for factor in w.factors))
     chosen = select(w, effort="quick")
     assert chosen.operator == operator
-    assert chosen.name == (
-        "hierarchy of branching 14 with 2 levels x identity x total x hierarchy of branching 7 with 2 levels"
-    )
+    assert chosen.name == "p-Identity with 4 rows x identity x total x p-Identity with 4 rows"
     assert chosen.objective == pytest.approx(np.prod([select(f, effort="quick").objective for f in w.factors]))
     assert select(w).objective < chosen.objective
 
