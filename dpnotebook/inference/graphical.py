@@ -53,7 +53,8 @@ def graphical_model(
     total
         Number of rows, where it is public; else what the measurements say of it.
     iterations
-        Most steps of mirror descent; fewer are done where they stop helping.
+        Most steps of mirror descent; fewer are done where they stop helping. Where the tree is large a few hundred are
+        far from enough, and what they give can be worse than least squares.
     report
         Told how far it is.
 
