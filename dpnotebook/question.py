@@ -27,6 +27,7 @@ Kind = Literal["count", "sum", "mean", "cdf", "quantile", "workload"]
 DEFAULT_STEPS = 10**6
 # Squares of this many steps, and sums of this many steps over a billion rows, are 64-bit integers.
 MOST_STEPS = 10**9
+MOST_WORDS = 80  # characters of a request that stands in a title
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ class Measure:
         The fraction of rows below the answer, in [0, 1].
     workload
         The queries asked of the histogram over the keys, shape (answers, cells).
+    asked
+        How the workload was asked for, where it was by names of attributes; no part of the question's meaning.
     """
 
     kind: Kind
@@ -219,6 +222,7 @@ class Measure:
     summand: Summand = Summand()
     quantile: float | None = None
     workload: Workload | None = None
+    asked: str = ""
 
     @property
     def words(self) -> str:
@@ -232,6 +236,8 @@ class Measure:
                 return f"{'MEDIAN' if self.quantile == 0.5 else f'{self.quantile:g} quantile'} of {self.column}"
             case "workload":
                 assert self.workload is not None
+                if 0 < len(self.asked) <= MOST_WORDS:
+                    return self.asked
                 count = self.workload.shape[0]
                 return "1 query of a workload" if count == 1 else f"{count:,} queries of a workload"
             case _:
@@ -246,6 +252,7 @@ class Measure:
             "summand": self.summand.to_json(),
             "quantile": self.quantile,
             "workload": None if self.workload is None else self.workload.to_json(),
+            "asked": self.asked,
         }
 
     @classmethod
@@ -259,6 +266,7 @@ class Measure:
             Summand.from_json(values["summand"]),
             values["quantile"],
             None if workload is None else Workload.from_json(workload),
+            values.get("asked", ""),
         )
 
 
@@ -291,7 +299,7 @@ class Question:
         if all(measure.kind != "workload" for measure in self.measures):
             canonical["keys"] = sorted(self.keys)
         for measure in canonical["measures"]:
-            del measure["name"]
+            del measure["name"], measure["asked"]
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -174,11 +174,13 @@ class Verbs(Grouped):
         if on is None:
             on = workload.attributes(domain) if isinstance(workload, WorkloadRequest) else domain.names
         grouped = self.groupby(on)
+        asked = ""
         if isinstance(workload, WorkloadRequest):
+            asked = repr(workload)
             predicate = parsed(where, domain)
             levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
             workload = workload.over(domain, grouped._keys, levels)
-        query = grouped._query(Measure("workload", workload=workload), where, accuracy)
+        query = grouped._query(Measure("workload", workload=workload, asked=asked), where, accuracy)
         if strategy is None:
             return query
         noise = self._session.ledger.accountant.noise

@@ -74,3 +74,16 @@ def test_more_answers_than_a_person_reads(people):
     table = people.session.protect(wide, "wide", domain={name: dpn.Range(0, 29) for name in wide})
     with pytest.raises(dpn.DomainError, match=r"5,940,000 answers; at most 2,000,000"):
         table.answer(dpn.marginals(3), epsilon=1.0).run()
+
+
+def test_the_plan_says_what_was_asked_by_its_names(people):
+    asked = dpn.marginals(2) + 3 * dpn.ranges("age")
+    plan = people.answer(asked, where="age < 6", epsilon=1.0).plan
+    assert plan.title == "marginals(2) + 3 * ranges('age') by age, sex"
+    again = "people.dp.answer(dpn.marginals(2) + 3 * dpn.ranges('age'), on=['age', 'sex'], where='age <= 5', epsilon=1)"
+    assert plan.code == again
+    # The words are no part of the question: the same queries, stated otherwise, are answered by the same release.
+    release = people.answer(asked, epsilon=1.0).run()
+    same = people.answer(asked.over(people.domain), on=["age", "sex"], epsilon=1.0).run()
+    assert (same.number, same.paid) == (release.number, 0)
+    assert same.title == "52 queries of a workload by age, sex"

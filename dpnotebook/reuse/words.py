@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -113,7 +114,8 @@ def code(question: Question, accuracy: Accuracy) -> str:
             arguments.append(f"{measure.quantile:g}")
         keys = list(question.keys)
         if measure.kind == "workload":
-            call = f".answer(workload, on={keys!r}, "
+            asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", measure.asked) or "workload"
+            call = f".answer({asked}, on={keys!r}, "
         elif measure.kind == "count" and len(keys) == 1:
             call = f".histogram({keys[0]!r}, "
         elif measure.kind == "count" and len(keys) == 2:
