@@ -1,22 +1,22 @@
 """Strategies: what is measured in order to answer a workload, chosen by expected error before any data is touched."""
 
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
-from dpnotebook.strategy.coa import coa
-from dpnotebook.strategy.competitors import h2, hb, wavelet
-from dpnotebook.strategy.datacube import datacube
-from dpnotebook.strategy.eigen import eigen_design
+from dpnotebook.strategy.competitors.coa import coa
+from dpnotebook.strategy.competitors.datacube import datacube
+from dpnotebook.strategy.competitors.fourier import fourier
+from dpnotebook.strategy.competitors.greedy_h import greedy_h
+from dpnotebook.strategy.competitors.lrm import lrm
+from dpnotebook.strategy.competitors.trees import h2, hb, wavelet
+from dpnotebook.strategy.eigen.design import eigen_design
+from dpnotebook.strategy.eigen.relative import for_relative_error
+from dpnotebook.strategy.eigen.weighted_basis import weighted_basis
 from dpnotebook.strategy.explicit import opt_0
-from dpnotebook.strategy.fourier import fourier
-from dpnotebook.strategy.greedy_h import greedy_h
 from dpnotebook.strategy.hdmm import compare, opt_hdmm
-from dpnotebook.strategy.lrm import lrm
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
-from dpnotebook.strategy.relative import for_relative_error
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.select import select
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.weighted_basis import weighted_basis
 
 __all__ = [
     "Strategy",

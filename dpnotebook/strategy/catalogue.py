@@ -9,19 +9,19 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
-from dpnotebook.strategy.coa import coa
-from dpnotebook.strategy.competitors import h2, hb, wavelet
-from dpnotebook.strategy.datacube import datacube
-from dpnotebook.strategy.eigen import eigen_design
+from dpnotebook.strategy.competitors.coa import coa
+from dpnotebook.strategy.competitors.datacube import datacube
+from dpnotebook.strategy.competitors.fourier import fourier
+from dpnotebook.strategy.competitors.greedy_h import greedy_h
+from dpnotebook.strategy.competitors.lrm import lrm
+from dpnotebook.strategy.competitors.trees import h2, hb, wavelet
+from dpnotebook.strategy.eigen.design import eigen_design
+from dpnotebook.strategy.eigen.weighted_basis import weighted_basis
 from dpnotebook.strategy.explicit import LARGEST, explicit_choice, opt_0
-from dpnotebook.strategy.fourier import fourier
-from dpnotebook.strategy.greedy_h import greedy_h
-from dpnotebook.strategy.lrm import lrm
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.weighted_basis import weighted_basis
 from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.terms import sparse_terms
 

@@ -12,8 +12,8 @@ import pytest
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import datacube, eigen_design, for_relative_error, fourier, h2, identity, itself, wavelet
 from dpnotebook.strategy.bounds import svd_bound
-from dpnotebook.strategy.eigen import eigen_weights
-from dpnotebook.strategy.weighting import weigh_queries
+from dpnotebook.strategy.eigen.design import eigen_weights
+from dpnotebook.strategy.eigen.weighting import weigh_queries
 from dpnotebook.workload import (
     AllRange,
     Explicit,

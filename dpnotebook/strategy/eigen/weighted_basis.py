@@ -17,11 +17,11 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import DENSE_CELLS, total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.competitors import per_attribute
-from dpnotebook.strategy.fourier import coefficient_subsets
+from dpnotebook.strategy.competitors.fourier import coefficient_subsets
+from dpnotebook.strategy.competitors.trees import per_attribute
+from dpnotebook.strategy.eigen.weighting import weigh_queries
 from dpnotebook.strategy.product import squared_sensitivity
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.weighting import weigh_queries
 from dpnotebook.workload import Fourier, Identity, Kron, Marginals, Wavelet, WeightedRows, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import SparseTerm, sparse_terms

@@ -16,10 +16,10 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import DENSE_CELLS
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.integer_rows import completed_error, integer_operator
-from dpnotebook.strategy.relative import for_relative_error
+from dpnotebook.strategy.eigen.integer_rows import completed_error, integer_operator
+from dpnotebook.strategy.eigen.relative import for_relative_error
+from dpnotebook.strategy.eigen.weighting import weigh_queries
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.weighting import weigh_queries
 from dpnotebook.workload import Identity, Kron, Total, Workload
 from dpnotebook.workload.base import Array, whole
 from dpnotebook.workload.terms import terms

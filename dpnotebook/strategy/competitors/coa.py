@@ -12,7 +12,7 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.factors import factor_by_factor
+from dpnotebook.strategy.competitors.factors import factor_by_factor
 from dpnotebook.strategy.rounding import rounded_gram
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Total, Workload

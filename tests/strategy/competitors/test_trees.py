@@ -21,7 +21,7 @@ from dpnotebook.strategy import (
     wavelet,
     weighted_basis,
 )
-from dpnotebook.strategy.competitors import best_branching, tree_height
+from dpnotebook.strategy.competitors.trees import best_branching, tree_height
 from dpnotebook.workload import (
     AllRange,
     Explicit,

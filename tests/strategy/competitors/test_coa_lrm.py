@@ -7,9 +7,9 @@ import pytest
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import coa, identity, itself, lrm
-from dpnotebook.strategy.coa import newton
+from dpnotebook.strategy.competitors.coa import newton
+from dpnotebook.strategy.competitors.lrm import _onto_l1_balls, _value_and_slope, low_rank
 from dpnotebook.strategy.gaussian import gaussian_optimum
-from dpnotebook.strategy.lrm import _onto_l1_balls, _value_and_slope, low_rank
 from dpnotebook.strategy.strategy import unit_variance
 from dpnotebook.workload import (
     AllRange,

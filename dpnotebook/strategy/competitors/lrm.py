@@ -15,8 +15,8 @@ import numpy as np
 
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.factors import factor_by_factor
-from dpnotebook.strategy.integer_rows import integer_matrix
+from dpnotebook.strategy.competitors.factors import factor_by_factor
+from dpnotebook.strategy.eigen.integer_rows import integer_matrix
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.base import Array
