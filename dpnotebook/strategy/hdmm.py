@@ -14,6 +14,7 @@ from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import identity
+from dpnotebook.strategy.competitors.lrm import lrm
 from dpnotebook.strategy.explicit import FACTOR_CELLS, NEARLY, Effort, explicit_choice, opt_0, product_certificate
 from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
@@ -24,6 +25,8 @@ from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
+FEW_QUERIES = 8  # times fewer queries than cells: there, low rank wins
+LOW_RANK_CELLS = 128  # and takes seconds
 MANY_PARTS = 200  # products of a union that are answered one by one
 QUICK_PARTS = 50  # where there is no time
 QUICK_CELLS, QUICK_PRODUCT_CELLS = 128, 64  # of an attribute whose residual is optimised where there is no time
@@ -160,6 +163,9 @@ def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, repo
     yield simple
     if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
         yield opt_0(workload, noise, restarts=restarts, report=report)
+        queries, cells = workload.shape
+        if noise == "laplace" and queries * FEW_QUERIES <= cells <= LOW_RANK_CELLS:
+            yield from _possible(lambda: lrm(workload, noise, report=report))
 
 
 def _certified(strategy: Strategy, effort: Effort, report: Progress) -> Strategy:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpnotebook.strategy import Strategy, hierarchical, identity, itself, select
+from dpnotebook.strategy import Strategy, hierarchical, identity, itself, opt_0, select
 from dpnotebook.strategy.hdmm import best_of
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.product import hierarchy_choice, library_choice, product_operator
@@ -173,3 +173,11 @@ def test_hierarchies_over_many_cells_are_found_without_a_gram_matrix():
     chosen = select(AllRange(100_000))
     assert isinstance(chosen.operator, Hierarchy)
     assert time.process_time() - started < 5
+
+
+def test_few_queries_over_many_cells_get_a_strategy_of_low_rank():
+    rng = np.random.default_rng(1)
+    w = Explicit(rng.integers(0, 2, (5, 64)))
+    found = select(w)
+    assert found.objective < 0.95 * opt_0(w).objective
+    assert found.name == "LRM"
