@@ -15,7 +15,10 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.question import Measure, Question
 from dpnotebook.strategy import Strategy, select
+from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
 from dpnotebook.workload import Identity, Kron, Prefix, Workload
+from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.terms import terms
 
 MAX_CELLS = 10**7
 MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
@@ -77,8 +80,7 @@ def prepare(
             "attributes together, or restrict them with where="
         )
     if strategy is None:
-        # A plan is there at once; who states a workload of their own can wait for the best strategy.
-        strategy = select(workload, noise, "full" if measure.kind == "workload" else "quick")
+        strategy = select(workload, noise, _effort(measure, workload))
     measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:
@@ -154,6 +156,15 @@ def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ..
     for box in where.products():
         allowed |= box.get(name, True)
     return tuple(int(level) for level in np.flatnonzero(allowed))
+
+
+def _effort(measure: Measure, workload: Workload) -> Effort:
+    """Return how long to look for a strategy: a plan is there at once, but for queries of no common form."""
+    if measure.kind != "workload":
+        return "quick"
+    parts = terms(workload)
+    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= QUICK_CELLS for f in parts[0].factors)
+    return "quick" if everyday else "full"
 
 
 def _workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
