@@ -208,7 +208,8 @@ def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: 
                 (descent,) = p_identity(gram, quick=True, report=report)
                 _found[key] = rounded_p_identity(descent.theta), 0.0
             elif noise == "laplace":
-                _found[key] = _best_for_laplace(gram, None, 0, report), 0.0
+                # A union comes again and again with other weights, while the rest of a strategy is chosen.
+                _found[key] = _best_for_laplace(gram, None, 0, report, single=len(union) > 1), 0.0
             else:
                 tolerance = TOLERANCE if effort == "full" else QUICK_TOLERANCE
                 optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
@@ -218,16 +219,18 @@ def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: 
     return _found[key]
 
 
-def _best_for_laplace(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity | Explicit:
+def _best_for_laplace(
+    gram: Array, p: int | None, restarts: int, report: Progress, *, single: bool = False
+) -> PIdentity | Explicit:
     """Return the operator whose error is least after rounding: p-Identities, over merged cells where there are any."""
     smaller = merged(gram)
     found: list[tuple[float, PIdentity | Explicit]] = []
     if all(form.total for form in smaller):  # else one form is the same workload over fewer cells
-        operator = _best_p_identity(gram, p, restarts, report)
+        operator = _best_p_identity(gram, p, restarts, report, single)
         found.append((l1_objective(operator, gram), operator))
     for form in smaller:
         rows = None if p is None else min(p, len(form.gram))
-        inner = _best_p_identity(form.gram, rows, restarts, report)
+        inner = _best_p_identity(form.gram, rows, restarts, report, single)
         matrix = inner.dense() @ form.signs
         norm, loss = float(inner.max_column_norm(1)), WoodburyInverse(inner).total_of_gram(form.gram)
         if form.total:
@@ -238,8 +241,9 @@ def _best_for_laplace(gram: Array, p: int | None, restarts: int, report: Progres
     return min(found, key=lambda pair: pair[0])[1]
 
 
-def _best_p_identity(gram: Array, p: int | None, restarts: int, report: Progress) -> PIdentity:
-    found = [rounded_p_identity(descent.theta) for descent in p_identity(gram, p, restarts=restarts, report=report)]
+def _best_p_identity(gram: Array, p: int | None, restarts: int, report: Progress, single: bool = False) -> PIdentity:
+    descents = p_identity(gram, p, restarts=restarts, single=single, report=report)
+    found = [rounded_p_identity(descent.theta) for descent in descents]
     return min(found, key=lambda operator: l1_objective(operator, gram))
 
 

@@ -45,6 +45,7 @@ def p_identity(
     *,
     restarts: int = 0,
     quick: bool = False,
+    single: bool = False,
     report: Progress = silent,
     rng: np.random.Generator | None = None,
 ) -> list[Descent]:
@@ -60,6 +61,8 @@ def p_identity(
         Random starts besides the deterministic ones.
     quick
         Descend from one start, and not to the end: within 1% for ranges.
+    single
+        Descend from one start, to the end.
     report
         Called with the progress at every evaluation.
     rng
@@ -79,6 +82,8 @@ def p_identity(
     with threads_for(n):
         if quick:
             return [_descend(gram, starts[0], HASTE, SKETCH_TOLERANCE, report)]
+        if single:
+            starts = starts[:1]
         if len(starts) > 1:
             sketches = [_descend(gram, start, SKETCH, SKETCH_TOLERANCE, report) for start in starts]
             least = min(sketch.loss for sketch in sketches)
