@@ -161,7 +161,8 @@ class Verbs(Grouped):
             Which rows take part; levels that none of them can have are no cells.
         strategy
             What to measure: a strategy for this workload, or a function that makes one, such as
-            `dpn.strategy.wavelet`. The best that is found, unless given.
+            `dpn.strategy.wavelet`. The best that is found, unless given. Where the ledger has an answer that cost as
+            much, that is given whatever it was measured by; `fresh=True` measures anew.
         accuracy
             Exactly one of epsilon, error, variance; confidence; fresh.
         """
