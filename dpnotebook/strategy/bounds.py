@@ -13,6 +13,7 @@ import numpy as np
 from dpnotebook.strategy.lattice import is_lattice, lattice
 from dpnotebook.strategy.splits import attribute, residual_objective, uniform
 from dpnotebook.workload import AllRange, Identity, Padded, Permuted, Prefix, Total, Workload
+from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import sparse_terms, terms
 
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
@@ -37,7 +38,7 @@ def svd_bound(workload: Workload) -> float:
     if len(parts) == 1:
         return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)
     if workload.shape[1] <= EIGEN_CELLS:
-        return _eigen_bound(workload)
+        return gram_bound(workload.gram().astype(float))
     return sum(part.weight**2 * svd_bound(part.product) for part in parts)
 
 
@@ -72,14 +73,15 @@ def _factor_bound(factor: Workload) -> float:
         return svd_bound(factor)
     n = factor.shape[1]
     if n <= EIGEN_CELLS:
-        return _eigen_bound(factor)
+        return gram_bound(factor.gram().astype(float))
     # Too large for eigenvalues: tr sqrt(G) is at least tr(G)^(3/2) / |G|_F (by Hoelder), and at least sqrt(tr G).
     return _moment_bound(factor) if n <= MOMENT_CELLS else factor.frobenius_squared() / n
 
 
-def _eigen_bound(workload: Workload) -> float:
-    n = workload.shape[1]
-    values = np.linalg.eigvalsh(workload.gram().astype(float))
+def gram_bound(gram: Array) -> float:
+    """Return the SVD bound of the workload with this Gram matrix, shape (n, n)."""
+    n = len(gram)
+    values = np.linalg.eigvalsh(gram)
     kept = values[values > values[-1] * n * 8 * np.finfo(float).eps]  # the root of what is rounding is not small
     return float(np.sqrt(kept).sum() ** 2 / n)
 

@@ -17,7 +17,7 @@ from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
-from dpnotebook.strategy.bounds import svd_bound
+from dpnotebook.strategy.bounds import gram_bound, svd_bound
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.laplace import p_identity
 from dpnotebook.strategy.merging import merged
@@ -190,7 +190,7 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
     if not 1 < n <= _cells(effort) or (effort == "quick" and len(union) > 1):
         return []
     gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
-    if least <= _svd_bound(gram) * NEARLY:
+    if least <= gram_bound(gram) * NEARLY:
         return []
     return [_optimised(union, gram, noise, effort, report)[0]]
 
@@ -245,7 +245,3 @@ def _best_p_identity(gram: Array, p: int | None, restarts: int, report: Progress
     descents = p_identity(gram, p, restarts=restarts, single=single, report=report)
     found = [rounded_p_identity(descent.theta) for descent in descents]
     return min(found, key=lambda operator: l1_objective(operator, gram))
-
-
-def _svd_bound(gram: Array) -> float:
-    return float(np.sqrt(np.maximum(np.linalg.eigvalsh(gram), 0)).sum() ** 2 / len(gram))
