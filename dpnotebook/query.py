@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import positive
@@ -78,13 +78,13 @@ class Query:
         self,
         *,
         epsilon: float | None = None,
-        error: float | None = None,
+        error: float | str | None = None,
         variance: float | None = None,
         confidence: float | None = None,
     ) -> Query:
-        """Return the same question at another accuracy (exactly one of epsilon, error, variance)."""
+        """Return the same question at another accuracy (exactly one of epsilon, error, variance; error may be "5%")."""
         confidence = self.accuracy.confidence if confidence is None else confidence
-        return replace(self, accuracy=Accuracy(epsilon, error, variance, confidence))
+        return replace(self, accuracy=Accuracy(epsilon, cast("float | None", error), variance, confidence))
 
     def assuming(self, *, rows: float | None = None, value: float | None = None) -> Query:
         """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Attribute, Domain
+from dpnotebook.domain.values import shorten
 from dpnotebook.errors import AccuracyError, DomainError
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
@@ -337,11 +340,14 @@ class Accuracy:
     epsilon
         What the query may spend.
     error
-        Half-width of the confidence interval of every answer, in the answer's own units.
+        Half-width of the confidence interval of every answer, in the answer's own units; or "5%", relative to the
+        answers, which is planned from what past noisy answers say of them. None while it is relative.
     variance
         Variance of every answer.
     confidence
         Probability that an interval holds the exact answer, in (0, 1).
+    relative
+        The relative error as a fraction: 0.05 for error="5%".
 
     Raises
     ------
@@ -353,16 +359,20 @@ class Accuracy:
     error: float | None = None
     variance: float | None = None
     confidence: float = 0.95
+    relative: float | None = None
 
     def __post_init__(self) -> None:
-        given = {name: value for name in ("epsilon", "error", "variance") if (value := getattr(self, name)) is not None}
-        if len(given) != 1:
-            said = "none of them" if not given else " and ".join(f"{name}=" for name in given)
+        names = [name for name in AMOUNTS if getattr(self, name) is not None]
+        if len(names) != 1:
+            listed = " and ".join(f"{name}=" for name in names).replace("relative=", 'error="…%"')
             raise AccuracyError(
                 "say how accurate the answer must be, or what it may cost: exactly one of epsilon=, error=, "
-                f"variance= (got {said}); for example error=25"
+                f"variance= (got {listed or 'none of them'}); for example error=25"
             )
-        name, value = next(iter(given.items()))
+        name, value = names[0], getattr(self, names[0])
+        if name == "error" and isinstance(value, str):
+            object.__setattr__(self, "error", None)
+            name, value = "relative", _fraction_of(value)
         object.__setattr__(self, name, float(positive(value, name)))
         confidence = float(positive(self.confidence, "confidence"))
         if confidence >= 1:
@@ -371,7 +381,49 @@ class Accuracy:
 
     @property
     def text(self) -> str:
-        """The accuracy as it is written in code: error=25."""
-        name = next(name for name in ("epsilon", "error", "variance") if getattr(self, name) is not None)
-        rest = "" if self.confidence == 0.95 else f", confidence={self.confidence:g}"
-        return f"{name}={getattr(self, name):g}{rest}"
+        """The accuracy as it is written in code, exactly: error=25, or error='5%'."""
+        rest = "" if self.confidence == 0.95 else f", confidence={_written(self.confidence)}"
+        if self.relative is not None:
+            return f"error='{self.percent}'{rest}"
+        name = next(name for name in AMOUNTS if getattr(self, name) is not None)
+        return f"{name}={_written(getattr(self, name))}{rest}"
+
+    @property
+    def percent(self) -> str:
+        """The relative error as it was written: 5%; empty when the accuracy is not relative."""
+        return "" if self.relative is None else f"{_plain(Decimal(repr(self.relative)).scaleb(2))}%"
+
+    def resolved(self, error: float) -> Accuracy:
+        """Return the same accuracy with its relative error as an error in the answer's own units."""
+        return replace(self, error=error, relative=None)
+
+
+AMOUNTS = ("epsilon", "error", "variance", "relative")
+PERCENT = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*", re.ASCII)
+MOST_CHARACTERS = 40
+
+
+def _fraction_of(text: str) -> float:
+    """Return "5%" as 0.05, or raise AccuracyError with what to write instead."""
+    found = PERCENT.fullmatch(text) if len(text) <= MOST_CHARACTERS else None
+    if found:
+        return float(positive(Decimal(found.group(1)).scaleb(-2), "a relative error"))
+    try:
+        hint = f"write error={_written(float(positive(float(text), 'error')))}, without quotation marks, or"
+    except (ValueError, AccuracyError):
+        hint = "write"
+    raise AccuracyError(
+        f'error= is a number in the answer\'s own units, or a percentage of the answer such as "5%"; not '
+        f"{shorten(text)}: {hint} error='5%'"
+    )
+
+
+def _written(number: float) -> str:
+    """Return a number as people write it, and exactly: 25, 0.1, 1e-07."""
+    return repr(number).removesuffix(".0")
+
+
+def _plain(number: Decimal) -> str:
+    """Return a decimal without exponent and without zeros that say nothing."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
