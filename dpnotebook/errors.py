@@ -85,5 +85,9 @@ class LedgerFull(LedgerError):
     """No room on the disk to write a record."""
 
 
+class LedgerConflict(LedgerError):
+    """Another kernel has meanwhile refined an answer that this query would refine; run the query again."""
+
+
 class LedgerMismatch(LedgerError):
     """The ledger was made for another budget, or knows this table name as another snapshot."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.errors import BudgetExceeded, LedgerMismatch
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
@@ -34,6 +34,26 @@ def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
                 raise ValueError(f"the column norms of {name!r} must be non-negative integers")
         if math.prod(int(norms.max(initial=0)) for norms in term.norms.values()) >= LARGEST:
             raise ValueError("column norms of 2^62 and more cannot be added up; measure on a coarser grid")
+
+
+def check_refines(refusal: str) -> None:
+    """Check that a charge may refine what it says.
+
+    Parameters
+    ----------
+    refusal
+        Why it may not, as `View.refusal` says it; empty if it may.
+
+    Raises
+    ------
+    LedgerConflict
+        If there is a reason.
+    """
+    if refusal:
+        raise LedgerConflict(
+            f"{refusal}: perhaps another kernel was faster. What was planned can no longer be measured for its price; "
+            f"nothing was spent. Run the query again"
+        )
 
 
 def check_same_budget(path: str, opening: Mapping[str, Any], budget: Budget, noise: str) -> None:

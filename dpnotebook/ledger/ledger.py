@@ -6,7 +6,8 @@ import contextlib
 import math
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from dpnotebook.errors import AccuracyError, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.audit import Audit, examine
 from dpnotebook.ledger.chain import Broken
-from dpnotebook.ledger.checks import check_cost, check_same_budget, check_same_table, refused
+from dpnotebook.ledger.checks import check_cost, check_refines, check_same_budget, check_same_table, refused
 from dpnotebook.ledger.failures import corrupt
 from dpnotebook.ledger.reading import (
     hash_of,
@@ -144,7 +145,9 @@ class Ledger:
             if not self._knows(view, values):
                 append(connection, view, "register", values | {"sizes": sizes})
 
-    def charge(self, table: str, question: str, plan: dict[str, Any], cost: CellCost) -> Charge:
+    def charge(
+        self, table: str, question: str, plan: dict[str, Any], cost: CellCost, refines: Iterable[int] = ()
+    ) -> Charge:
         """Pay for a question, before its data is touched: read, check and append in one transaction.
 
         Parameters
@@ -157,6 +160,9 @@ class Ledger:
             JSON values to find again.
         cost
             What it costs in each cell of the table.
+        refines
+            Numbers of recorded releases of the table whose noisy answers are drawn on from: what was paid for them
+            is part of the price.
 
         Returns
         -------
@@ -167,14 +173,17 @@ class Ledger:
         ------
         BudgetExceeded
             If the total would pass the budget; nothing is left of the question but a line in a log.
+        LedgerConflict
+            If a release that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
         NotProtected
             If the ledger knows no such table.
         """
-        terms = cost.to_json()
+        terms, refines = cost.to_json(), [index(number) for number in refines]
         try:
             with self._writing() as (connection, view):
                 state = view.table(table)
                 check_cost(cost, state.spend.sizes)
+                check_refines(view.refusal(table, refines))
                 after, units = snapshot.plus(state.spend, cost)
                 if view.spent + units > self._limit:
                     raise _Refused(units, self._limit - view.spent)  # noqa: TRY301 - leaves the transaction first
@@ -189,6 +198,8 @@ class Ledger:
                     "spent": view.spent + units,
                     "cells": snapshot.digest(after),
                 }
+                if refines:
+                    values["refines"] = refines
                 entry = append(connection, view, "charge", values, units=units)
                 view.computed(entry, after)
                 if state.work >= SNAPSHOT_WORK:

@@ -38,6 +38,8 @@ class Charge:
         By how much the session's total rose.
     time
         When it was charged, ISO 8601 in UTC.
+    refines
+        Numbers of the releases whose noisy answers those of this charge refine; each is refined once, by one charge.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Charge:
     cost: CellCost
     units: int
     time: str
+    refines: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +78,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         CellCost.from_json(values["cost"]),
         values["units"],
         time,
+        tuple(values.get("refines", ())),
     )
 
 
@@ -88,6 +92,7 @@ def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str
         charge.cost,
         charge.units,
         charge.time,
+        charge.refines,
         answers,
         details,
     )

@@ -6,7 +6,7 @@ Every process replays the same entries and so knows the same total; nothing else
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,7 @@ class View:
         self.opening: dict[str, Any] = {}
         self.tables: dict[str, Table] = {}
         self.lines: list[Line] = []
+        self.refined: dict[int, int] = {}
         self._questions: dict[tuple[str, bytes], list[int]] = {}
         self._snapshots = dict(snapshots or {})
         self._computed: tuple[bytes, Spend] | None = None
@@ -128,6 +129,27 @@ class View:
             return list(self.tables[table].charges) if table in self.tables else []
         return list(self._questions.get(_key(table, question), ()))
 
+    def refusal(self, table: str, refines: Iterable[int]) -> str:
+        """Return why a new charge of a table may not refine these releases, in words; empty if it may.
+
+        Two draws that are conditioned on one first answer cost more than a ledger that adds up either of them alone
+        believes: so one charge at most refines a release, whether or not its answer is recorded yet.
+        """
+        seen: set[int] = set()
+        for number in refines:
+            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(self.lines):
+                return f"there is no release {number!r}"
+            if self.lines[number - 1].table != table:
+                return f"release {number} is of the table {self.lines[number - 1].table!r}"
+            if self.lines[number - 1].record is None:
+                return f"release {number} was charged but its answer was not recorded yet"
+            if number in self.refined:
+                return f"release {number} was refined by release {self.refined[number]}"
+            if number in seen:
+                return f"release {number} is named twice"
+            seen.add(number)
+        return ""
+
     def _open(self, entry: Entry, values: dict[str, Any]) -> None:
         if entry.number != 1:
             raise Broken(f"entry {entry.number} opens the ledger a second time")
@@ -146,6 +168,9 @@ class View:
         charge, units = int(values["number"]), int(values["units"])
         if charge != len(self.lines) + 1:
             raise Broken(f"entry {entry.number} does not charge release {len(self.lines) + 1}")
+        refines = values.get("refines", [])
+        refusal = self.refusal(values["table"], refines)
+        self.refined.update(dict.fromkeys(refines, charge))
         self.lines.append(Line(values["table"], units, entry.number))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
@@ -154,6 +179,8 @@ class View:
         self._add(table, charge, entry, values)
         if self.spent != values["spent"] or units < 0:
             raise Broken(f"entry {entry.number} does not add up to the total that it names")
+        if refusal:
+            raise Broken(f"release {charge} refines what it must not: {refusal}")
 
     def _add(self, table: Table, charge: int, entry: Entry, values: dict[str, Any]) -> None:
         name = values["table"]

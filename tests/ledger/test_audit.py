@@ -198,6 +198,34 @@ def test_a_forged_cost_does_not_add_up(used, kit):
     assert refused(used)
 
 
+@pytest.mark.parametrize(
+    ("other", "what"),
+    [
+        (b"[1]", "release 5 refines what it must not: release 1 was refined by release 4"),
+        (b"[4]", "release 5 refines what it must not: release 4 was charged but its answer was not recorded yet"),
+        (b"[9]", "release 5 refines what it must not: there is no release 9"),
+        (b"[3,3]", "release 5 refines what it must not: release 3 is named twice"),
+    ],
+)
+def test_a_forged_refinement_is_told(path, kit, other, what):
+    """Another release named as refined and every hash made anew: one release would be refined twice, or none."""
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        kit.register(ledger)
+        for _ in range(3):
+            kit.answer(ledger, 0.1)
+        for number in (1, 2):
+            ledger.charge("people", "q", {}, kit.cost(0.1), [number])
+    with kit.raw(path) as connection:
+        (payload,) = connection.execute("SELECT payload FROM entry WHERE number = 10").fetchone()
+        forged = payload.replace(b'"refines":[2]', b'"refines":' + other)
+        assert forged != payload
+        connection.execute("UPDATE entry SET payload = ? WHERE number = 10", (forged,))
+        rehash(connection, 10)
+    assert audit_file(path).problems == (what,)
+    with pytest.raises(LedgerCorrupt, match=what.replace("[", r"\[")):
+        Ledger(path, Budget(1.0))
+
+
 def test_more_than_the_budget_is_reported(used, kit):
     with kit.raw(used) as connection:
         connection.execute(

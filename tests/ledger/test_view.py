@@ -85,6 +85,32 @@ def test_a_second_record_is_broken():
         replayed(("charge", charge()), record, record)
 
 
+def test_what_refines_twice_is_broken():
+    record = ("record", {"charge": 1, "answers": {"bytes": None}})
+    refining = [("charge", charge(n, spent=5 * n, refines=[1])) for n in (2, 3)]
+    assert replayed(("charge", charge()), record, refining[0]).refined == {1: 2}
+    with pytest.raises(Broken, match="release 3 refines what it must not: release 1 was refined by release 2"):
+        replayed(("charge", charge()), record, *refining)
+
+
+@pytest.mark.parametrize(
+    ("refines", "what"),
+    [
+        ([1], "its answer was not recorded yet"),
+        ([2], "no release 2"),
+        ([0], "no release 0"),
+        ([True], "no release True"),
+        (["1"], "no release '1'"),
+        ([[]], "cannot be read"),
+        (1, "cannot be read"),
+        (None, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_refined_is_broken(refines, what):
+    with pytest.raises(Broken, match=what):
+        replayed(("charge", charge()), ("charge", charge(2, spent=10, refines=refines)))
+
+
 def test_a_snapshot_stands_for_what_came_before():
     charges = [("charge", charge(n, spent=5 * n)) for n in (1, 2, 3, 4)]
     spend = Spend({"a": 3}, 100)

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.domain import Domain, Range
-from dpnotebook.errors import BudgetExceeded
+from dpnotebook.errors import BudgetExceeded, LedgerConflict
 from dpnotebook.ledger import Ledger
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Term
@@ -45,7 +45,7 @@ def say(*words):
 
 
 def hammer(path, processes, kind):
-    """Start processes at once that spend until nothing is left; none has opened the ledger before."""
+    """Start processes at once that spend until nothing is left, or refine; none has opened the ledger before."""
     gate, opens = os.pipe()
     children = []
     for seed in range(int(processes)):
@@ -54,7 +54,10 @@ def hammer(path, processes, kind):
             os.close(opens)
             os.read(gate, 1)  # until all are there
             try:
-                spend_all(path, seed, kind)
+                if kind == "refine":
+                    refine_all(path, seed)
+                else:
+                    spend_all(path, seed, kind)
                 os._exit(0)
             except BaseException:
                 traceback.print_exc()
@@ -78,6 +81,22 @@ def spend_all(path, seed, kind):
             granted.append(charge.number)
             ledger.record(charge.number, [np.array([seed])], {})
     say(seed, *granted)
+
+
+def refine_all(path, seed):
+    """Try to refine each release there is, and once more where that was won; say which were."""
+    source, ledger, won = random.Random(seed), opened(path, 1.0), []
+    for record in ledger.records("people"):
+        for _ in range(2):
+            time.sleep(source.random() * 0.003)  # so that no process holds the ledger all the time
+            try:
+                charge = ledger.charge("people", "q", {"by": seed}, CellCost((Term(Fraction(1), {}),)), [record.number])
+            except LedgerConflict:
+                continue
+            won.append(record.number)
+            if (seed + charge.number) % 2:  # the others stay unrecorded, and count as well
+                ledger.record(charge.number, [np.array([seed])], {})
+    say(seed, *won)
 
 
 def use(path, seed):
