@@ -8,6 +8,7 @@ import numpy as np
 
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
+from dpnotebook.notebook.reuse_lines import reuse_html, reuse_text, shown
 
 if TYPE_CHECKING:
     from dpnotebook.reuse.plan import Alternative, Plan
@@ -33,9 +34,9 @@ def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
             "margin:4px 0 2px",
         ),
     ]
-    if plan.free:
-        parts.append(line(f"↻ <b>Answered from {words.releases(plan.reused)}: costs nothing.</b>"))
-    parts += [line(svg.budget_bar(*_fractions(plan), alt=budget_line(plan)), "margin:8px 0 2px"), _budget_html(plan)]
+    parts += reuse_html(plan)
+    picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=getattr(plan, "bought", False))
+    parts += [line(picture, "margin:8px 0 2px"), _budget_html(plan)]
     if plan.alternatives:
         parts.append(_alternatives_html(plan))
     if not plan.affordable:
@@ -62,16 +63,16 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
         rows.append(f"  {name:<9} {content}")
 
     add("error", f"±{words.error(plan.error)} {plan.unit}: {_meaning(plan)}")
+    for name, content in reuse_text(plan):
+        add(name, content)
     add("budget", f"{words.bar(*_fractions(plan))} {budget_line(plan)}")
-    if plan.free:
-        add("reused", f"answered from {words.releases(plan.reused)}: costs nothing")
     others = [_alternative_text(other) for other in plan.alternatives if not other.chosen]
     if others:
         add("instead", "   ".join(others))
     if not plan.affordable:
         add("refused", _refusal(plan))
     if extra := _parallel(plan):
-        add("reused", extra)
+        add("parallel", extra)
     if plan.assumption:
         add("assumes", plan.assumption.removeprefix("assuming "))
     for warning in plan.warnings:
@@ -84,7 +85,7 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
 def budget_line(plan: Plan) -> str:
     """Return what is spent, what this query takes and what would remain, in one line."""
     spent, this, after = _amounts(plan)
-    return f"spent {spent} · this query {this} · left after {after}"
+    return f"spent {spent} · {_what(plan)} {this} · left after {after}"
 
 
 def _amounts(plan: Plan) -> tuple[str, str, str]:
@@ -92,7 +93,7 @@ def _amounts(plan: Plan) -> tuple[str, str, str]:
     total = f"of {words.rounded(state.total)}"
     spent, this, after = (
         f"ε {words.cost(state.spent)}",
-        "nothing" if plan.free else f"ε {words.cost(plan.cost.epsilon)}",
+        "nothing" if not plan.cost.units else f"ε {words.cost(plan.cost.epsilon)}",
         f"ε {words.left(state.left_after)}",
     )
     if not plan.delta:
@@ -101,14 +102,18 @@ def _amounts(plan: Plan) -> tuple[str, str, str]:
     rest = max(0.0, 1 - state.spent_fraction - state.cost_fraction)
     return (
         f"{spent} ({words.percent(state.spent_fraction)})",
-        this if plan.free else f"{this} ({words.percent(state.cost_fraction)})",
+        this if not plan.cost.units else f"{this} ({words.percent(state.cost_fraction)})",
         f"{after} ({words.percent(rest)}) {total}, δ {words.rounded(plan.delta)}",
     )
 
 
 def _budget_html(plan: Plan) -> str:
     spent, this, after = (escape(text) for text in _amounts(plan))
-    return f"<div>{quiet(f'spent {spent} ·')} <b>this query {this}</b> {quiet(f'· left after {after}')}</div>"
+    return f"<div>{quiet(f'spent {spent} ·')} <b>{_what(plan)} {this}</b> {quiet(f'· left after {after}')}</div>"
+
+
+def _what(plan: Plan) -> str:
+    return "this query with its purchase" if getattr(plan, "bought", False) else "this query"
 
 
 def _fractions(plan: Plan) -> tuple[float, float]:
@@ -161,7 +166,7 @@ def _refusal(plan: Plan) -> str:
 
 
 def _parallel(plan: Plan) -> str:
-    if plan.free or plan.cost.epsilon > 0.999 * plan.epsilon:
+    if plan.free or shown(plan) or plan.cost.epsilon > 0.999 * plan.epsilon:
         return ""
     return (
         f"The query alone is ε {words.cost(plan.epsilon)}, but only ε {words.cost(plan.cost.epsilon)} is new: other "

@@ -13,11 +13,16 @@ from html import escape
 
 SPENT = "#6b7280"  # grey: spent, or the value itself
 THIS = "#c2680a"  # amber, hatched where it is an area: this query, or its error
+BOUGHT = "#1f77b4"  # blue, chequered: a query that also buys for later ones
 LINE = "#8b8f98"
 
 _HATCH = (
     '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
     f'<rect width="6" height="6" fill="#fff"/><rect width="3.4" height="6" fill="{THIS}"/></pattern>'
+)
+_CHEQUERED = (
+    '<pattern id="h" width="8" height="8" patternUnits="userSpaceOnUse">'
+    f'<rect width="8" height="8" fill="#fff"/><path d="M0 0h4v8h4V4H0z" fill="{BOUGHT}"/></pattern>'
 )
 
 
@@ -38,7 +43,7 @@ def image(body: str, width: int, height: int, alt: str) -> str:
     return f'<img style="vertical-align:middle" alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
 
 
-def budget_bar(spent: float, this: float, alt: str, width: int = 440, height: int = 16) -> str:
+def budget_bar(spent: float, this: float, alt: str, width: int = 440, height: int = 16, *, bought: bool = False) -> str:
     """Return the budget as a bar: spent (solid), this query (hatched), left (empty).
 
     Parameters
@@ -47,16 +52,19 @@ def budget_bar(spent: float, this: float, alt: str, width: int = 440, height: in
         Fractions of the whole budget, in [0, 1]; a query that does not fit is cut at the end of the bar.
     alt
         The same in words.
+    bought
+        Whether the query also buys for later ones: another pattern and colour.
     """
+    pattern, colour = (_CHEQUERED, BOUGHT) if bought else (_HATCH, THIS)
     first = min(1.0, max(0.0, spent)) * width
     second = min(width - first, max(0.0, this) * width)
     if this > 0:
         second = max(second, min(3.0, width - first))
-    body = f"<defs>{_HATCH}</defs>" if second else ""
+    body = f"<defs>{pattern}</defs>" if second else ""
     body += f'<rect x="1" y="1" width="{first:.1f}" height="{height}" fill="{SPENT}"/>'
     if second:
         body += (
-            f'<rect x="{1 + first:.1f}" y="1" width="{second:.1f}" height="{height}" fill="url(#h)" stroke="{THIS}"/>'
+            f'<rect x="{1 + first:.1f}" y="1" width="{second:.1f}" height="{height}" fill="url(#h)" stroke="{colour}"/>'
         )
     body += f'<rect x="1" y="1" width="{width}" height="{height}" fill="none" stroke="{LINE}"/>'
     return image(body, width + 2, height + 2, alt)

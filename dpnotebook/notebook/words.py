@@ -9,6 +9,8 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 
+MOST_NAMED = 6  # releases by their numbers
+
 
 def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
     """Return `number` with `digits` significant digits, thousands separated, without trailing zeros."""
@@ -95,10 +97,12 @@ def odds(epsilon: float) -> str:
 
 
 def releases(numbers: tuple[int, ...]) -> str:
-    """Return release numbers as words: `release #2`, `releases #2, #3 and #7`."""
+    """Return release numbers as words: `release #2`, `releases #2, #3 and #7`, `releases #1, #2, ... and 40 more`."""
     names = [f"#{number}" for number in numbers]
     if len(names) == 1:
         return f"release {names[0]}"
+    if len(names) > MOST_NAMED:
+        return f"releases {', '.join(names[: MOST_NAMED - 1])} and {len(names) - MOST_NAMED + 1:,} more"
     return f"releases {', '.join(names[:-1])} and {names[-1]}"
 
 

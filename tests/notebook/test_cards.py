@@ -64,7 +64,7 @@ def test_a_free_plan_costs_nothing(make_plan, page):
         budget=SimpleNamespace(total=1.0, spent=0.4, left_after=0.6, spent_fraction=0.4, cost_fraction=0.0),
     )
     parsed = page(plan_html(plan))
-    assert "Answered from release #3: costs nothing." in parsed.text
+    assert "Answered from release #3: costs nothing, instead of ε 0.1." in parsed.text
     assert "this query nothing" in parsed.text
     assert "Worst case" not in parsed.text
     assert "answered from release #3: costs nothing" in plan_text(plan)

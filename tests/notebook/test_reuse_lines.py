@@ -1,0 +1,124 @@
+from types import SimpleNamespace
+
+import pytest
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.cards import plan_html, plan_text
+from dpnotebook.notebook.reuse_lines import saved_share
+
+
+def action(kind, text, releases=(), epsilon=0.0):
+    return SimpleNamespace(kind=kind, text=text, releases=releases, epsilon=epsilon)
+
+
+def cost(epsilon):
+    return SimpleNamespace(epsilon=epsilon, delta=0.0, units=round(epsilon * 10**12))
+
+
+@pytest.fixture
+def free(make_plan):
+    """Return a plan that history answers."""
+    budget = SimpleNamespace(total=1.0, spent=0.4, left_after=0.6, spent_fraction=0.4, cost_fraction=0.0)
+    return make_plan(
+        free=True,
+        reused=(3, 7, 12),
+        alternatives=(),
+        cost=cost(0.0),
+        without_reuse=cost(0.033),
+        budget=budget,
+        actions=(action("free", "releases #3, #7 and #12 already give ±29 rows", (3, 7, 12)),),
+    )
+
+
+@pytest.fixture
+def refined(make_plan):
+    """Return a plan that refines a release and measures what is missing."""
+    return make_plan(
+        reused=(3, 7),
+        cost=cost(0.012),
+        without_reuse=cost(0.033),
+        actions=(
+            action("reuse", "releases #3 and #7 already give ±80 rows", (3, 7)),
+            action("refine", "refines release #7 from ±40 to ±25: ε = 0.012 instead of 0.033", (7,), 0.012),
+        ),
+    )
+
+
+@pytest.fixture
+def purchase(make_plan):
+    """Return a plan that buys a strategy."""
+    text = "buys a strategy for ranges of age: ε = 0.1 once, then most ranges within ±25 are free"
+    return make_plan(bought=True, without_reuse=cost(0.033), actions=(action("buy", text, (), 0.1),))
+
+
+def test_a_free_plan_names_what_answers_it_and_what_that_spares(free, page):
+    text = page(plan_html(free)).text
+    assert "Answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033." in text
+    assert "Releases #3, #7 and #12 already give ±29 rows" in text
+    assert "this query nothing" in text
+    lines = plan_text(free).splitlines()
+    assert lines[2] == "  reused    answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033"
+    assert lines[3] == "            releases #3, #7 and #12 already give ±29 rows"
+
+
+def test_what_is_reused_and_refined_stands_before_the_budget(refined, page):
+    text = page(plan_html(refined)).text
+    said = [
+        "↻ Releases #3 and #7 already give ±80 rows",
+        "↓ Refines release #7 from ±40 to ±25: ε = 0.012 instead of 0.033",
+        "Costs ε 0.012 instead of ε 0.033 for measuring it alone: 63% saved.",
+        "this query ε 0.012",
+    ]
+    places = [text.index(part) for part in said]
+    assert places == sorted(places)
+    assert [line.split()[0] for line in plan_text(refined).splitlines()[2:6]] == [
+        "reused",
+        "refined",
+        "compared",
+        "budget",
+    ]
+
+
+def test_what_is_saved_is_rounded_down(refined):
+    assert saved_share(refined) == pytest.approx(1 - 12 / 33)
+    assert "63% saved" in plan_text(refined)  # and not 64%
+
+
+def test_a_purchase_is_announced_before_it_is_bought(purchase, page):
+    parsed = page(plan_html(purchase))
+    assert "■ A purchase: buys a strategy for ranges of age: ε = 0.1 once" in parsed.text
+    assert "This answer alone would cost ε 0.033: the rest is for what you ask next." in parsed.text
+    assert "this query with its purchase ε 0.1" in parsed.text
+    assert "this query with its purchase ε 0.1" in parsed.alts[0]
+    assert "  purchase  buys a strategy" in plan_text(purchase)
+
+
+def test_a_purchase_has_another_pattern_than_a_query(purchase, make_plan):
+    assert svg.budget_bar(0.4, 0.1, "a") != svg.budget_bar(0.4, 0.1, "a", bought=True)
+    assert svg.budget_bar(0.4, 0.0, "a") == svg.budget_bar(0.4, 0.0, "a", bought=True)
+
+
+def test_measuring_alone_says_nothing_of_reuse(make_plan, page):
+    plan = make_plan(actions=(action("measure", "counts over ward"),), without_reuse=cost(0.3), epsilon=0.3)
+    text = page(plan_html(plan)).text
+    assert "counts over ward (12)" in text  # among the steps
+    assert "Counts over ward" not in text
+    assert "saved" not in text
+    assert "but only ε 0.1 is new" in text
+
+
+def test_nothing_is_said_to_be_saved_where_nothing_is(refined, page):
+    refined.without_reuse = cost(0.0119)
+    assert "saved" not in page(plan_html(refined)).text
+
+
+def test_texts_of_actions_are_escaped(make_plan, page, evil):
+    for kind in ("reuse", "refine", "measure", "buy"):
+        plan = make_plan(actions=(action(kind, evil), action("reuse", "a")), bought=kind == "buy")
+        assert "<script>alert" in page(plan_html(plan)).text
+
+
+def test_many_releases_are_counted_and_not_all_named():
+    assert words.releases((2, 3, 7)) == "releases #2, #3 and #7"
+    assert words.releases(tuple(range(1, 7))) == "releases #1, #2, #3, #4, #5 and #6"
+    assert words.releases(tuple(range(1, 1201))) == "releases #1, #2, #3, #4, #5 and 1,195 more"
