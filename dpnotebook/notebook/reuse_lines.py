@@ -8,8 +8,6 @@ from typing import Any
 from dpnotebook.notebook import words
 from dpnotebook.notebook.html import escape, line, quiet
 
-Plan = Action = Any
-
 # Kind of an action: its mark, and what its line is called in text. The mark is never alone: the text says the same.
 MARKS = {
     "free": ("↻", "reused"),
@@ -22,7 +20,7 @@ FREE = "#2e8b57"  # green, at least 4:1 to white and to near-black
 LEAST_SHARE = 0.01  # less saved than this is not worth a sentence
 
 
-def reuse_html(plan: Plan) -> list[str]:
+def reuse_html(plan: Any) -> list[str]:
     """Return the lines of a plan card that say what is reused, refined, measured, bought and saved."""
     if plan.free:
         mark, said = f'<b style="color:{FREE}">↻</b>', escape(answered(plan))
@@ -34,7 +32,7 @@ def reuse_html(plan: Plan) -> list[str]:
     return found
 
 
-def reuse_text(plan: Plan) -> list[tuple[str, str]]:
+def reuse_text(plan: Any) -> list[tuple[str, str]]:
     """Return the same as pairs of a name and what it says."""
     if plan.free:
         said = answered(plan)
@@ -47,7 +45,7 @@ def reuse_text(plan: Plan) -> list[tuple[str, str]]:
     return found
 
 
-def answered(plan: Plan) -> str:
+def answered(plan: Any) -> str:
     """Return what a free plan is answered from."""
     alone = getattr(plan, "without_reuse", None)
     instead = 0.0 if alone is None else alone.epsilon
@@ -55,14 +53,14 @@ def answered(plan: Plan) -> str:
     return f"{text}, instead of ε {words.cost(instead)}." if instead > 0 else f"{text}."
 
 
-def shown(plan: Plan) -> tuple[Action, ...]:
+def shown(plan: Any) -> tuple[Any, ...]:
     """Return what a plan does, where earlier or later questions have a part in it; measuring alone is every plan's."""
     return (
         getattr(plan, "actions", ()) if any(action.kind != "measure" for action in getattr(plan, "actions", ())) else ()
     )
 
 
-def compared(plan: Plan) -> str:
+def compared(plan: Any) -> str:
     """Return the price beside that of the same answer measured alone; empty where there is nothing to tell."""
     alone, paid = plan.without_reuse, plan.cost
     if plan.bought:
@@ -78,13 +76,13 @@ def compared(plan: Plan) -> str:
     )
 
 
-def saved_share(plan: Plan) -> float:
+def saved_share(plan: Any) -> float:
     """Return how much less the plan takes of the budget than measuring alone, as a fraction; 0 where it takes more."""
     alone, paid = plan.without_reuse.units, plan.cost.units
     return max(0.0, 1 - paid / alone) if alone > 0 else 0.0
 
 
-def _action_html(action: Action) -> str:
+def _action_html(action: Any) -> str:
     mark = MARKS[action.kind][0]
     text = escape(_sentence(action.text))
     if action.kind == "buy":
