@@ -36,8 +36,8 @@ def discrete_laplace(scale: object, size: int, source: Source | None = None) -> 
     Parameters
     ----------
     scale
-        b = sensitivity / epsilon in steps, above 0 and at most 2^53. A Fraction is honoured exactly by the package's
-        own sampler; OpenDP's takes a float, which is rounded up: never less noise than was asked for.
+        b = sensitivity / epsilon in steps, above 0 and at most 2^53. It is honoured exactly, which refinement rests on:
+        OpenDP's sampler takes floats, and scales that are none go to the package's own.
     size
         How many independent draws.
     source
@@ -54,8 +54,8 @@ def discrete_laplace(scale: object, size: int, source: Source | None = None) -> 
         If the scale or the size is out of its range.
     """
     b, count = checked_scale(scale), _size(size)
-    if source is None and count <= OPENDP_SIZE and b >= _OPENDP_LEAST:
-        return np.array(_opendp(_float_above(b))(np.zeros(count, dtype=np.int64)), dtype=np.int64)
+    if source is None and count <= OPENDP_SIZE and b >= _OPENDP_LEAST and Fraction(float(b)) == b:
+        return np.array(_opendp(float(b))(np.zeros(count, dtype=np.int64)), dtype=np.int64)
     return discrete_laplace_sampler(b).draw(count, source or random_bytes)
 
 
@@ -168,12 +168,6 @@ def _size(size: object) -> int:
     if count < 0 or isinstance(size, bool):
         raise AccuracyError(f"the number of draws must be a whole number from 0, not {size!r}")
     return count
-
-
-def _float_above(x: Fraction) -> float:
-    """Return the least float that is not below x."""
-    near = float(x)
-    return near if Fraction(near) >= x else math.nextafter(near, math.inf)
 
 
 @lru_cache(maxsize=256)

@@ -21,6 +21,7 @@ from dpnotebook.privacy.randomness import LazyUniform, Source, signs, words
 Integers = NDArray[np.int64]
 
 CHUNK = 1 << 16  # draws at a time: the working arrays stay in the cache
+MOST_PLACES = 61  # binary digits of a geometric number, so that sums stay 64-bit integers
 _LEAD, _NEXT = 16, 64  # bits compared at once, and on a tie
 _FINE = 20  # a Gaussian is inverted to blocks of sigma / 2^20 or more, where 53 bits leave few draws undecided
 _NEAR = 2.0**-42  # 100 times what float64 and scipy.special.ndtri are off by (2e-15 sigma (1 + |z|), by 50 digits)
@@ -65,11 +66,13 @@ class Geometric:
     """P(G = k) = (1 - r) r^k for k >= 0, r = exp(-rate).
 
     The binary digits of G are independent coins, heads with 1 / (1 + exp(2^j rate)), and what lies beyond the first
-    J digits is 2^J times a geometric number again, nearly always 0.
+    J digits is 2^J times a geometric number again, nearly always 0. A number of 2^61 or more, which rates below
+    10^-17 make likely, stays at least 2^61 but need not be G.
     """
 
     def __init__(self, rate: Fraction) -> None:
-        self.places = max(0, math.ceil(math.log2(12 / rate))) if rate < 12 else 0
+        self.cut = rate * 2**MOST_PLACES < 12
+        self.places = MOST_PLACES if self.cut else max(0, math.ceil(math.log2(12 / rate)))
         self.digits = tuple(Coin(_digit(rate * 2**j)) for j in range(self.places))
         self.beyond = Coin(_power(rate * 2**self.places))
 
@@ -81,7 +84,7 @@ class Geometric:
         more = np.flatnonzero(self.beyond.toss(count, source))
         while more.size:
             drawn[more] += 1 << self.places
-            more = more[self.beyond.toss(more.size, source)]
+            more = more[:0] if self.cut else more[self.beyond.toss(more.size, source)]
         return drawn
 
 
