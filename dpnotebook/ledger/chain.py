@@ -71,7 +71,7 @@ def entry_after(number: int, prev: bytes, kind: str, payload: bytes) -> Entry:
 def entry_hash(number: int, kind: str, time: str, payload: bytes, prev: bytes) -> bytes:
     """Return the SHA-256 of an entry: every part preceded by its length, so that no two entries read alike."""
     parts = (b"dpnotebook ledger entry 1", str(number).encode(), kind.encode(), time.encode(), payload, prev)
-    return hashlib.sha256(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).digest()
+    return hashlib.sha256(b"".join([len(part).to_bytes(8, "big") + part for part in parts])).digest()
 
 
 def entry_from_row(row: tuple[Any, ...]) -> Entry:

@@ -29,7 +29,7 @@ from dpnotebook.ledger.reading import (
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
 from dpnotebook.ledger.store import Store
 from dpnotebook.ledger.view import SNAPSHOT_WORK, View
-from dpnotebook.ledger.writing import append, write_opening, write_refusal, write_snapshot
+from dpnotebook.ledger.writing import append, charge_values, write_opening, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Spend
@@ -187,23 +187,16 @@ class Ledger:
                 after, units = snapshot.plus(state.spend, cost)
                 if view.spent + units > self._limit:
                     raise _Refused(units, self._limit - view.spent)  # noqa: TRY301 - leaves the transaction first
-                number = len(view.lines) + 1
-                values = {
-                    "number": number,
-                    "table": table,
-                    "question": question,
-                    "plan": plan,
-                    "cost": terms,
-                    "units": units,
-                    "spent": view.spent + units,
-                    "cells": snapshot.digest(after),
-                }
+                values = charge_values(view, table, question, plan)
+                if terms:
+                    values |= {"cost": terms, "units": units, "spent": view.spent + units}
+                    values["cells"] = snapshot.digest(after)
                 if refines:
                     values["refines"] = refines
                 entry = append(connection, view, "charge", values, units=units)
                 view.computed(entry, after)
                 if state.work >= SNAPSHOT_WORK:
-                    write_snapshot(connection, table, number, after)
+                    write_snapshot(connection, table, values["number"], after)
                     state.work = 0
         except _Refused as no:
             with contextlib.suppress(LedgerError), self._store.writing() as connection:
@@ -238,16 +231,61 @@ class Ledger:
             entry = append(connection, view, "record", values, blob=blob)
         return record_from(charge, unpack(blob, about), entry.values["details"])
 
+    def note(self, table: str, question: str, plan: dict[str, Any], details: dict[str, Any]) -> Record:
+        """Record, in one transaction, an answer that follows from what was recorded before, and so costs nothing.
+
+        Parameters
+        ----------
+        table
+            A registered table.
+        question
+            The question in its canonical form.
+        plan
+            JSON values to find again.
+        details
+            The answer, as JSON values.
+
+        Returns
+        -------
+        Record
+            Of 0 units, with no noisy answers of its own.
+
+        Raises
+        ------
+        NotProtected
+            If the ledger knows no such table.
+        """
+        blob, about = pack(())
+        with self._writing() as (connection, view):
+            charge = append(connection, view, "charge", charge_values(view, table, question, plan))
+            values = {"charge": charge.values["number"], "answers": about, "details": details}
+            entry = append(connection, view, "record", values, blob=blob, after=charge)
+        return record_from(charge_from(charge.values, charge.time), (), entry.values["details"])
+
+    def version(self, table: str) -> int:
+        """Return a number that rises whenever something is charged or recorded of a table; see `news`."""
+        with self._reading() as (_, view):
+            return view.table(table).version
+
+    def news(self, table: str, since: int = 0) -> tuple[int, tuple[Record, ...]]:
+        """Return the version of a table and what was recorded of it since an earlier one, in the order of recording.
+
+        Charges are not always recorded in the order of their numbers: of several kernels, the one that charged first
+        may count longer. What reads the ledger bit by bit asks here, and misses none.
+        """
+        with self._reading() as (connection, view):
+            lines = [view.lines[number - 1] for number in view.recorded(table, since)]
+            return view.table(table).version, tuple(read_record(connection, line) for line in lines)
+
     def pending(self, table: str) -> tuple[Charge, ...]:
         """Return the charges of a table whose answers were never recorded: paid for, and still to be measured."""
         with self._reading() as (connection, view):
-            lines = [view.lines[number - 1] for number in view.numbers(table)]
-            return tuple(read_charge(connection, line) for line in lines if line.record is None)
+            return tuple(read_charge(connection, view.lines[number - 1]) for number in view.pending(table))
 
     def records(self, table: str, question: str | None = None, *, after: int = 0) -> tuple[Record, ...]:
         """Return the recorded answers of a table in order; of one question only, or after a number only, if given."""
         with self._reading() as (connection, view):
-            lines = [view.lines[number - 1] for number in view.numbers(table, question) if number > after]
+            lines = [view.lines[number - 1] for number in view.numbers(table, question, after)]
             return tuple(read_record(connection, line) for line in lines if line.record is not None)
 
     def get(self, number: int) -> Record:
@@ -272,9 +310,9 @@ class Ledger:
             return snapshot.plus(state.spend, cost)[1]
 
     def spend(self, table: str) -> Spend:
-        """Return what was spent on each cell of a table, as a copy."""
+        """Return what was spent on each cell of a table; adding to it changes nothing here, its array is read-only."""
         with self._reading() as (_, view):
-            return snapshot.copied(view.table(table).spend)
+            return snapshot.shown(view.table(table).spend)
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return the registered tables by name: fingerprint, domain, unit and max_rows as they were registered."""

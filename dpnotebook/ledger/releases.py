@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import zlib
 from collections.abc import Sequence
@@ -127,7 +128,7 @@ def unpack(blob: object, about: dict[str, Any]) -> tuple[Integers, ...]:
         raise Broken("recorded answers were changed after they were written")
     values = np.frombuffer(zlib.decompress(blob), dtype="<i8").astype(np.int64)
     values.setflags(write=False)
-    ends = np.cumsum([0, *(math.prod(shape) for shape in about["shapes"])])
+    ends = [0, *itertools.accumulate(math.prod(shape) for shape in about["shapes"])]
     if ends[-1] != values.size:
         raise Broken("recorded answers are not of the recorded shape")
     return tuple(

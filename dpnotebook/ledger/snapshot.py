@@ -23,6 +23,8 @@ LARGEST = 1 << 62
 
 def plus(spend: Spend, cost: CellCost) -> tuple[Spend, int]:
     """Return the spend after one more charge, and the units by which its maximum rises; `spend` stays as it is."""
+    if not cost.terms:
+        return spend, 0
     if cost.bound >= LARGEST:  # no budget pays it, and its cells would not fit 64 bits
         return spend, cost.bound
     after = copy.copy(spend)  # `add` puts new cells in place of the old ones
@@ -30,10 +32,11 @@ def plus(spend: Spend, cost: CellCost) -> tuple[Spend, int]:
     return after, after.maximum - spend.maximum
 
 
-def copied(spend: Spend) -> Spend:
-    """Return a copy that can be added to without changing the original."""
-    twin = copy.copy(spend)
-    twin.sizes, twin.cells = dict(spend.sizes), spend.cells.copy()
+def shown(spend: Spend) -> Spend:
+    """Return a spend that can be added to without changing the original; the array of its cells is read-only."""
+    twin = copy.copy(spend)  # `add` puts new cells in place of the old ones: they can be shared
+    twin.sizes, twin.cells = dict(spend.sizes), spend.cells.view()
+    twin.cells.setflags(write=False)
     return twin
 
 

@@ -5,6 +5,8 @@ Every process replays the same entries and so knows the same total; nothing else
 
 from __future__ import annotations
 
+import bisect
+import copy
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -33,13 +35,42 @@ class Line:
 
 @dataclass(slots=True)
 class Table:
-    """A registered table and its spend."""
+    """A registered table, its spend, and its charges.
+
+    Parameters
+    ----------
+    registered
+        What it was registered with.
+    spend, digest, maximum
+        What was spent on each cell after the last charge; the digest of all that, and the spend of the dearest cell.
+    version
+        The number of the last entry that is about the table.
+    units
+        What its charges cost together.
+    work
+        How many cells were added to since the last snapshot.
+    charges
+        The numbers of all its charges, in order.
+    pending
+        Those whose answers were not recorded, in order; the values mean nothing.
+    recorded
+        Those whose answers were, in the order in which they were recorded.
+    """
 
     registered: dict[str, Any]
     spend: Spend
+    digest: str
+    version: int
+    maximum: int = 0
     units: int = 0
     work: int = 0
     charges: list[int] = field(default_factory=list)
+    pending: dict[int, None] = field(default_factory=dict)
+    recorded: list[int] = field(default_factory=list)
+
+    def follow(self, spend: Spend, digest: str | None = None) -> None:
+        """Take a spend in place of the last one; its digest is computed unless it is given."""
+        self.spend, self.digest, self.maximum = spend, digest or snapshot.digest(spend), spend.maximum
 
 
 class View:
@@ -123,11 +154,22 @@ class View:
             raise LedgerError(f"there is no release {number} in the ledger; it has {len(self.lines)}")
         return self.lines[number - 1]
 
-    def numbers(self, table: str, question: str | None = None) -> list[int]:
-        """Return the numbers of the charges of a table, or of one question asked of it, in order."""
+    def numbers(self, table: str, question: str | None = None, after: int = 0) -> list[int]:
+        """Return the numbers of the charges of a table, or of one question asked of it, after one of them, in order."""
         if question is None:
-            return list(self.tables[table].charges) if table in self.tables else []
-        return list(self._questions.get(_key(table, question), ()))
+            numbers = self.tables[table].charges if table in self.tables else []
+        else:
+            numbers = self._questions.get(_key(table, question), [])
+        return numbers[bisect.bisect_right(numbers, after) :]
+
+    def pending(self, table: str) -> list[int]:
+        """Return the numbers of the charges of a table whose answers were not recorded, in order."""
+        return list(self.tables[table].pending) if table in self.tables else []
+
+    def recorded(self, table: str, version: int) -> list[int]:
+        """Return the numbers of the charges of a table that were recorded after an entry, in the order of recording."""
+        numbers = self.table(table).recorded
+        return numbers[bisect.bisect_right(numbers, version, key=lambda number: self.lines[number - 1].record or 0) :]
 
     def refusal(self, table: str, refines: Iterable[int]) -> str:
         """Return why a new charge of a table may not refine these releases, in words; empty if it may.
@@ -161,7 +203,8 @@ class View:
         name = values["name"]
         if name in self.tables:
             raise Broken(f"entry {entry.number} registers a table a second time")
-        self.tables[name] = Table(values, Spend(dict(values["sizes"]), self.opening["cells"]))
+        spend = Spend(dict(values["sizes"]), self.opening["cells"])
+        self.tables[name] = Table(values, spend, snapshot.digest(spend), entry.number)
 
     def _charge(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["table"]]
@@ -174,6 +217,8 @@ class View:
         self.lines.append(Line(values["table"], units, entry.number))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
+        table.pending[charge] = None
+        table.version = entry.number
         table.units += units
         self.spent += units
         self._add(table, charge, entry, values)
@@ -189,22 +234,30 @@ class View:
             if charge < known[0]:
                 return
             if charge == known[0]:
-                table.spend = snapshot.unpack(known[1], table.spend.sizes, table.spend.limit)
+                table.follow(snapshot.unpack(known[1], table.spend.sizes, table.spend.limit))
                 del self._snapshots[name]
-        else:
+        elif values["cost"] != []:  # what is free leaves the spend as it is
             table.work += table.spend.cells.size + CHARGE_WORK
             if self._computed is not None and self._computed[0] == entry.hash:
-                table.spend, self._computed = self._computed[1], None
+                table.follow(self._computed[1], values["cells"])
+                self._computed = None
                 return
-            table.spend.add(CellCost.from_json(values["cost"]))
-        if table.units != table.spend.maximum or values["cells"] != snapshot.digest(table.spend):
+            spend = copy.copy(table.spend)
+            spend.add(CellCost.from_json(values["cost"]))
+            table.follow(spend)
+        if table.units != table.maximum or values["cells"] != table.digest:
             raise Broken(f"release {charge} does not add up to the spend that was written with it")
 
     def _record(self, entry: Entry, values: dict[str, Any]) -> None:
         charge = int(values["charge"])
         if not 1 <= charge <= len(self.lines) or self.lines[charge - 1].record is not None:
             raise Broken(f"entry {entry.number} records an answer that was not charged, or a second one")
-        self.lines[charge - 1].record = entry.number
+        line = self.lines[charge - 1]
+        line.record = entry.number
+        table = self.tables[line.table]
+        table.version = entry.number
+        table.recorded.append(charge)
+        del table.pending[charge]
 
 
 def _key(table: str, question: str) -> tuple[str, bytes]:

@@ -31,6 +31,26 @@ def write_opening(connection: sqlite3.Connection, budget: Budget, accountant: Ac
     connection.execute("INSERT INTO state VALUES (1, ?, 0, ?, ?)", (entry.number, entry.hash, key))
 
 
+def charge_values(view: View, table: str, question: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """Return the payload of a charge of nothing: what costs something says so in place of the last four values.
+
+    Raises
+    ------
+    NotProtected
+        If the ledger knows no such table.
+    """
+    return {
+        "number": len(view.lines) + 1,
+        "table": table,
+        "question": question,
+        "plan": plan,
+        "cost": [],
+        "units": 0,
+        "spent": view.spent,
+        "cells": view.table(table).digest,
+    }
+
+
 def append(
     connection: sqlite3.Connection,
     view: View,
@@ -39,12 +59,15 @@ def append(
     *,
     units: int = 0,
     blob: bytes | None = None,
+    after: Entry | None = None,
 ) -> Entry:
     """Append an entry and move the state on.
 
-    The view stays as it is until the entry is read back, so that after a failed commit there is nothing to undo.
+    The view stays as it is until the entry is read back, so that after a failed commit there is nothing to undo; a
+    second entry of the same transaction is told which is the first, which must be of no units.
     """
-    entry = entry_after(view.entries, view.head, kind, to_bytes(values))
+    number, head = (view.entries, view.head) if after is None else (after.number, after.hash)
+    entry = entry_after(number, head, kind, to_bytes(values))
     _insert(connection, entry, blob)
     state = (entry.number, view.spent + units, entry.hash)
     connection.execute("UPDATE state SET entries = ?, spent = ?, head = ?", state)

@@ -392,12 +392,155 @@ def test_a_gaussian_budget_adds_up_mu_squared(path, kit):
         Ledger(path, Budget(1.0))
 
 
-def test_a_spend_is_a_copy(either, kit):
+def test_a_spend_cannot_be_changed(either, kit):
+    """It shares its array with the ledger, so it neither changes the ledger nor with it."""
     either.spend("people").add(kit.cost(0.9))
     kit.answer(either, 0.1, age=[1])
     spend = either.spend("people")
-    spend.cells += 1
-    assert either.spend("people").maximum == either.spent == units(0.1)
+    with pytest.raises(ValueError, match="read-only"):
+        spend.cells += 1
+    with pytest.raises(ValueError, match="read-only"):
+        spend.cells[0] = 1
+    kit.answer(either, 0.2, age=[1])
+    assert spend.maximum == units(0.1)
+    spend.add(kit.cost(0.9))
+    assert spend.maximum == units(1)
+    assert either.spend("people").maximum == either.spent == units(0.3)
+
+
+# --- what costs nothing
+
+
+def test_a_charge_of_nothing(either, kit):
+    """It can be made before anything was spent, on a used table, and when nothing is left."""
+    for number, paid in enumerate((0, 1, 0, 0), 1):
+        charge = either.charge("people", f"q{number}", {"free": not paid}, kit.cost(1) if paid else CellCost(()))
+        assert (charge.number, charge.units, charge.cost.terms == ()) == (number, paid * UNITS, not paid)
+        record = either.record(number, (), {"estimates": "x" * 100_000})
+        assert (record.answers, record.details) == ((), {"estimates": "x" * 100_000})
+        assert either.get(number).details == record.details
+    assert [(row["units"], row["state"]) for row in either.history()] == [
+        (units, "recorded") for units in (0, UNITS, 0, 0)
+    ]
+    assert either.price("people", CellCost(())) == 0
+    assert (either.spent, either.refusals(), either.audit().ok) == (UNITS, [], True)
+
+
+def test_a_note_is_a_charge_and_its_record(either, kit):
+    for number in (1, 3):
+        note = either.note("people", "free", {"note": number}, {"estimates": [0.5, number]})
+        assert (note.number, note.table, note.question, note.units, note.answers) == (number, "people", "free", 0, ())
+        assert (note.plan, note.details, note.cost.terms) == ({"note": number}, {"estimates": [0.5, number]}, ())
+        for found in (either.get(number), either.records("people", "free")[-1]):
+            assert (found.details, found.time, found.plan) == (note.details, note.time, note.plan)
+        kit.answer(either, 0.5)
+    assert [(row["number"], row["units"], row["state"]) for row in either.history()] == [
+        (1, 0, "recorded"),
+        (2, units(0.5), "recorded"),
+        (3, 0, "recorded"),
+        (4, units(0.5), "recorded"),
+    ]
+    assert either.pending("people") == ()
+    audit = either.audit()
+    assert (audit.ok, audit.entries, audit.releases, audit.pending) == (True, 10, 4, 0)
+    with pytest.raises(NotProtected, match="no table 'visits'"):
+        either.note("visits", "q", {}, {})
+    with pytest.raises(TypeError):
+        either.note("people", "q", {}, {"x": object()})
+    with pytest.raises(ValueError, match="float"):
+        either.note("people", "q", {}, {"x": float("inf")})
+    assert either.head == audit.head
+
+
+def test_a_note_is_written_whole_or_not_at_all(either, kit, monkeypatch):
+    kit.answer(either)
+    before, count = either.head, iter(range(2))
+
+    def interrupted(*args, **options):
+        if next(count):
+            raise KeyboardInterrupt
+        return writing.append(*args, **options)
+
+    monkeypatch.setattr(module, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        either.note("people", "q", {}, {})
+    monkeypatch.undo()
+    assert (either.head, len(either.history()), either.pending("people")) == (before, 1, ())
+    assert either.note("people", "q", {}, {}).number == 2
+    assert either.audit().ok
+
+
+def test_what_is_free_adds_no_cells_up(path, kit, monkeypatch):
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        kit.register(ledger)
+        kit.answer(ledger, 0.5)
+        for _ in range(20):
+            ledger.note("people", "q", {}, {})
+    hashed = []
+    monkeypatch.setattr(snapshot, "digest", lambda spend, digest=snapshot.digest: (hashed.append(1), digest(spend))[1])
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        assert len(hashed) == 2  # that of the empty table, and that after the one charge
+        ledger.note("people", "q", {}, {})
+        ledger.charge("people", "q", {}, CellCost(()))
+        assert ledger.spent == UNITS // 2
+        assert len(hashed) == 2
+    assert Ledger(path, Budget(1.0)).audit().ok
+
+
+@pytest.mark.parametrize(
+    ("part", "other"), [("units", 1), ("spent", 1), ("cells", "00"), ("cost", [{"rate": "1", "norms": {}}])]
+)
+def test_a_free_charge_is_checked_like_others(either, kit, monkeypatch, part, other):
+    kit.answer(either, 0.5)
+    monkeypatch.setattr(module, "charge_values", lambda *args: writing.charge_values(*args) | {part: other})
+    either.note("people", "q", {}, {})
+    with pytest.raises(LedgerCorrupt):
+        either.pending("people")
+    assert not either.audit().ok
+
+
+# --- reading bit by bit
+
+
+def test_news_misses_nothing(path, kit):
+    """Of two kernels the one that charged first records last: nobody who reads bit by bit misses it."""
+    one, two = Ledger(path, Budget(1.0)), Ledger(path, Budget(1.0))
+    kit.register(one)
+    kit.register(one, "visits")
+    assert two.news("people") == (two.version("people"), ())
+    slow = one.charge("people", "slow", {}, kit.cost(0.1))
+    kit.answer(two, 0.1, question="quick")
+    version, records = one.news("people")
+    assert [record.question for record in records] == ["quick"]
+    one.record(slow.number, [np.array([5])], {"by": 1})
+    assert one.records("people", after=records[-1].number) == ()
+    later, records = one.news("people", version)
+    assert [(record.question, record.details) for record in records] == [("slow", {"by": 1})]
+    assert later == two.version("people") > version
+    kit.answer(two, 0.1, table="visits")
+    assert one.news("people", later) == (later, ())
+    assert [record.question for record in one.news("people")[1]] == ["quick", "slow"]
+    with pytest.raises(NotProtected):
+        one.news("nobody")
+    with pytest.raises(NotProtected):
+        one.version("nobody")
+
+
+def test_a_version_rises_with_everything_that_is_about_the_table(either, kit):
+    kit.register(either, "visits")
+    seen = [either.version("people")]
+    charge = either.charge("people", "q", {}, kit.cost(0.1))
+    seen.append(either.version("people"))
+    either.record(charge.number, [np.array([1])], {})
+    seen.append(either.version("people"))
+    either.note("people", "q", {}, {})
+    seen.append(either.version("people"))
+    assert sorted(set(seen)) == seen
+    kit.answer(either, 0.1, table="visits")
+    kit.register(either)
+    with pytest.raises(BudgetExceeded):
+        either.charge("people", "q", {}, kit.cost(2))
+    assert either.version("people") == seen[-1] < either.version("visits")
 
 
 # --- the life of a ledger
