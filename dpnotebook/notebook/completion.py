@@ -14,7 +14,7 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from IPython.core.error import UsageError
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import manage, options, words
+from dpnotebook.notebook import manage, options, prefetch, words
 from dpnotebook.session import Session, active_session
 
 if TYPE_CHECKING:
@@ -77,9 +77,12 @@ def offers(before: str, cell: str, scope: dict[str, Any]) -> tuple[str, list[Fou
     command = re.match(r"\s*%dp\s+(?:-s\s+\w+\s+)?(\w*)$", line)
     if command:
         return command.group(1), [(name, "command") for name in manage.COMMANDS if name.startswith(command.group(1))]
-    table = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?columns\s+(\w*)$", line)
+    table = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?(?:columns|prefetch)\s+(\w*)$", line)
     if table:
         return _starting(table.group(2), _tables(_session(f"-s {table.group(1)}" if table.group(1) else "", scope)))
+    bought = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?prefetch\s+(?:\"[^\"]*\"|\w+)\s+(.*)$", line)
+    if bought:
+        return _workload(bought.group(2), _session(f"-s {bought.group(1)}" if bought.group(1) else "", scope))
     return "", []
 
 
@@ -158,6 +161,16 @@ def _sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]) 
     if not typed[: len(typed) - len(fragment)].endswith("."):
         found += [*_tables(session), *((name, "keyword") for name in KEYWORDS)]
     return _starting(fragment, found)
+
+
+def _workload(typed: str, session: Session | None) -> tuple[str, list[Found]]:
+    """Return how the workload of an offer can go on: kinds of queries, and columns within quotation marks."""
+    quoted = re.search(r"[\"']([^\"']*)$", typed)
+    if quoted and len(re.findall(r"[\"']", typed)) % 2:
+        names = {column for _, domain in _domains("", session) for column in domain}
+        return _starting(quoted.group(1), ((name, "column") for name in sorted(names)))
+    word = re.search(r"\w*$", typed)
+    return _starting(word.group() if word else "", ((f"{name}(", "workload") for name in prefetch.NAMES))
 
 
 def _tables(session: Session | None) -> Iterator[Found]:

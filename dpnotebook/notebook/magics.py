@@ -13,7 +13,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.display import display
 from traitlets import Enum, Float, TraitError, validate
 
-from dpnotebook.notebook import ask, manage, options
+from dpnotebook.notebook import ask, manage, options, prefetch
 from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.session import Session, active_session
@@ -57,7 +57,10 @@ class DPMagics(Magics):
         if command == "preview":
             session = f"-s {name} " if name else ""
             return self._asked(f"-n {session}{rest}", None, self._variables(local_ns))
-        return manage.COMMANDS[command](find_session(name, self._variables(local_ns)), rest)
+        paying = find_session(name, self._variables(local_ns))
+        if command == "prefetch":
+            return prefetch.prefetch(paying, rest, self._variables(local_ns))
+        return manage.COMMANDS[command](paying, rest)
 
     def _variables(self, local_ns: Mapping[str, Any] | None) -> Mapping[str, Any]:
         """Return what names in a cell mean: a function's own variables first, then the notebook's."""

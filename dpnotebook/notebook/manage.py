@@ -24,6 +24,8 @@ HELP = """%dp [-s SESSION] COMMAND
   history            every query that was charged: what it asked, what it cost
   tables             the tables that are protected
   columns TABLE      what may be asked about a table: its declared columns and their levels
+  prefetch TABLE WORKLOAD [where CONDITION]
+                     what the answers of a whole workload would cost: %dp prefetch patients ranges("age")
   preview ...        cost and error of a query, as %dpsql -n: %dp preview -e 0.1 SELECT COUNT(*) FROM ...
   export FILE.json   all releases as JSON; public values only
   audit              check that nothing in the ledger was removed or changed
@@ -123,6 +125,7 @@ COMMANDS: dict[str, Callable[[Session, str], Any]] = {
     "history": history,
     "tables": tables,
     "columns": columns,
+    "prefetch": lambda session, rest: None,
     "preview": lambda session, rest: None,
     "export": export,
     "audit": audit,

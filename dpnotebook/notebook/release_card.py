@@ -71,8 +71,18 @@ def facts(release: Release) -> str:
     paid = "answered from the ledger, cost nothing" if not release.paid else ""
     if release.paid and release.paid < 0.999 * release.epsilon:
         paid = f"the session paid ε {words.cost(release.paid)}"
-    parts = (f"release #{release.number}", f"ε {words.cost(release.epsilon)}{delta}", paid, intervals(release))
+    alone = f"ε {words.cost(release.epsilon)}{delta}" if release.epsilon else ""
+    parts = (f"release #{release.number}", combined(release), alone, paid, intervals(release))
     return " · ".join(part for part in parts if part)
+
+
+def combined(release: Release) -> str:
+    """Return the other releases that an answer is combined from; empty where it is from its own alone."""
+    sources = getattr(release, "sources", ())
+    others = tuple(number for number in sources if number != release.number)
+    if not others:
+        return ""
+    return f"combined {'with' if release.number in sources else 'from'} {words.releases(others)}"
 
 
 def intervals(release: Release) -> str:

@@ -201,3 +201,16 @@ def test_text_columns_line_up(session):
     lines = release_text(session.table("people").crosstab("sex", "region", epsilon=0.1).run()).splitlines()
     start = lines[2].index("value")
     assert all(line[start - 1] == " " and line[start] != " " for line in lines[3:])
+
+
+def test_a_combined_release_names_its_sources(session, page):
+    release = session.table("people").count(epsilon=0.5).run()
+    own = SimpleNamespace(**(vars(release) | {"title": "COUNT", "table": "people", "where": "", "keys": ()}))
+    own.sources = (1,)
+    assert "combined" not in page(release_html(own)).text
+    own.sources, own.number = (1, 4, 7), 7
+    assert "release #7 · combined with releases #1 and #4 · ε 0.5" in page(release_html(own)).text
+    own.sources, own.number, own.epsilon, own.paid = (1, 4), 8, 0.0, 0.0
+    said = "release #8 · combined from releases #1 and #4 · answered from the ledger, cost nothing · 95%"
+    assert said in page(release_html(own)).text
+    assert said in release_text(own)

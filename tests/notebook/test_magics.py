@@ -525,7 +525,7 @@ def test_dp_export_writes_public_values(ip, session, cell, tmp_path, capsys):
 def test_dp_help(ip, session, capsys, line):
     ip.run_line_magic("dp", line)
     shown = capsys.readouterr().out
-    for command in ("budget", "history", "tables", "columns", "preview", "export", "audit"):
+    for command in ("budget", "history", "tables", "columns", "prefetch", "preview", "export", "audit"):
         assert f"\n  {command} " in shown
 
 
@@ -555,6 +555,10 @@ def completions(ip, text, at=None):
         ("x = 1\nr = %dpsql -e 0.1 SELECT COUNT(*) FROM vi", "visits", "SELECT"),
         ("%dp bu", "budget", "tables"),
         ("%dp columns v", "visits", "budget"),
+        ("%dp prefetch v", "visits", "ranges("),
+        ("%dp prefetch visits ra", "ranges(", "visits"),
+        ("%dp prefetch visits marginals(2) + ", "cdf(", "visits"),
+        ('%dp prefetch visits ranges("a', "age", "cost"),
         ("%dp preview -e 0.1 SELECT COUNT(*) FROM vi", "visits", "budget"),
     ],
 )
