@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.budget_card import budget_html, budget_text
 from dpnotebook.notebook.html import box, escape, line, quiet, table
-from dpnotebook.notebook.spending import Column, Offer, Step, columns, offers, timeline
+from dpnotebook.notebook.reuse_lines import LEAST_SHARE
+from dpnotebook.notebook.spending import Column, Offer, Saving, Step, columns, offers, saving, timeline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,33 +24,58 @@ NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds a
 
 def summary_html(session: Session) -> str:
     """Return the budget and what the rest of it could buy."""
-    return budget_html(session) + offers_html(offers(session))
+    return budget_html(session) + saving_html(saving(session)) + offers_html(offers(session))
 
 
 def dashboard_html(session: Session) -> str:
     """Return the whole dashboard as HTML that untrusted notebooks keep."""
-    history = session.history()
+    history, spared = session.history(), saving(session)
     return "".join(
         [
             budget_html(session),
+            saving_html(spared),
             offers_html(offers(session)),
             timeline_html(timeline(session, history)),
             columns_html(columns(session), session.budget.epsilon),
-            history_html(history),
+            history_html(history, how=spared.how),
         ]
     )
 
 
 def dashboard_text(session: Session) -> str:
     """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
-    rows = [budget_text(session)]
+    rows, spared = [budget_text(session)], saving(session)
+    if text := saving_line(spared):
+        rows.append(f"  {text}")
     rows += [
         f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.error)} {offer.unit}"
         for offer in offers(session)
     ]
     for entry in session.history().tail(ROWS).to_dict("records"):
-        rows.append(f"  #{entry['number']:<4} ε {words.cost(entry['paid']):<8} {entry['question']}")
+        how = spared.how.get(int(entry["number"]), "")
+        rows.append(f"  #{entry['number']:<4} ε {words.cost(entry['paid']):<8} {how:<9}{entry['question']}")
     return "\n".join(rows)
+
+
+def saving_html(found: Saving) -> str:
+    """Return what reuse has spared; nothing where it has not."""
+    text = saving_line(found)
+    if not text:
+        return ""
+    picture = svg.bar(1 - found.share, f"{words.percent(1 - found.share)} of what measuring each question alone costs")
+    return box("<b>Saved by reuse</b>", line(picture), line(escape(text)))
+
+
+def saving_line(found: Saving) -> str:
+    """Return what reuse has spared in one sentence; empty where it has not."""
+    if found.share < LEAST_SHARE:
+        return ""
+    counts = Counter(found.how.values())
+    kinds = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse", "purchase") if counts[kind])
+    return (
+        f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where every question measured alone "
+        f"would have cost ε {words.left(found.alone)}" + (f" ({kinds})" if kinds else "")
+    )
 
 
 def offers_html(found: Sequence[Offer]) -> str:
@@ -97,8 +125,8 @@ def columns_html(found: Sequence[Column], total: float) -> str:
     return box("<b>Spend by column</b>", table(("", "", "dearest level, ε", "cheapest level, ε"), rows, "llrr"))
 
 
-def history_html(history: pd.DataFrame, rows: int = ROWS) -> str:
-    """Return the latest releases as a table, newest first."""
+def history_html(history: pd.DataFrame, rows: int = ROWS, how: Mapping[int, str] | None = None) -> str:
+    """Return the latest releases as a table, newest first, each with a word on what it took from others."""
     if not len(history):
         return box(quiet("No releases yet: nothing has been spent."))
     shown = history.tail(rows).iloc[::-1]
@@ -110,7 +138,7 @@ def history_html(history: pd.DataFrame, rows: int = ROWS) -> str:
             escape(entry["question"]),
             words.cost(entry["epsilon"]),
             words.cost(entry["paid"]),
-            "" if entry["state"] == "recorded" else escape(entry["state"]),
+            (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
         )
         for entry in shown.to_dict("records")
     ]

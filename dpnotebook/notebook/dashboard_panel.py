@@ -10,7 +10,7 @@ from dpnotebook.notebook import cards, words
 from dpnotebook.notebook.dashboard_figures import column_figure, spend_figure
 from dpnotebook.notebook.dashboard_html import history_html, summary_html
 from dpnotebook.notebook.html import escape, line
-from dpnotebook.notebook.spending import columns, timeline
+from dpnotebook.notebook.spending import columns, saving, timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class Panel:
         self.summary.value = summary_html(self.session)
         _put(self.spend_plot, spend_figure(timeline(self.session, history), self.session))
         _put(self.column_plot, column_figure(columns(self.session), self.session))
-        self.history.value = history_html(history)
+        self.history.value = history_html(history, how=saving(self.session).how)
         recorded = history[history["state"] == "recorded"].iloc[::-1]
         chosen = self.choice.value
         self.choice.options = [

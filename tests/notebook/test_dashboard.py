@@ -181,4 +181,43 @@ def test_the_text_of_a_dashboard(busy):
     lines = dashboard(busy)._repr_mimebundle_()["text/plain"].splitlines()
     assert lines[0].endswith("spent ε 0.3 · left ε 0.7 of 1 · 2 releases")
     assert any(line.startswith("  left buys a count in people within ±") for line in lines)
-    assert lines[-1] == "  #2    ε 0.1      COUNT where age <= 9"
+    assert lines[-1].split() == ["#2", "ε", "0.1", "COUNT", "where", "age", "<=", "9"]
+
+
+@pytest.fixture
+def reusing(busy, monkeypatch):
+    """Return a session whose ledger says what was free, refined and bought."""
+    entries = busy.ledger.history()
+    units = busy.ledger.accountant.units(0.1)
+    for actions, alone, paid in ((("buy",), 1, 3), (("reuse", "free"), 4, 0), (("reuse", "refine"), 2, 1)):
+        plan = entries[0]["plan"] | {"actions": actions, "alone": alone * units}
+        entries.append(entries[0] | {"number": len(entries) + 1, "plan": plan, "units": paid * units})
+    monkeypatch.setattr(busy.ledger, "history", lambda: entries)
+    return busy
+
+
+def test_what_reuse_saves_is_what_alone_would_have_cost_less_what_was_paid(reusing, page):
+    # paid 0.2 + 0.1 + 0.3 + 0 + 0.1, alone 0.2 + 0.1 + 0.1 + 0.4 + 0.2
+    said = (
+        "saved 30%: paid ε 0.7 where every question measured alone would have cost ε 1 (1 free, 1 refined, 1 purchase)"
+    )
+    parsed = page(dashboard(reusing)._repr_mimebundle_()["text/html"])
+    assert said in parsed.text
+    assert "70% of what measuring each question alone costs" in parsed.alts
+    assert said in dashboard(reusing)._repr_mimebundle_()["text/plain"]
+
+
+def test_the_history_says_how_each_release_came_about(reusing, page):
+    rows = page(dashboard(reusing).panel.history.value).rows
+    assert [(row[0], row[-1]) for row in rows[1:]] == [
+        ("#5", "refined"),
+        ("#4", "free"),
+        ("#3", "purchase"),
+        ("#2", ""),
+        ("#1", ""),
+    ]
+
+
+def test_where_nothing_was_saved_nothing_is_said_of_it(session, page):
+    session.table("people").count(epsilon=0.4).run()
+    assert "aved" not in page(dashboard(session)._repr_mimebundle_()["text/html"]).text
