@@ -81,7 +81,8 @@ def _asks(confirm: str, plan: Plan, session: Session) -> bool:
 
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
-    question = f"Spend ε {words.cost(plan.cost.epsilon)} for ±{words.error(plan.error)} {plan.unit}? "
+    bought = ", and for later questions like it" if getattr(plan, "bought", False) else ""
+    question = f"Spend ε {words.cost(plan.cost.epsilon)} for ±{words.error(plan.error)} {plan.unit}{bought}? "
     hint = "[y]es / [n]o / another ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()

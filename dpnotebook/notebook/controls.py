@@ -162,9 +162,10 @@ class Strip:
             return
         finally:
             self._lock.release()
-        number = plan.reused[0]
-        text = f"Answered by release #{number}; asking again costs nothing."
-        self._finish(line(quiet(text)), text, f"released as #{number}")
+        names = words.releases(plan.reused)
+        text = f"Answered by {names}; asking again costs nothing."
+        status = f"released as #{plan.reused[0]}" if len(plan.reused) == 1 else f"answered by {names}"
+        self._finish(line(quiet(text)), text, status)
 
     def _replan(self, note: str = "") -> bool:
         """Plan again as the slider stands, and show it; return whether that was possible."""
@@ -186,7 +187,8 @@ class Strip:
         if plan.free:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
-            self.run_button.description = f"Run: spend ε {words.cost(plan.cost.epsilon)}"
+            bought = ", with a purchase" if getattr(plan, "bought", False) else ""
+            self.run_button.description = f"Run: spend ε {words.cost(plan.cost.epsilon)}{bought}"
         else:
             self.run_button.description = f"Not enough budget for ε {words.cost(plan.cost.epsilon)}"
         self.run_button.disabled = not plan.affordable

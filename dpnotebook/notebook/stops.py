@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Ten in every factor of ten, in numbers that a person would type.
 STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+LEAST = 1e-3  # where nothing has a price: what is free can still be asked anew, for this and more
 
 
 def stops(plan: Plan, left: float) -> list[float]:
@@ -24,14 +25,15 @@ def stops(plan: Plan, left: float) -> list[float]:
     left
         What a single further query could take; with parallel composition a query may take more than that.
     """
+    own = plan.epsilon
+    priced = [epsilon for epsilon in (own, *(other.epsilon for other in plan.alternatives)) if epsilon > 0]
+    least = min(priced, default=LEAST) / 5
     affordable = [other.epsilon for other in plan.alternatives if other.affordable]
-    most = max([*affordable, plan.epsilon, float(words.left(left).replace(",", ""))])
-    least = min([*(other.epsilon for other in plan.alternatives), plan.epsilon]) / 5
-    found = {plan.epsilon, most}
+    most = max(*affordable, own, float(words.left(left).replace(",", "")), least)
+    found = {most}
     for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
         found |= {float(f"{stop}e{decade}") for stop in STOPS}
-    near = [epsilon for epsilon in found if least <= epsilon <= most]
-    return sorted(epsilon for epsilon in near if epsilon == plan.epsilon or not _close(epsilon, plan.epsilon))
+    return sorted({own} | {epsilon for epsilon in found if least <= epsilon <= most and not _close(epsilon, own)})
 
 
 def _close(one: float, other: float) -> bool:

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpnotebook.notebook.stops import stops
+from dpnotebook.notebook.stops import LEAST, stops
 
 
 @pytest.fixture
@@ -29,3 +29,12 @@ def test_the_slider_has_room_for_every_price(query, epsilon):
     assert epsilon in found
     assert len(found) > 5
     assert found[-1] == max(epsilon, 0.123)  # rounded down: what is left must be enough
+
+
+@pytest.mark.parametrize("left", [0.0, 1e-9, 0.3])
+def test_a_slider_can_start_at_nothing(query, left):
+    free = replace(query.plan, epsilon=0.0, alternatives=())
+    found = stops(free, left)
+    assert found[0] == 0.0
+    assert found[-1] == max(left, LEAST / 5)
+    assert len(found) == len(set(found))
