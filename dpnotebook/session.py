@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,7 +189,7 @@ class Session:
         statement: str,
         *,
         epsilon: float | None = None,
-        error: float | None = None,
+        error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
         parameters: Mapping[str, Any] | None = None,
@@ -202,7 +202,7 @@ class Session:
         statement
             The SQL.
         epsilon, error, variance, confidence
-            Exactly one of the first three.
+            Exactly one of the first three; error may be relative to the answers, such as "5%".
         parameters
             Values for `:name` in the statement.
         fresh
@@ -217,7 +217,7 @@ class Session:
 
         tables = {name: protected.table for name, protected in self._tables.items()}
         question = question_from_sql(statement, tables, parameters or {})
-        return Query(self, question, Accuracy(epsilon, error, variance, confidence), fresh)
+        return Query(self, question, Accuracy(epsilon, cast("float | None", error), variance, confidence), fresh)
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""

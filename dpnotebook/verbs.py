@@ -31,8 +31,8 @@ class Grouped:
     """Questions about one protected table, grouped by keys.
 
     Every verb takes exactly one of `epsilon=` (what it may cost), `error=` (half-width of the interval, in the answer's
-    own units) or `variance=`; and optionally `confidence=` (0.95) and `fresh=True` (measure anew although the ledger
-    holds an answer).
+    own units, or relative to the answer: "5%") or `variance=`; and optionally `confidence=` (0.95) and `fresh=True`
+    (measure anew although the ledger holds an answer).
 
     Parameters
     ----------
