@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +11,29 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.inference.adjusted import nonnegative_estimates
-from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.inference.answers import Estimates
+from dpnotebook.ledger import Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.progress import Progress, silent
 from dpnotebook.protected import ProtectedTable
 from dpnotebook.query import Query
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
-from dpnotebook.reuse.planner import plan_from_json
+from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.scans import exact_answers
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Draw = Callable[[Planned, Noise], NDArray[np.int64]]
+Integers = NDArray[np.int64]
+Draw = Callable[[Planned, Noise], Integers]
+Combine = Callable[[Sequence[Integers]], dict[str, Any]]
 
 
-def draw_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
+def draw_noise(item: Planned, noise: Noise) -> Integers:
     """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
     size = item.measurement.answers
     if noise == "laplace":
@@ -44,6 +48,7 @@ def measure(
     measurements: Sequence[Planned],
     draw: Draw,
     report: Progress = silent,
+    combine: Combine | None = None,
 ) -> Record:
     """Measure what was charged for and record it.
 
@@ -59,6 +64,8 @@ def measure(
         Where noise comes from.
     report
         Told how far it is.
+    combine
+        Works out from the noisy numbers what is recorded beside them.
 
     Returns
     -------
@@ -74,7 +81,8 @@ def measure(
     try:
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
-            noisy.append(_noisy(protected, item, draw(item, ledger.accountant.noise)))
+            exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
+            noisy.append(_noisy(ledger, item, exact << item.bits, draw))
     except DPError:
         raise
     except Exception as error:
@@ -84,13 +92,15 @@ def measure(
             "and nothing of it was shown: run the query again to measure it for that charge"
         ) from None
     report(0.9, "recording")
-    return ledger.record(number, noisy, {})
+    return ledger.record(number, noisy, combine(noisy) if combine is not None else {})
 
 
-def finish(ledger: Ledger, protected: ProtectedTable, charge: Charge, draw: Draw, report: Progress = silent) -> Record:
-    """Measure what was charged and never recorded, with fresh noise: nobody has seen an answer for that charge."""
-    planned = plan_from_json(charge.plan, protected.table.domain).planned
-    return measure(ledger, protected, charge.number, planned, draw, report)
+def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw) -> Integers:
+    if item.refines is None or item.before is None:
+        return exact + draw(item, ledger.accountant.noise).reshape(exact.shape)
+    release, place = item.refines
+    first = ledger.get(release).answers[place] - exact
+    return exact + refined_laplace(first.ravel(), item.before, item.scale).reshape(exact.shape)
 
 
 def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:
@@ -107,8 +117,12 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     paid
         What this run of it cost, in units.
     """
-    recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
     confidence = query.accuracy.confidence
+    told = record.details.get("estimates")
+    if told is not None:
+        estimates = [estimates_from_json(told, accountant.noise, confidence)]
+        return _release(record, query, domain, accountant, paid, estimates, tuple(told["sources"]))
+    recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
     measured = [
         np.ldexp(noisy.astype(np.float64), -item.bits)
         for item, noisy in zip(recorded.planned, record.answers, strict=True)
@@ -117,7 +131,6 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         answer.estimate(noisy, accountant.noise, item.scale, confidence)
         for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
     ]
-    frame, ordered = answer_frame(query.question, domain, estimates)
 
     def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
         found = [
@@ -126,6 +139,20 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         ]
         return answer_frame(query.question, domain, found)[0]
 
+    return _release(record, query, domain, accountant, paid, estimates, (record.number,), adjusted)
+
+
+def _release(
+    record: Record,
+    query: Query,
+    domain: Domain,
+    accountant: Accountant,
+    paid: int,
+    estimates: Sequence[Estimates],
+    sources: tuple[int, ...],
+    adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = None,
+) -> Release:
+    frame, ordered = answer_frame(query.question, domain, estimates)
     return Release(
         frame=frame,
         question=query.question,
@@ -133,13 +160,9 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         epsilon=accountant.epsilon(record.plan["units"]),
         delta=accountant.delta,
         paid=accountant.epsilon(paid),
-        confidence=confidence,
+        confidence=query.accuracy.confidence,
         unit=words.unit(query.question.measures[0]),
         ordered=ordered,
         adjusted=adjusted,
+        sources=sources,
     )
-
-
-def _noisy(protected: ProtectedTable, item: Planned, noise: NDArray[np.int64]) -> NDArray[np.int64]:
-    exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
-    return (exact << item.bits) + noise.reshape(exact.shape)

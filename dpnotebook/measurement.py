@@ -80,7 +80,9 @@ class Measurement:
         inside = (sum(weight * _largest(part, box) for weight, part in parts) for box in self._boxes())
         return max(1, min(anywhere, max(inside)))
 
-    def cost(self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int) -> CellCost:
+    def cost(
+        self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int, before: Fraction | None = None
+    ) -> CellCost:
         """Return what the measurement costs in each cell of the table.
 
         Parameters
@@ -93,9 +95,11 @@ class Measurement:
             b of discrete Laplace noise, sigma of Gaussian noise.
         rows
             Most rows of one privacy unit.
+        before
+            The larger scale that a lossless refinement starts from: only the difference is paid.
         """
         power = norm_power(accountant.noise)
-        rate = accountant.rate(scale) * accountant.per_unit(rows)
+        rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)
         costs: dict[tuple[tuple[str, bytes], ...], Term] = {}
         for weight, part in self._parts(domain, power):
             for box in self._boxes():

@@ -51,6 +51,8 @@ class Release:
         Whether each key has an order, for plots.
     adjusted
         Gives the frame of `nonnegative`.
+    sources
+        Numbers of the releases that the answers are combined from.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -63,6 +65,7 @@ class Release:
     unit: str
     ordered: tuple[bool, ...] = ()
     adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = field(default=None, repr=False, compare=False)
+    sources: tuple[int, ...] = ()
 
     @property
     def table(self) -> str:
@@ -131,7 +134,9 @@ class Release:
             If the answers are not counts of rows, or the counts are too many.
         """
         if self.adjusted is None:
-            raise WorkloadError("this release has no recorded measurements to adjust")
+            raise WorkloadError(
+                "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
+            )
         with watched() as report:
             return replace(self, frame=self.adjusted(total, report))
 

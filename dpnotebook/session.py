@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.answering import Draw, draw_noise, finish, measure, reveal
+from dpnotebook.answering import Draw, draw_noise, measure, reveal
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import plain, shorten
 from dpnotebook.errors import (
@@ -22,21 +22,26 @@ from dpnotebook.errors import (
     LedgerError,
     NotProtected,
 )
-from dpnotebook.ledger import Audit, Ledger, Record
+from dpnotebook.inference.answers import Estimates
+from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
+from dpnotebook.reuse.combining import combined_details, linear_of
+from dpnotebook.reuse.history import History, Measured
 from dpnotebook.reuse.plan import Plan
-from dpnotebook.reuse.planner import make_plan, plan_to_json
+from dpnotebook.reuse.planner import make_plan
+from dpnotebook.reuse.recorded import plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.reuse.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Confirm = Literal["auto", "always", "never"]
+PLANNERS = ("optimal", "pioneer", "naive")
 
 MOST_NAME = 100
 MOST_ROWS = 10**6
@@ -54,7 +59,9 @@ class Session:
     ledger
         Path of the file that records every charge and every answer; ":memory:" keeps it for this process only.
     planner
-        "optimal": the only one so far.
+        "optimal": combines everything recorded, measures what is missing, and buys a strategy where that pays.
+        "pioneer": the plans of Pioneer (Peng et al.), for counts in a pure session. "naive": measures every new
+        question by itself. Ledgers are the same for all.
     confirm
         When a magic asks before it spends: "auto" above `confirm_above`, "always", or "never".
     confirm_above
@@ -81,11 +88,17 @@ class Session:
     ) -> None:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {budget!r}")
-        if planner != "optimal":
-            raise ValueError(f"planner must be 'optimal', not {planner!r}")
+        if planner not in PLANNERS:
+            raise ValueError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {planner!r}")
+        if planner == "pioneer" and budget.delta:
+            raise AccuracyError(
+                "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
+                "planner='optimal'"
+            )
         if confirm not in ("auto", "always", "never"):
             raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {confirm!r}")
         self.budget = budget
+        self.planner = planner
         self.confirm: Confirm = confirm
         self.confirm_above = (
             0.05 * budget.epsilon if confirm_above is None else float(positive(confirm_above, "confirm_above"))
@@ -95,6 +108,8 @@ class Session:
         self._draw: Draw = draw_noise
         self._callbacks: list[Callable[[], None]] = []
         self._running = threading.RLock()
+        self._histories: dict[str, History] = {}
+        self._looking = threading.RLock()  # held while a history is read or moved on
         self._closed = False
         global _latest
         _latest = self
@@ -147,7 +162,7 @@ class Session:
             self._tables[name] = protected
             frames.bind(data, protected)
             for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
-                finish(self.ledger, protected, charge, self._draw, report)
+                self._finish(protected, charge, report)
         return protected
 
     def table(self, name: str) -> ProtectedTable:
@@ -233,16 +248,22 @@ class Session:
                 query.guard()
             report(0.0, "planning")
             plan = self._plan(query, alternatives=False)
+            if plan.recorded is not None:
+                return self._reveal(self._recorded(protected, plan.recorded, report), query, paid=0)
             if plan.free:
-                return self._reveal(self._recorded(protected, plan.reused[0], report), query, paid=0)
-            report(0.1, "charging the ledger")
-            try:
-                charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells)
-            except BudgetExceeded as refusal:
-                raise self._explained(refusal, query, plan) from None
-            record = measure(self.ledger, protected, charge.number, plan.measurements, self._draw, report)
-            report(1.0, "done")
-            release = self._reveal(record, query, paid=charge.units)
+                details = self._combined(plan.question, plan.confidence)
+                record = self.ledger.note(plan.table, query.question.key, plan_to_json(plan), details)
+                release = self._reveal(record, query, paid=0)
+            else:
+                report(0.1, "charging the ledger")
+                refines = [item.refines[0] for item in plan.measurements if item.refines is not None]
+                try:
+                    charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells, refines)
+                except BudgetExceeded as refusal:
+                    raise self._explained(refusal, query, plan) from None
+                record = self._finish(protected, charge, report)
+                report(1.0, "done")
+                release = self._reveal(record, query, paid=charge.units)
         self._changed()
         return release
 
@@ -347,22 +368,76 @@ class Session:
         self.ledger.close()
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        return make_plan(
-            query.question,
-            query.accuracy,
-            self.table(query.question.table).table,
-            self.ledger,
-            fresh=query.fresh,
-            assumption=query.assumption,
-            strategy=query.strategy,
-            alternatives=alternatives,
-        )
+        table = self.table(query.question.table).table
+        with self._looking:
+            return make_plan(
+                query.question,
+                query.accuracy,
+                table,
+                self.ledger,
+                history=self._history(table.name) if self.planner != "naive" else None,
+                fresh=query.fresh,
+                assumption=query.assumption,
+                strategy=query.strategy,
+                alternatives=alternatives,
+            )
+
+    def _history(self, name: str) -> History:
+        """Return what was recorded of a table, up to date."""
+        history = self._histories.get(name)
+        if history is None:
+            history = History(self.table(name).table.domain, self.ledger.accountant.noise)
+            self._histories[name] = history
+        version, news = self.ledger.news(name, history.version)
+        history.take(news, version)
+        return history
+
+    def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
+        """Measure what was charged and not recorded: nobody has seen an answer for that charge."""
+        name = protected.table.name
+        planned = planned_from_json(charge.plan, protected.table.domain)
+        confidence: float = charge.plan.get("combined", 0.0)  # 0 where the answer is that of its own measurement
+
+        def combine(noisy: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
+            with self._looking:
+                history = self._history(name)
+                history.take([Measured(charge.number, charge.plan, charge.units, tuple(noisy))])
+                question = Question.from_json(charge.plan["question"], history.domain)
+                return combined_details(history, question, confidence, self._own(charge, noisy))
+
+        try:
+            record = measure(
+                self.ledger, protected, charge.number, planned, self._draw, report, combine if confidence else None
+            )
+        except BaseException:
+            self._histories.pop(name, None)
+            raise
+        if confidence and not all(map(np.array_equal, record.answers, self._histories[name].answers(charge.number))):
+            self._histories.pop(name, None)  # another kernel was first: what it recorded counts
+        return record
+
+    def _own(self, charge: Charge, noisy: Sequence[NDArray[np.int64]]) -> Estimates | None:
+        """Return what a measurement says by itself, where it is of the question's own strategy."""
+        if not charge.plan["measures"]:
+            return None
+        domain, noise = self.table(charge.table).table.domain, self.ledger.accountant.noise
+        recorded = plan_from_json(charge.plan, domain)
+        linear = linear_of(recorded.answers[0])
+        if linear is None:
+            return None
+        item = recorded.planned[0]
+        values = np.ldexp(noisy[0].astype(np.float64), -item.bits)
+        return linear.estimate(values, noise, item.scale, charge.plan["combined"])
+
+    def _combined(self, question: Question, confidence: float) -> dict[str, Any]:
+        with self._looking:
+            return combined_details(self._history(question.table), question, confidence)
 
     def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
         """Return a record that answers a question, after measuring it where that was interrupted."""
         for charge in self.ledger.pending(protected.table.name):
             if charge.number == number:
-                return finish(self.ledger, protected, charge, self._draw, report)
+                return self._finish(protected, charge, report)
         return self.ledger.get(number)
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:

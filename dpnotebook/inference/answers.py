@@ -117,7 +117,7 @@ class LinearAnswers:
 
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
-        std_errors = self._std_errors(noise, scale)
+        std_errors = self.std_errors(noise, scale)
         if self.direct:
             width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
         else:
@@ -135,7 +135,7 @@ class LinearAnswers:
         else:
             assert accuracy.variance is not None
             variance = accuracy.variance
-        scale = _scale_of_variance(noise, variance / worst)
+        scale = scale_of_variance(noise, variance / worst)
         if accuracy.error is not None:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
             while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
@@ -145,7 +145,7 @@ class LinearAnswers:
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
         value = self.strategy.answers(noisy[0]) * self.units
-        std_error = self._std_errors(noise, scale)
+        std_error = self.std_errors(noise, scale)
         if self.direct:
             width = np.full(value.size, half_widths(self.units[:1, None], scale, noise, confidence)[0])
         else:
@@ -171,7 +171,8 @@ class LinearAnswers:
         same = self.strategy.workload == self.strategy.operator and np.ptp(self.units) == 0
         return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
 
-    def _std_errors(self, noise: Noise, scale: Fraction) -> Floats:
+    def std_errors(self, noise: Noise, scale: Fraction) -> Floats:
+        """Return the standard error of every answer, shape (answers,)."""
         return np.asarray(np.sqrt(self.factors * noise_variance(noise, scale)) * self.units)
 
     def _widths(
@@ -235,7 +236,7 @@ class MeanAnswers:
                 return laplace_scale_for(accuracy.error / unit, accuracy.confidence)
             return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / unit)
         assert accuracy.variance is not None
-        return _scale_of_variance(noise, accuracy.variance / unit**2)
+        return scale_of_variance(noise, accuracy.variance / unit**2)
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the ratio of the two sums, with intervals by linearisation.
@@ -302,8 +303,11 @@ class QuantileAnswers:
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the expected error in rows of rank."""
         expected = self.ranks.expected(noise, scale, confidence)
-        worst = expected.std_errors.reshape(self.groups, len(self.levels)).max(axis=1)
-        return Expected(worst, expected.half_width)
+        return Expected(self.worst(expected.std_errors), expected.half_width)
+
+    def worst(self, std_errors: Floats) -> Floats:
+        """Return the largest of some errors of the cumulative counts in each group, shape (groups,)."""
+        return np.asarray(std_errors.reshape(self.groups, len(self.levels)).max(axis=1))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps ranks within `accuracy`, in rows."""
@@ -311,8 +315,10 @@ class QuantileAnswers:
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the level at which the cumulative count passes the quantile, and where its band does."""
+        return self.read(self.ranks.estimate(noisy, noise, scale, confidence))
 
-        ranks = self.ranks.estimate(noisy, noise, scale, confidence)
+    def read(self, ranks: Estimates) -> Estimates:
+        """Return the quantiles that estimated cumulative counts say, shape (groups * levels,)."""
         shape = (self.groups, len(self.levels))
         columns = [
             self._crossings(*group)
@@ -356,7 +362,7 @@ def _first_above(excess: Floats) -> int:
     return int(above[0]) if above.size else excess.size - 1
 
 
-def _scale_of_variance(noise: Noise, variance: float) -> Fraction:
+def scale_of_variance(noise: Noise, variance: float) -> Fraction:
     """Return the noise scale of a variance, in squared integers: 2 a / (1 - a)^2, a = exp(-1 / b), solved for b."""
     if noise == "gaussian":
         return _positive_scale(math.sqrt(variance))

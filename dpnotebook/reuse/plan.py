@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,18 +86,51 @@ class Planned:
     ----------
     measurement
         What to ask of the data.
-    strategy
-        What is to be answered from it.
     scale
         b of discrete Laplace noise or sigma of Gaussian noise, in the measurement's own integers.
     bits
         The noise lives on a grid of 2^-bits.
+    strategy
+        What is to be answered from it alone; None where it serves together with others.
+    refines
+        The release and the place in it of the noisy answers that this makes more accurate, losslessly.
+    before
+        The scale of the noise that those have.
     """
 
     measurement: Measurement
-    strategy: Strategy
     scale: Fraction
     bits: int
+    strategy: Strategy | None = None
+    refines: tuple[int, int] | None = None
+    before: Fraction | None = None
+
+
+ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a plan does, in words and numbers.
+
+    Parameters
+    ----------
+    kind
+        "free": past answers are enough. "reuse": they are part of the answer. "refine": an earlier answer is made more
+        accurate for the difference in price. "measure": something is asked anew. "buy": a strategy is measured that
+        later questions will use too.
+    text
+        What is done.
+    releases
+        The numbers of the releases it uses.
+    epsilon
+        What it costs by itself.
+    """
+
+    kind: ActionKind
+    text: str
+    releases: tuple[int, ...] = ()
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,7 +160,17 @@ class Plan:
     alternatives
         The same question at other prices.
     reused
-        Numbers of the releases that answer it.
+        Numbers of the releases whose answers are used.
+    recorded
+        Number of the release that answers this very question; None when there is none, or it is not good enough.
+    actions
+        What is reused, refined, measured and bought, in words and numbers.
+    without_reuse
+        What it would cost to measure this alone, as if nothing had been asked before.
+    combined
+        Whether the answer is the best combination of everything recorded, and not of its own measurement alone.
+    target
+        Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
     affordable
         Whether the budget allows it.
     assumption
@@ -167,6 +211,16 @@ class Plan:
     noise: str
     measurements: tuple[Planned, ...] = field(repr=False)
     cells: CellCost = field(repr=False)
+    recorded: int | None = None
+    actions: tuple[Action, ...] = ()
+    without_reuse: Cost | None = None
+    combined: bool = False
+    target: float = 0.0
+
+    @property
+    def bought(self) -> bool:
+        """Whether a strategy is bought that later questions will use too."""
+        return any(action.kind == "buy" for action in self.actions)
 
     @property
     def table(self) -> str:
@@ -175,8 +229,8 @@ class Plan:
 
     @property
     def free(self) -> bool:
-        """Whether a recorded release answers the question at no cost."""
-        return bool(self.reused)
+        """Whether recorded releases answer the question at no cost."""
+        return not self.measurements
 
     @property
     def std_error(self) -> float:

@@ -72,7 +72,7 @@ def prepare(
         If a workload does not fit the keys.
     """
     axes = answer_axes(measure, question, domain)
-    workload = _workload(measure, axes)
+    workload = asked_workload(measure, axes)
     things, most = ("answers", MAX_ANSWERS) if measure.kind == "workload" else ("cells", MAX_CELLS)
     if workload.shape[0] > most:
         raise DomainError(
@@ -167,7 +167,14 @@ def _effort(measure: Measure, workload: Workload) -> Effort:
     return "quick" if everyday else "full"
 
 
-def _workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
+def asked_workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
+    """Return the queries of a measure over the histogram of its axes.
+
+    Raises
+    ------
+    WorkloadError
+        If a workload does not fit the keys.
+    """
     if measure.kind == "workload":
         assert measure.workload is not None
         cells = flat_size(axes)

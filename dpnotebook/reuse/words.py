@@ -69,12 +69,13 @@ def warnings(
     return tuple(found)
 
 
-def steps(
-    table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise, reused: tuple[int, ...]
-) -> tuple[str, ...]:
+def repeated_steps(number: int) -> tuple[str, ...]:
+    """Return how an answer is computed that the ledger has already."""
+    return (f"release #{number} in the ledger answers this question; nothing is measured and nothing is spent",)
+
+
+def steps(table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise) -> tuple[str, ...]:
     """Return how the answer is computed, one sentence a step."""
-    if reused:
-        return (f"release #{reused[0]} in the ledger answers this question; nothing is measured and nothing is spent",)
     found = []
     if table.unit is not None:
         found.append(

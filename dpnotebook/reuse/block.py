@@ -1,0 +1,271 @@
+"""Least squares over the atoms of some attributes: what everything measured says about any question on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.reuse.atoms import Atoms, one_atom, places
+from dpnotebook.reuse.information import Information, Solved, screened, solve
+from dpnotebook.reuse.parts import Part, unique_columns
+
+MOST_ATOMS = 2_000
+MOST_CELLS = 10**6
+MOST_ENTRIES = 4 * 10**6  # of the queries of one part
+FEW = 32  # classes of cells that are answered exactly in a plan already
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Key = tuple[int, int]
+# What a measurement says: which one it is, which of its parts, the precision of each answer, and the answers.
+Told = tuple[Key, int, Part, float, Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries over the cells of a block: the distinct columns that they have, and which of them each cell has.
+
+    Parameters
+    ----------
+    columns
+        Shape (queries, classes).
+    cells
+        The class of every cell, -1 where all queries are 0; shape (cells,).
+    bins
+        Whether the queries are disjoint counts: the columns are then the identity.
+    """
+
+    columns: Floats
+    cells: Indices
+    bins: bool
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return int(self.columns.shape[0])
+
+
+@dataclass(eq=False)
+class Source:
+    """A part of a recorded measurement, as the block holds it.
+
+    Parameters
+    ----------
+    key
+        Which measurement it is of.
+    part
+        Its queries.
+    columns
+        Its distinct columns times its weight, shape (queries, classes).
+    atoms
+        The class of every atom, -1 for none.
+    precision
+        One over the variance of each answer.
+    noisy
+        The answers, shape (queries,).
+    """
+
+    key: Key
+    part: Part
+    columns: Floats
+    atoms: Indices
+    precision: float
+    noisy: Floats
+
+    def rows(self) -> Floats:
+        """Return its queries over the atoms, shape (queries, atoms)."""
+        padded = np.concatenate([self.columns, np.zeros((self.columns.shape[0], 1))], axis=1)
+        return padded[:, self.atoms]  # -1 is the column of zeros
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a block knows about some queries.
+
+    Parameters
+    ----------
+    variances
+        Variance of the best answer to each, infinite where there is none; shape (queries,).
+    covariance
+        Covariances of the counts of the classes of cells, shape (classes, classes); what is not determined means
+        nothing.
+    determined
+        Which of those counts are, shape (classes,).
+    """
+
+    variances: Floats
+    covariance: Floats
+    determined: NDArray[np.bool_]
+
+
+class Block:
+    """The least-squares state of some attributes of one table, for one summand.
+
+    Parameters
+    ----------
+    domain
+        The table's declared domain.
+    names
+        The attributes, in the domain's order; together at most 10^6 cells.
+    """
+
+    def __init__(self, domain: Domain, names: Sequence[str]) -> None:
+        self.domain = domain
+        self.names = tuple(names)
+        self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
+        self.information = Information(1)
+        self.sources: dict[tuple[int, int, int], Source] = {}
+        self._keys: set[Key] = set()
+
+    def holds(self, key: Key) -> bool:
+        """Return whether some of a measurement is in here."""
+        return key in self._keys
+
+    def add(self, parts: Sequence[Told], most: int = MOST_ATOMS) -> int:
+        """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
+
+        Parameters
+        ----------
+        parts
+            Parts over attributes of this block.
+        most
+            Atoms for which there is room.
+        """
+        found = self._prepared(parts, most)
+        if found:
+            rows = np.concatenate([source.rows() for _, source in found])
+            precision = np.concatenate([np.full(source.noisy.size, source.precision) for _, source in found])
+            noisy = np.concatenate([source.noisy for _, source in found])
+            self.information.add(rows, precision, precision * noisy)
+            self.sources.update(found)
+            self._keys.update(name[:2] for name, _ in found)
+        return len(found)
+
+    def refine(self, key: Key, new: Key, precision: float, noisy: Mapping[int, Floats]) -> None:
+        """Put a refined measurement in the place of the one it refines: it holds all that the first one said.
+
+        Parameters
+        ----------
+        key, new
+            Which measurement is refined, and by which.
+        precision
+            One over the variance of each refined number.
+        noisy
+            The refined answers of each part.
+        """
+        for name in [name for name in self.sources if name[:2] == key]:
+            source = self.sources.pop(name)
+            answers, after = noisy[name[2]], precision / source.part.spread
+            self.information.add(
+                source.rows(),
+                np.full(answers.size, after - source.precision),
+                after * answers - source.precision * source.noisy,
+            )
+            self.sources[(*new, name[2])] = Source(new, source.part, source.columns, source.atoms, after, answers)
+        self._keys.discard(key)
+        self._keys.add(new)
+
+    def queries(self, part: Part) -> Queries | None:
+        """Return the queries of a part over the cells of this block; None if they are too many."""
+        found = unique_columns(part.operator, MOST_ENTRIES)
+        if found is None:
+            return None
+        columns, classes = found
+        own = places(part.axes, part.where, self.domain, self.names)
+        cells = np.where(own >= 0, classes[own], -1)
+        bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
+        return Queries(columns * part.weight, cells, bins and part.weight == 1)
+
+    def known(self, queries: Queries) -> Known:
+        """Return what is known about queries."""
+        classes = queries.columns.shape[1]
+        if not self.sources:
+            nothing = np.zeros(classes, dtype=bool)
+            return Known(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
+        solved = self._solved(queries, exact=classes <= FEW)
+        whole = self._whole(queries)
+        variances = np.where(whole, solved.variances(queries.columns), np.inf)
+        return Known(variances, solved.covariance, solved.determined(np.eye(classes)) & self._whole_classes(queries))
+
+    def _solved(self, queries: Queries, *, exact: bool) -> Solved:
+        at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
+        if not exact:
+            return screened(self.information, at, classes)
+        return solve(self.information, (at == np.arange(classes)[:, None]).astype(float))
+
+    def touches(self, queries: Queries) -> bool:
+        """Return whether something was measured of the cells that the queries are about."""
+        seen = np.diagonal(self.information.matrix) > 0
+        return bool(seen[self.atoms.labels[queries.cells >= 0]].any())
+
+    def rows(self, queries: Queries) -> Floats:
+        """Return queries over the atoms, shape (queries, atoms), as they are at one cell of each."""
+        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
+        return padded[:, queries.cells[self.atoms.first]]
+
+    def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
+        """Return the best answers to queries, their variances and the coefficients z, with certificates."""
+        solved = self._solved(queries, exact=True)
+        variances = np.where(self._whole(queries), solved.variances(queries.columns), np.inf)
+        coefficients = queries.columns @ solved.coefficients
+        return coefficients @ self.information.vector, variances, coefficients
+
+    def weights(self, coefficients: Floats) -> list[tuple[Source, Floats]]:
+        """Return what each noisy number counts for in an answer with coefficients z, shape (atoms,), by source."""
+        found = []
+        for source in self.sources.values():
+            inside = source.atoms >= 0
+            own = np.bincount(source.atoms[inside], coefficients[inside], source.columns.shape[1])
+            weights = source.columns @ own * source.precision
+            found.append((source, weights))
+        return found
+
+    def _whole(self, queries: Queries) -> NDArray[np.bool_]:
+        """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
+        whole = np.ones(queries.count, dtype=bool)
+        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
+        for one, other in self._mixed(queries).tolist():
+            whole &= padded[:, one] == padded[:, other]
+        return whole
+
+    def _whole_classes(self, queries: Queries) -> NDArray[np.bool_]:
+        """Return which classes of cells are made of whole atoms."""
+        whole = np.ones(queries.columns.shape[1] + 1, dtype=bool)
+        whole[self._mixed(queries).ravel()] = False
+        return whole[:-1]
+
+    def _mixed(self, queries: Queries) -> Indices:
+        """Return the pairs of classes that share an atom, shape (pairs, 2)."""
+        here = queries.cells[self.atoms.first][self.atoms.labels]
+        moved = np.flatnonzero(queries.cells != here)
+        if not moved.size:
+            return np.empty((0, 2), dtype=np.intp)
+        base = queries.columns.shape[1] + 2
+        codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
+        return np.stack([codes // base - 1, codes % base - 1], axis=1)
+
+    def _prepared(self, parts: Sequence[Told], most: int) -> list[tuple[tuple[int, int, int], Source]]:
+        atoms, parents = self.atoms, np.arange(self.atoms.count)
+        prepared = []
+        for key, index, part, precision, noisy in parts:
+            queries = self.queries(part)
+            if queries is None:
+                continue
+            finer, above = atoms.refined(queries.cells)
+            if finer.count > most:
+                continue
+            atoms, parents = finer, parents[above]
+            prepared.append((key, index, part, queries, precision, noisy))
+        if atoms.count > self.atoms.count:
+            self.atoms = atoms
+            self.information.split(parents)
+            for source in self.sources.values():
+                source.atoms = source.atoms[parents]
+        return [
+            ((*key, index), Source(key, part, queries.columns, queries.cells[atoms.first], precision, noisy))
+            for key, index, part, queries, precision, noisy in prepared
+        ]

@@ -1,0 +1,221 @@
+"""What noisy linear measurements say together: an information matrix over atoms, and a generalised inverse of it.
+
+A measurement y = q x + noise of precision p adds p q'q to the information matrix X and p q'y to the vector b. With any
+generalised inverse G of X, z = G q answers a query q by z'b with variance z'Xz, if the residual q - X z vanishes: then
+z'b is the best linear unbiased answer (Gauss-Markov). The residual is the certificate: whatever rounding did to G, an
+answer is used only if its own residual says that it is unbiased, and its variance is that of the very weights it uses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+RESIDUAL = 1e-8  # largest entry of q - X z, relative to q, of an answer that counts as determined
+RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depends on it, not what counts as determined
+UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
+DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
+ONE_BY_ONE = 16  # so many measurements are added by rank-one updates, more by one factorisation
+REFINEMENTS = 4
+SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
+
+
+class Information:
+    """The state of least squares over atoms: X, b and a generalised inverse G of X.
+
+    Parameters
+    ----------
+    atoms
+        Number of unknown counts, at first.
+    """
+
+    def __init__(self, atoms: int) -> None:
+        self.matrix: Floats = np.zeros((atoms, atoms))
+        self.vector: Floats = np.zeros(atoms)
+        self.rank = 0
+        self._inverse: Floats | None = np.zeros((atoms, atoms))
+
+    @property
+    def atoms(self) -> int:
+        """Number of unknown counts."""
+        return int(self.vector.size)
+
+    @property
+    def inverse(self) -> Floats:
+        """A generalised inverse of the information matrix, shape (atoms, atoms)."""
+        if self._inverse is None:
+            self._inverse, self.rank = generalised_inverse(self.matrix)
+        return self._inverse
+
+    def split(self, parents: Indices) -> None:
+        """Replace the atoms by finer ones.
+
+        Parameters
+        ----------
+        parents
+            The present atom in which each new one lies, shape (new atoms,); the first so many are the present ones.
+        """
+        old = self.atoms
+        self.matrix = self.matrix[np.ix_(parents, parents)]
+        self.vector = self.vector[parents]
+        if self._inverse is not None:
+            # Nothing measured tells the parts of an atom apart: that the new ones are 0 is as good a guess as any.
+            inverse = np.zeros((parents.size, parents.size))
+            inverse[:old, :old] = self._inverse
+            self._inverse = inverse
+
+    def add(self, rows: Floats, precision: Floats, weighted: Floats) -> None:
+        """Add measurements, or more precision to earlier ones.
+
+        Parameters
+        ----------
+        rows
+            Queries over the atoms, shape (m, atoms).
+        precision
+            By how much the precision of each rises, positive, shape (m,).
+        weighted
+            By how much precision times noisy answer rises, shape (m,).
+        """
+        if self._inverse is not None and rows.shape[0] <= ONE_BY_ONE:
+            for row, p in zip(rows, precision.tolist(), strict=True):
+                self._add_one(row, p)
+        else:
+            self._inverse = None
+            used = np.flatnonzero(rows.any(axis=0))
+            inside = rows[:, used]
+            self.matrix[np.ix_(used, used)] += (inside * precision[:, None]).T @ inside
+        self.vector += weighted @ rows
+
+    def _add_one(self, q: Floats, precision: float) -> None:
+        assert self._inverse is not None
+        z = self._inverse @ q
+        residual = q - self.matrix @ z
+        # Only G depends on this choice, and a poor G shows in the residuals of what it answers.
+        place = int(np.argmax(np.abs(residual)))
+        if abs(residual[place]) <= UNSEEN * np.abs(q).max(initial=1e-300):
+            z += self._inverse @ residual
+            self._inverse -= np.outer(z, z / (1 / precision + q @ z))
+        else:
+            # A direction that nothing has measured so far, and that q sees.
+            free = -(self._inverse @ self.matrix[:, place])
+            free[place] += 1
+            free -= self._inverse @ (self.matrix @ free)
+            seen = q @ free
+            cross = np.outer(free, z / seen)
+            self._inverse += np.outer(free, free * ((q @ z + 1 / precision) / seen**2)) - cross - cross.T
+            self.rank += 1
+        used = np.flatnonzero(q)
+        self.matrix[np.ix_(used, used)] += precision * np.outer(q[used], q[used])
+        z = self._inverse @ q
+        if np.abs(q - self.matrix @ z).max(initial=0.0) > DRIFT * np.abs(q).max(initial=0.0):
+            self._inverse = None
+
+
+@dataclass(frozen=True)
+class Solved:
+    """How some queries are answered.
+
+    Parameters
+    ----------
+    coefficients
+        z of every query, shape (queries, atoms): z'b answers it.
+    covariance
+        Of the answers, shape (queries, queries).
+    residuals
+        q - X z of every query, or its inner products with a few fixed vectors; shape (queries, any). What is left of a
+        combination of queries is the same combination of these.
+    """
+
+    coefficients: Floats
+    covariance: Floats
+    residuals: Floats
+
+    def determined(self, combinations: Floats) -> NDArray[np.bool_]:
+        """Return which combinations of the queries, shape (m, queries), the measurements determine, shape (m,)."""
+        left = np.abs(combinations @ self.residuals).max(axis=1, initial=0.0)
+        return np.asarray(left <= RESIDUAL * np.abs(combinations).max(axis=1, initial=0.0))
+
+    def variances(self, combinations: Floats) -> Floats:
+        """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
+        found = np.einsum("ij,ij->i", combinations @ self.covariance, combinations)
+        return np.where(self.determined(combinations), found, np.inf)
+
+
+def solve(information: Information, queries: Floats) -> Solved:
+    """Return how queries are answered, shape (queries, atoms), with the certificates of their residuals.
+
+    Source: Gauss-Markov theorem.
+    """
+    inverse, matrix = information.inverse, information.matrix
+    z = queries @ inverse
+    told = z @ matrix
+    sizes = np.abs(queries).max(axis=1, initial=0.0)
+    residual = np.abs(queries - told).max(axis=1, initial=0.0)
+    for _ in range(REFINEMENTS):  # each takes back most of what rounding lost in G
+        open_ = (residual > RESIDUAL / 100 * sizes) & (residual < UNSEEN * sizes)
+        if not open_.any():
+            break
+        z[open_] += (queries[open_] - told[open_]) @ inverse
+        told[open_] = z[open_] @ matrix
+        residual = np.abs(queries - told).max(axis=1, initial=0.0)
+    return Solved(z, told @ z.T, queries - told)
+
+
+def screened(information: Information, bins: Indices, count: int) -> Solved:
+    """Return how disjoint bins of atoms are answered, in far less time: for planning.
+
+    The residuals are looked at through a few fixed vectors only. What is shown is computed by `solve`.
+
+    Parameters
+    ----------
+    information
+        What was measured.
+    bins
+        The bin of each atom, -1 for none, shape (atoms,).
+    count
+        Number of bins.
+    """
+    inverse, matrix = information.inverse, information.matrix
+    z = _summed(inverse, bins, count)
+    angles = np.arange(1.0, information.atoms + 1)[:, None] * np.sqrt([2.0, 3.0, 5.0])
+    probes = 1.5 + np.cos(angles)  # as good as random, and no row of small integers is orthogonal to all
+    left = _summed(probes, bins, count) - z @ (matrix @ probes)
+    return Solved(z, _summed(z.T, bins, count), left * SCREENED)
+
+
+def _summed(values: Floats, bins: Indices, count: int) -> Floats:
+    """Return the sums of rows by bin, shape (count, columns)."""
+    order = np.argsort(bins, kind="stable")
+    first = int(np.searchsorted(bins[order], 0))
+    order = order[first:]
+    found = np.zeros((count, values.shape[1]))
+    if order.size:
+        present, starts = np.unique(bins[order], return_index=True)
+        found[present] = np.add.reduceat(values[order], starts, axis=0)
+    return found
+
+
+def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
+    """Return a generalised inverse of a positive semidefinite matrix, and its rank.
+
+    The inverse of a largest well-conditioned principal part, found by a pivoted Cholesky factorisation, with zeros
+    around it.
+    """
+    from scipy.linalg.lapack import dpotri, dpstrf
+
+    n = matrix.shape[0]
+    scale = np.sqrt(np.diagonal(matrix))
+    safe = np.where(scale > 0, scale, 1.0)
+    factor, pivots, rank, _ = dpstrf(matrix / safe / safe[:, None], tol=RANK, lower=1)
+    found = np.zeros((n, n))
+    kept = pivots[:rank] - 1
+    if rank:
+        part, _ = dpotri(factor[:rank, :rank], lower=1)
+        part = np.tril(part) + np.tril(part, -1).T
+        found[np.ix_(kept, kept)] = part / safe[kept] / safe[kept, None]
+    return found, int(rank)

@@ -1,0 +1,82 @@
+"""From an accuracy to noise scales, and from those to what is paid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpnotebook.inference.answers import Answers
+from dpnotebook.measurement import Measurement, norm_power
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.question import Accuracy
+from dpnotebook.reuse.plan import Planned
+from dpnotebook.reuse.table import Table
+
+LEAST_UNITS = 1000
+
+
+def units_for(
+    accuracy: Accuracy, answers: Sequence[Answers], table: Table, accountant: Accountant
+) -> tuple[int, list[int]]:
+    """Return what the whole query costs, in units, and each measure's share of it.
+
+    An epsilon is shared evenly; for an error or a variance every measure gets what it needs to keep the promise.
+    """
+    if accuracy.epsilon is not None:
+        units = accountant.units(accuracy.epsilon)
+        return units, [units // len(answers)] * len(answers)
+    shares = [
+        least_units(answer.measurement, answer.scale_for(accuracy, accountant.noise), table, accountant)
+        for answer in answers
+    ]
+    return sum(shares), shares
+
+
+def least_units(measurement: Measurement, scale: Fraction, table: Table, accountant: Accountant) -> int:
+    """Return what a measurement costs with noise of at most this scale, rounded up to four figures.
+
+    A person reads it, and it costs at most a thousandth more.
+    """
+    cost = math.ceil(_norm(measurement, table, accountant) * accountant.rate(scale))
+    units = max(cost + _rounding(measurement, table, accountant), LEAST_UNITS)
+    step = 10 ** max(len(str(units)) - 4, 0)
+    return -(-units // step) * step
+
+
+def scale_for_units(measurement: Measurement, units: int, table: Table, accountant: Accountant) -> Fraction:
+    """Return the least noise that a cost in units allows."""
+    share = max(units - _rounding(measurement, table, accountant), 1)
+    return accountant.scale(share, _norm(measurement, table, accountant))
+
+
+def scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, accountant: Accountant) -> list[Fraction]:
+    """Return the least noise that each measure's share of the cost allows."""
+    return [
+        scale_for_units(answer.measurement, share, table, accountant)
+        for answer, share in zip(answers, shares, strict=True)
+    ]
+
+
+def cost_of(items: Sequence[Planned], table: Table, accountant: Accountant) -> CellCost:
+    """Return what measurements cost in each cell of the table; of a refinement, what it adds to the first cost."""
+    return CellCost(
+        tuple(
+            term
+            for item in items
+            for term in item.measurement.cost(
+                table.domain, accountant, item.scale, table.max_rows, item.before if item.refines else None
+            ).terms
+        )
+    )
+
+
+def _rounding(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+    """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
+    return max(len(measurement.cost(table.domain, accountant, Fraction(1), table.max_rows).terms) - 1, 0)
+
+
+def _norm(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+    norm = measurement.norm(table.domain, norm_power(accountant.noise))
+    return norm * accountant.per_unit(table.max_rows)

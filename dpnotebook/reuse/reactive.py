@@ -1,0 +1,156 @@
+"""Answering from what is known and measuring what is missing: the proposals among which a plan takes the cheapest."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpnotebook.inference.answers import Floats, LinearAnswers, grid_bits, noise_variance, scale_of_variance
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.question import Accuracy, Measure, Question
+from dpnotebook.reuse.block import Block, Known, Queries
+from dpnotebook.reuse.history import History, Item
+from dpnotebook.reuse.parts import Part
+from dpnotebook.reuse.plan import Planned
+from dpnotebook.reuse.prepare import answer_axes, asked_workload
+from dpnotebook.reuse.pricing import least_units, scale_for_units
+from dpnotebook.reuse.table import Table
+from dpnotebook.workload.terms import row_weights
+
+LINEAR = ("count", "sum", "cdf", "quantile", "workload")
+NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
+SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A question as linear queries over the atoms of a block, in integers of its summand.
+
+    Parameters
+    ----------
+    block
+        Least squares over what was measured.
+    queries
+        What is asked.
+    known
+        What the block knows of it.
+    step
+        What one integer is worth in the answer's units.
+    """
+
+    block: Block
+    queries: Queries
+    known: Known
+    step: float
+
+    @property
+    def told(self) -> bool:
+        """Whether anything that was measured bears on the answers."""
+        return bool(self.block.sources) and bool(
+            np.isfinite(self.known.variances).any() or self.block.touches(self.queries)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """One way to reach the accuracy.
+
+    Parameters
+    ----------
+    items
+        What is measured; empty where past answers are enough.
+    variances
+        A bound on the variance of every answer afterwards, in squared integers of the summand; shape (answers,).
+    refined
+        The measurement that is made more accurate, if that is what is done.
+    """
+
+    items: tuple[Planned, ...]
+    variances: Floats
+    refined: Item | None = None
+
+
+def asked_of(measure: Measure, question: Question, history: History) -> Asked | None:
+    """Return a measure as queries over atoms, with what is known about them; None where it has no such form."""
+    if measure.kind not in LINEAR or len(question.measures) != 1:
+        return None
+    axes = answer_axes(measure, question, history.domain)
+    workload = asked_workload(measure, axes)
+    part = Part(axes, question.where, workload, 1.0, np.arange(0))
+    block = history.block(part.attributes, measure.summand)
+    queries = None if block is None else block.queries(part)
+    if block is None or queries is None:
+        return None
+    weights = row_weights(workload)
+    if not (weights == 1).all():
+        queries = Queries(queries.columns / weights[:, None], queries.cells, False)
+    step = float(measure.summand.step) if measure.kind == "sum" else 1.0
+    return Asked(block, queries, block.known(queries), step)
+
+
+def target_of(accuracy: Accuracy, step: float, noise: Noise) -> float:
+    """Return the variance that every answer must have, in squared integers, whatever it will be combined from."""
+    if accuracy.variance is not None:
+        return accuracy.variance / step**2
+    assert accuracy.error is not None
+    return (accuracy.error / step / kappa(accuracy.confidence, noise)) ** 2
+
+
+def is_known(asked: Asked, target: float) -> bool:
+    """Return whether past answers are as accurate as the target variance."""
+    return bool((asked.known.variances <= target * SLACK).all())
+
+
+def direct(
+    asked: Asked, answers: LinearAnswers, target: float, table: Table, accountant: Accountant, history: History
+) -> Proposal:
+    """Return how to measure the question's own strategy just as precisely as is missing.
+
+    To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added; where the same
+    queries were measured before, that measurement is refined instead, which is cheaper for Laplace noise.
+    """
+    noise = accountant.noise
+    factors = (answers.factors * answers.units**2) / answers.step**2
+    before = asked.known.variances
+    missing = 1 / target - 1 / before
+    open_ = missing > 0
+    variance = float((1 / (factors[open_] * missing[open_])).min())
+    item = history.latest(answers.measurement) if noise == "laplace" else None
+    if item is not None:
+        scale = scale_of_variance(noise, 1 / (1 / item.variance + 1 / variance))
+        if scale < item.scale:
+            gained = 1 / noise_variance(noise, scale) - 1 / item.variance
+            planned = Planned(answers.measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
+            return Proposal((planned,), 1 / (1 / before + gained / factors), item)
+    units = least_units(answers.measurement, scale_of_variance(noise, variance), table, accountant)
+    scale = scale_for_units(answers.measurement, units, table, accountant)
+    planned = Planned(answers.measurement, scale, grid_bits(noise, scale), answers.strategy)
+    return Proposal((planned,), combined(before, factors * noise_variance(noise, scale)))
+
+
+def combined(before: Floats, measured: Floats) -> Floats:
+    """Return a bound on the variances of answers that are known and measured independently, shape (answers,)."""
+    return np.asarray(1 / (1 / before + 1 / measured))
+
+
+def worst_half_width(variances: Floats, step: float, confidence: float, noise: Noise) -> float:
+    """Return the half-width of the interval of the worst answer, in its units, whatever it is combined from."""
+    return kappa(confidence, noise) * math.sqrt(float(variances.max())) * step
+
+
+def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:
+    """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
+    rows = asked.block.rows(asked.queries)[np.isfinite(asked.known.variances)]
+    if not rows.shape[0]:
+        return ()
+    if rows.shape[0] > limit:
+        rows = (1.5 + np.cos(np.arange(rows.shape[0]) * math.sqrt(2)))[None, :] @ rows
+    found: set[int] = set()
+    for z in rows @ asked.block.information.inverse:
+        weights = asked.block.weights(z)
+        largest = max((float(np.abs(w).max(initial=0)) for _, w in weights), default=0.0)
+        found.update(source.key[0] for source, w in weights if np.abs(w).max(initial=0) > NAMED * largest)
+    return tuple(sorted(found))

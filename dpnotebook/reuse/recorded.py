@@ -1,0 +1,174 @@
+"""Plans as the ledger keeps them: what was asked, what was measured, and the answers that were worked out from it."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.inference.answers import Answers, Estimates, Floats
+from dpnotebook.measurement import Measurement
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.question import Question
+from dpnotebook.reuse.parts import measurement_from_json, measurement_to_json
+from dpnotebook.reuse.plan import Plan, Planned
+from dpnotebook.reuse.prepare import Assumption, answer_axes, prepare
+from dpnotebook.strategy import Strategy
+from dpnotebook.workload import Workload
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A plan as the ledger kept it: the question, and for each measure how it is answered, from which noise."""
+
+    question: Question
+    units: int
+    answers: tuple[Answers, ...]
+    planned: tuple[Planned, ...]
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: enough to measure it again and to read its answers."""
+    values: dict[str, Any] = {
+        "words": plan.title + (f" where {plan.where}" if plan.where else ""),
+        "accuracy": plan.accuracy.text,
+        "question": plan.question.to_json(),
+        "noise": plan.noise,
+        "units": plan.units,
+        "measures": [
+            {"strategy": item.strategy.to_json(), "scale": str(item.scale), "bits": item.bits}
+            for item in plan.measurements
+            if item.strategy is not None
+        ],
+    }
+    items = [_item_to_json(item) for item in plan.measurements if item.strategy is None]
+    if items:
+        values["items"] = items
+    if plan.combined:
+        values["combined"] = plan.confidence
+    if plan.target:
+        values["target"] = plan.target
+    if plan.actions:
+        values["actions"] = [action.kind for action in plan.actions]
+    if plan.without_reuse is not None:
+        values["alone"] = plan.without_reuse.units
+    return values
+
+
+def planned_from_json(values: Mapping[str, Any], domain: Domain, question: Question | None = None) -> list[Planned]:
+    """Return what a recorded plan measures.
+
+    Parameters
+    ----------
+    values, domain
+        What the ledger kept, and the declared domain of its table.
+    question
+        The question of the plan, where it is already read.
+    """
+    planned = []
+    if values["measures"]:
+        asked = question or Question.from_json(values["question"], domain)
+        for measure, item in zip(asked.measures, values["measures"], strict=True):
+            operator = Workload.from_json(item["strategy"]["operator"])
+            measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)
+            planned.append(Planned(measured, Fraction(item["scale"]), int(item["bits"])))
+    for item in values.get("items", ()):
+        refines, before = item.get("refines"), item.get("before")
+        planned.append(
+            Planned(
+                measurement_from_json(item["measurement"], domain),
+                Fraction(item["scale"]),
+                int(item["bits"]),
+                refines=None if refines is None else (int(refines[0]), int(refines[1])),
+                before=None if before is None else Fraction(before),
+            )
+        )
+    return planned
+
+
+def plan_from_json(
+    values: Mapping[str, Any],
+    domain: Domain,
+    question: Question | None = None,
+    assumption: Assumption | None = None,
+) -> Recorded:
+    """Return the plan that `plan_to_json` wrote, of a question that is answered from its own measurements.
+
+    Parameters
+    ----------
+    values, domain
+        What the ledger kept, and the declared domain of its table.
+    question
+        The same question with its own names for the measures; the recorded one when None.
+    assumption
+        For the expected error of means.
+    """
+    asked = question or Question.from_json(values["question"], domain)
+    answers, planned = [], []
+    for measure, item in zip(asked.measures, values["measures"], strict=True):
+        strategy = Strategy.from_json(item["strategy"])
+        answer = prepare(measure, asked, domain, values["noise"], assumption, strategy)
+        answers.append(answer)
+        planned.append(Planned(answer.measurement, Fraction(item["scale"]), int(item["bits"]), strategy))
+    return Recorded(asked, int(values["units"]), tuple(answers), tuple(planned))
+
+
+def estimates_to_json(estimates: Estimates, confidence: float, sources: Sequence[int]) -> dict[str, Any]:
+    """Return answers that were combined from several releases as JSON values, bit for bit.
+
+    Parameters
+    ----------
+    estimates
+        The answers, with intervals at this confidence.
+    confidence
+        Probability that an interval holds the exact answer.
+    sources
+        Numbers of the releases that were combined.
+    """
+    return {
+        "value": _packed(estimates.value),
+        "std_error": _packed(estimates.std_error),
+        "lower": _packed(estimates.lower),
+        "upper": _packed(estimates.upper),
+        "confidence": confidence,
+        "sources": list(sources),
+    }
+
+
+def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: float) -> Estimates:
+    """Return the answers that `estimates_to_json` wrote, with intervals at another confidence where that is asked.
+
+    At the recorded confidence the intervals are those that were computed from the very noise; at another, no law of
+    noise reaches further than they do.
+    """
+    value, std_error = _unpacked(values["value"]), _unpacked(values["std_error"])
+    if confidence == values["confidence"]:
+        return Estimates(value, std_error, _unpacked(values["lower"]), _unpacked(values["upper"]))
+    width = kappa(confidence, noise) * std_error
+    return Estimates(value, std_error, value - width, value + width)
+
+
+def _item_to_json(item: Planned) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "measurement": measurement_to_json(item.measurement),
+        "scale": str(item.scale),
+        "bits": item.bits,
+    }
+    if item.refines is not None:
+        values |= {"refines": list(item.refines), "before": str(item.before)}
+    return values
+
+
+def _packed(values: Floats) -> str:
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes())).decode()
+
+
+def _unpacked(text: str) -> Floats:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)

@@ -1,0 +1,262 @@
+"""Ways to answer a question: from a recorded answer, by itself, or from all that is known and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpnotebook.inference.answers import Answers, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.question import Accuracy, Question
+from dpnotebook.reuse import reactive, words
+from dpnotebook.reuse.history import History, Release
+from dpnotebook.reuse.plan import Action, Planned
+from dpnotebook.reuse.prepare import Assumption
+from dpnotebook.reuse.pricing import cost_of, scales, units_for
+from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
+from dpnotebook.reuse.reuse_words import described
+from dpnotebook.reuse.table import Table
+
+
+class PastRelease(Release, Protocol):
+    """A recorded answer, as the planner sees it."""
+
+    @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What belongs to its answers."""
+
+
+class Charged(Protocol):
+    """A charge whose answer is still to be measured."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned, as `plan_to_json` wrote it."""
+
+
+class Books(Protocol):
+    """The read-only side of a ledger."""
+
+    accountant: Accountant
+
+    @property
+    def spent(self) -> int:
+        """Units spent so far."""
+
+    def price(self, table: str, cost: CellCost) -> int:
+        """Return by how many units the total would rise."""
+
+    def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
+        """Return the recorded answers to a question."""
+
+    def pending(self, table: str) -> Sequence[Charged]:
+        """Return what was charged and is still to be measured."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to answer a question: what is measured, and how wrong the answers are.
+
+    Parameters
+    ----------
+    items
+        What is measured.
+    units
+        What that alone costs, whatever else was asked.
+    std_errors
+        Standard error of every answer in its own units, keys in the domain's order; shape (answers,).
+    half_width
+        Half-width of the interval, worst answer.
+    steps
+        How it is computed, in words.
+    reused, recorded, actions, combined, target
+        As in `Plan`.
+    """
+
+    items: tuple[Planned, ...]
+    units: int
+    std_errors: Floats
+    half_width: float
+    steps: tuple[str, ...]
+    reused: tuple[int, ...] = ()
+    recorded: int | None = None
+    actions: tuple[Action, ...] = ()
+    combined: bool = False
+    target: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same while ways to answer one question are compared.
+
+    Parameters
+    ----------
+    table, books
+        What is public about the table; the budget and the record of past answers.
+    history
+        Least squares over what was recorded.
+    answer
+        How the measure would be answered by itself.
+    asked
+        The measure over the atoms of what was recorded.
+    """
+
+    table: Table
+    books: Books
+    history: History
+    answer: Answers
+    asked: reactive.Asked
+
+    @property
+    def linear(self) -> LinearAnswers:
+        """The linear answers that are estimated: of a quantile the cumulative counts."""
+        found = self.answer.ranks if isinstance(self.answer, QuantileAnswers) else self.answer
+        assert isinstance(found, LinearAnswers)
+        return found
+
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise."""
+        return self.books.accountant.noise
+
+    def price(self, items: Sequence[Planned]) -> int:
+        """Return by how many units the session's total would rise."""
+        return self.books.price(self.table.name, cost_of(items, self.table, self.books.accountant)) if items else 0
+
+
+def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
+    """Return the way that gives the most accurate release of the very question, if it is as good as asked."""
+    found: list[tuple[int, Way]] = []
+    key = question.key
+    for past in [*books.records(table.name, key), *(c for c in books.pending(table.name) if c.question == key)]:
+        way = _recorded(past, question, accuracy, table, books.accountant, assumption)
+        if way is not None:
+            found.append((past.number, way))
+    return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
+
+
+def _recorded(
+    past: PastRelease | Charged,
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    accountant: Accountant,
+    assumption: Assumption,
+) -> Way | None:
+    """Return the way that gives one recorded release, if it is as good as asked."""
+    units = int(past.plan["units"])
+    told = getattr(past, "details", {}).get("estimates")
+    if told is not None:
+        estimates = estimates_from_json(told, accountant.noise, accuracy.confidence)
+        errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
+        width = kappa(accuracy.confidence, accountant.noise) * float(errors.max())
+        if "ranks" not in told:
+            width = min(width, float((estimates.upper - estimates.lower).max()) / 2)
+        expected = [Expected(errors, width)]
+    elif not past.plan["measures"]:
+        return None  # charged, to be combined with others, and not measured yet
+    else:
+        recorded = plan_from_json(past.plan, table.domain, question, assumption)
+        expected = [
+            answer.expected(accountant.noise, item.scale, accuracy.confidence)
+            for answer, item in zip(recorded.answers, recorded.planned, strict=True)
+        ]
+    if accuracy.epsilon is not None:
+        good = units >= accountant.units(accuracy.epsilon)
+    else:
+        good = all(_keeps(accuracy, one) for one in expected)
+    if not good:
+        return None
+    steps = words.repeated_steps(past.number)
+    return Way((), units, expected[0].std_errors, expected[0].half_width, steps, (past.number,), past.number)
+
+
+def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
+    if accuracy.error is not None:
+        return expected.half_width <= accuracy.error * reactive.SLACK
+    assert accuracy.variance is not None
+    return float(np.max(expected.std_errors)) ** 2 <= accuracy.variance * reactive.SLACK
+
+
+def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: Table, accountant: Accountant) -> Way:
+    """Return the way that looks at nothing that was recorded."""
+    units, shares = units_for(accuracy, answers, table, accountant)
+    chosen = scales(answers, shares, table, accountant)
+    items = tuple(
+        Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
+        for answer, scale in zip(answers, chosen, strict=True)
+    )
+    expected = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence)
+    steps = words.steps(table, answers, chosen, accountant.noise)
+    return Way(items, units, expected.std_errors, expected.half_width, steps)
+
+
+def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
+    """Return the cheapest way to answer, given the one that looks at nothing that was recorded.
+
+    Parameters
+    ----------
+    setting
+        The question and what is known.
+    alone
+        The way that looks at nothing that was recorded.
+    accuracy
+        An epsilon, an error or a variance.
+    """
+    asked, linear, noise = setting.asked, setting.linear, setting.noise
+    if accuracy.epsilon is not None:
+        if not asked.told:
+            return alone
+        measured = (linear.std_errors(noise, alone.items[0].scale) / asked.step) ** 2
+        return _finished(setting, alone, reactive.combined(asked.known.variances, measured), accuracy)
+    target = reactive.target_of(accuracy, asked.step, noise)
+    if asked.told and reactive.is_known(asked, target):
+        free = Way((), 0, alone.std_errors, alone.half_width, (), target=target)
+        return _finished(setting, free, asked.known.variances, accuracy)
+    best, least = replace(alone, combined=asked.told, target=target), setting.price(alone.items)
+    if asked.told:
+        best = _finished(setting, best, None, accuracy)
+        proposal = reactive.direct(asked, linear, target, setting.table, setting.books.accountant, setting.history)
+        if (price := setting.price(proposal.items)) < least:
+            best, least = _proposed(setting, proposal, accuracy, target), price
+    return best
+
+
+def _proposed(setting: Setting, proposal: reactive.Proposal, accuracy: Accuracy, target: float) -> Way:
+    units = cost_of(proposal.items, setting.table, setting.books.accountant).bound
+    way = Way(proposal.items, units, proposal.variances, 0.0, (), target=target)
+    return _finished(setting, way, proposal.variances, accuracy)
+
+
+def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Accuracy) -> Way:
+    """Return a way with its expected errors, what it reuses, and all of it in words."""
+    asked, noise, answer = setting.asked, setting.noise, setting.answer
+    std_errors, half_width = way.std_errors, way.half_width
+    if variances is not None:
+        errors = np.sqrt(variances) * asked.step
+        half_width = kappa(accuracy.confidence, noise) * float(errors.max())
+        std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
+    reused = reactive.sources_of(asked)
+    actions, steps = described(
+        way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence
+    )
+    return replace(
+        way, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True
+    )
