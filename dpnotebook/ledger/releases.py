@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,8 @@ class Charge:
         The question in its canonical form.
     plan
         What the planner wants to find again, as JSON values.
-    cost
-        The cost in each cell of the table.
+    terms
+        The cost in each cell of the table, as `CellCost.to_json` gives it.
     units
         By how much the session's total rose.
     time
@@ -47,10 +48,15 @@ class Charge:
     table: str
     question: str
     plan: dict[str, Any]
-    cost: CellCost
+    terms: list[dict[str, Any]] = field(repr=False)
     units: int
     time: str
     refines: tuple[int, ...]
+
+    @cached_property
+    def cost(self) -> CellCost:
+        """The cost in each cell of the table."""
+        return CellCost.from_json(self.terms)  # when it is asked for: thousands of records are read for their answers
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +82,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         values["table"],
         values["question"],
         values["plan"],
-        CellCost.from_json(values["cost"]),
+        values["cost"],
         values["units"],
         time,
         tuple(values.get("refines", ())),
@@ -90,7 +96,7 @@ def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str
         charge.table,
         charge.question,
         charge.plan,
-        charge.cost,
+        charge.terms,
         charge.units,
         charge.time,
         charge.refines,

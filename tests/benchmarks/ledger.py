@@ -1,10 +1,13 @@
 """Times of the ledger: python tests/benchmarks/ledger.py [releases] [folder]. Prints a line for each."""
 
-import contextlib
+import base64
+import gc
+import resource
 import statistics
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,8 +18,8 @@ from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.ledger import SNAPSHOT_WORK
 from dpnotebook.ledger.reading import replay
 from dpnotebook.ledger.releases import pack
-from dpnotebook.ledger.snapshot import digest
-from dpnotebook.ledger.writing import append, write_snapshot
+from dpnotebook.ledger.snapshot import digest, plus
+from dpnotebook.ledger.writing import append, charge_values, write_snapshot
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Term
 
@@ -34,35 +37,49 @@ def random_cost(source):
     return CellCost((Term(Fraction(int(source.integers(10**6, 10**8))), norms),))
 
 
-def filled(path, releases):
-    """Write a ledger of many releases in one transaction, as `charge` and `record` would one by one."""
+def filled(path, releases, free=0.0):
+    """Write a ledger of many releases in one transaction, as `charge`, `record` and `note` would one by one.
+
+    Of all releases, a fraction of `free` follows from what was recorded before: answers of 116 cells.
+    """
     source = np.random.default_rng(1)
     ledger = Ledger(path, Budget(10**5))
     ledger.register("people", fingerprint="f", domain=DOMAIN.to_json(), unit=None, max_rows=None)
     with ledger._store.writing() as connection:
         view = replay(connection, None)
         for number in range(1, releases + 1):
+            if source.random() < free:
+                charge = append(connection, view, "charge", charge_values(view, "people", f"q{number}", PLAN))
+                blob, about = pack(())
+                values = {"charge": number, "answers": about, "details": estimates(source)}
+                entry = append(connection, view, "record", values, blob=blob, after=charge)
+                view.take(charge)
+                view.take(replace(entry, size=len(blob)))
+                continue
             cost, table = random_cost(source), view.tables["people"]
-            before, snapshot_due = table.spend.maximum, table.work >= SNAPSHOT_WORK
-            table.spend.add(cost)
-            units = table.spend.maximum - before
-            values = {"number": number, "table": "people", "question": f"q{number}", "plan": PLAN}
-            values |= {
-                "cost": cost.to_json(),
-                "units": units,
-                "spent": view.spent + units,
-                "cells": digest(table.spend),
-            }
+            after, units = plus(table.spend, cost)
+            values = charge_values(view, "people", f"q{number}", PLAN)
+            values |= {"cost": cost.to_json(), "units": units, "spent": view.spent + units, "cells": digest(after)}
             entry = append(connection, view, "charge", values, units=units)
-            table.work += table.spend.cells.size + (1 << 15)
-            view.entries, view.head, view.spent = entry.number, entry.hash, view.spent + units
-            if snapshot_due:
-                write_snapshot(connection, "people", number, table.spend)
+            view.computed(entry, after)
+            view.take(entry)
+            if table.work >= SNAPSHOT_WORK:
+                write_snapshot(connection, "people", number, after)
                 table.work = 0
             blob, about = pack([source.integers(0, 10**5, int(source.choice([1, 116, 232, 1160])))])
             entry = append(connection, view, "record", {"charge": number, "answers": about, "details": {}}, blob=blob)
-            view.entries, view.head = entry.number, entry.hash
+            view.take(replace(entry, size=len(blob)))
     ledger.close()
+
+
+def estimates(source):
+    return {"estimates": base64.b64encode(source.normal(0, 1e3, 116).tobytes()).decode()}
+
+
+def in_use():
+    """Return the memory of this process that is in use, in MiB."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**20
 
 
 def timed(name, work, times=1):
@@ -97,14 +114,30 @@ def main(releases=10_000, folder=None):
         print(f"{'cells of its spend':<58} {ledger.spend('people').cells.size:10}")
         timed("price", lambda: ledger.price("people", random_cost(source)), 50)
         timed("spent, nothing new", lambda: ledger.spent, 200)
+        timed("spend of every cell", lambda: ledger.spend("people"), 200)
+        timed("version", lambda: ledger.version("people"), 200)
+        timed("pending, none", lambda: ledger.pending("people"), 200)
+        timed("records after the last", lambda: ledger.records("people", after=releases), 200)
+        version = ledger.version("people")
+        timed("news, none", lambda: ledger.news("people", version), 200)
         timed("records of one question", lambda: ledger.records("people", "q77"), 50)
         timed("history", ledger.history)
         fresh = ledger
         timed("charge + record in the long ledger", release, 50)
+        timed("note in the long ledger", lambda: ledger.note("people", "q", PLAN, estimates(source)), 200)
+        large = {"estimates": "x" * 10**5}
+        timed("note of 100 kB", lambda: ledger.note("people", "q", PLAN, large), 50)
         timed("records of the table", lambda: ledger.records("people"))
+        print(timed("audit", lambda: audit_file(path)))
         ledger.close()
-        with contextlib.suppress(IndexError):
-            print(timed("audit", lambda: audit_file(path)))
+        path = Path(top, "free")
+        filled(path, releases, free=0.9)
+        gc.collect()
+        before = in_use()
+        ledger = timed(f"open a ledger of {releases} releases, most free", lambda: Ledger(path, Budget(10**5)))
+        print(f"{'memory of it':<58} {in_use() - before:10.1f} MiB")
+        found = timed("news of the whole table", lambda: ledger.news("people"))[1]
+        print(f"{'memory of it with ' + str(len(found)) + ' records in hand':<58} {in_use() - before:10.1f} MiB")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def hammer(path, processes, kind):
             os.read(gate, 1)  # until all are there
             try:
                 if kind == "refine":
-                    refine_all(path, seed)
+                    refine_all(path, seed, int(processes))
                 else:
                     spend_all(path, seed, kind)
                 os._exit(0)
@@ -83,14 +83,18 @@ def spend_all(path, seed, kind):
     say(seed, *granted)
 
 
-def refine_all(path, seed):
-    """Try to refine each release there is, and once more where that was won; say which were."""
+def refine_all(path, seed, processes):
+    """Try to refine each answer to "q", and once more where that was won; say which were."""
     source, ledger, won = random.Random(seed), opened(path, 1.0), []
-    for record in ledger.records("people"):
+    ledger.note("people", "ready", {}, {})
+    while len(ledger.records("people", "ready")) < processes:
+        time.sleep(0.001)
+    for record in ledger.records("people", "q"):
         for _ in range(2):
             time.sleep(source.random() * 0.003)  # so that no process holds the ledger all the time
             try:
-                charge = ledger.charge("people", "q", {"by": seed}, CellCost((Term(Fraction(1), {}),)), [record.number])
+                cost = CellCost((Term(Fraction(1), {}),))
+                charge = ledger.charge("people", "refined", {"by": seed}, cost, [record.number])
             except LedgerConflict:
                 continue
             won.append(record.number)
