@@ -81,7 +81,7 @@ def _asks(confirm: str, plan: Plan, session: Session) -> bool:
 
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
-    bought = ", and for later questions like it" if getattr(plan, "bought", False) else ""
+    bought = ", and for later questions like it" if plan.bought else ""
     question = f"Spend ε {words.cost(plan.cost.epsilon)} for ±{words.error(plan.error)} {plan.unit}{bought}? "
     hint = "[y]es / [n]o / another ε: "
     for _ in range(UNREADABLE):

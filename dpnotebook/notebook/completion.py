@@ -28,6 +28,8 @@ KEYWORDS = (
 LADDER = (1.0, 2.0, 5.0)
 RUNGS = 7
 EPSILON = re.compile(r"(?:^|\s)(?:--e(?:p\w*)?[ =]|-[nyq]*e[ ]?)\s*([\d.e-]*)$")
+ERROR = re.compile(r"(?:^|\s)--er\w*[ =]\s*([\d.]*%?)$")
+PERCENT = ("1%", "2%", "5%", "10%", "20%")
 SESSION = re.compile(r"(?:^|\s)(?:--s\w*[ =]|-[nyq]*s[ ])\s*(\w*)$")
 TEXT = re.compile(r"""(\w+|"[^"]+")\s*(?:=|<>|!=|(?:NOT\s+)?IN\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$""", re.IGNORECASE)
 
@@ -92,6 +94,10 @@ def _options(typed: str, sql: str, scope: dict[str, Any]) -> tuple[str, list[Fou
     if epsilon:
         query = _query(typed[: epsilon.start()], sql, scope)
         return _starting(epsilon.group(1), prices(query, _session(typed[: epsilon.start()], scope)))
+    error = ERROR.search(typed)
+    if error:
+        query = _query(typed[: error.start()], sql, scope)
+        return _starting(error.group(1), ((percent, _price(query, percent)) for percent in PERCENT))
     session = SESSION.search(typed)
     if session:
         return _starting(session.group(1), ((name, "session") for name, value in scope.items() if _is_session(value)))
@@ -129,6 +135,18 @@ def _worth(query: Query | None, epsilon: float) -> str:
     # spaces would break the line in JupyterLab's list
     text = f"±{words.error(plan.error)} {plan.unit}" + (", stored: free" if plan.free else "")
     return text.replace(" ", "\u00a0")
+
+
+def _price(query: Query | None, percent: str) -> str:
+    """Return what a relative error costs, in a few words."""
+    if query is None:
+        return "of\u00a0the\u00a0answer"
+    try:
+        plan = query.at(error=percent).plan
+    except DPError:  # no past answer says how large this one is
+        return "of\u00a0the\u00a0answer"
+    price = f"ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "free"
+    return f"{price}, ±{words.error(plan.error)} {plan.unit}".replace(" ", "\u00a0")
 
 
 def _query(head: str, sql: str, scope: dict[str, Any]) -> Query | None:

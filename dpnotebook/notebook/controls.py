@@ -1,4 +1,4 @@
-"""Live controls below a plan card: a slider for epsilon, a button that says what it spends, and a way out.
+"""Live controls below a plan card: a slider for price or error, a button that says what it spends, and a way out.
 
 They are an output of their own. Every use replaces them by static text and HTML, so that a saved notebook opens as it
 was left; the card above them stays, and says what became of it.
@@ -17,7 +17,7 @@ from dpnotebook.notebook import cards, svg, words
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.progress import AFTER, Progress
-from dpnotebook.notebook.stops import stops
+from dpnotebook.notebook.stops import errors, stops
 
 if TYPE_CHECKING:
     from dpnotebook.query import Query
@@ -67,7 +67,7 @@ class Strip:
     Parameters
     ----------
     query
-        The query, at the accuracy that was asked for; the slider changes epsilon.
+        The query, at the accuracy that was asked for; the slider changes that.
     card
         Handle of the plan card's output, redrawn as the slider moves; None when there is none.
     after
@@ -86,12 +86,14 @@ class Strip:
         self._stop: Callable[[], None] = _nothing
         self._asked = query.plan
         self._planned, self._plan = query, self._asked
-        left = query.session.remaining.epsilon
+        # Where past answers help, a price says little of what it buys: then the error is chosen, and the price follows.
+        self._by_error = self._asked.combined and query.accuracy.epsilon is None
+        self._own = self._asked.error if self._by_error else self._asked.epsilon
         auto = widgets.Layout(width="auto")
         self.slider = widgets.SelectionSlider(
-            options=[(words.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)],
-            value=self._asked.epsilon,
-            description="ε",
+            options=self._options(),
+            value=self._own,
+            description="±" if self._by_error else "ε",
             continuous_update=True,
             layout=widgets.Layout(width="300px"),
             style={"description_width": "20px"},
@@ -131,13 +133,21 @@ class Strip:
         """One of ready, running, done, discarded."""
         return self._state
 
+    def _options(self) -> list[tuple[str, float]]:
+        if self._by_error:
+            return [(words.error(error), error) for error in errors(self._asked)]
+        left = self.query.session.remaining.epsilon
+        return [(words.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)]
+
     def _waiting(self) -> str:
         return f"[{self.run_button.description}] [Discard]   (query.run() does the same)"
 
     def _query_now(self) -> Query:
         """Return the query as the slider has it; where it was not moved, exactly as it was asked."""
-        epsilon = self.slider.value
-        return self.query if epsilon == self._asked.epsilon else self.query.at(epsilon=epsilon)
+        chosen = self.slider.value
+        if chosen == self._own:
+            return self.query
+        return self.query.at(error=chosen) if self._by_error else self.query.at(epsilon=chosen)
 
     def _moved(self, _change: object) -> None:
         with self._lock:
@@ -187,7 +197,7 @@ class Strip:
         if plan.free:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
-            bought = ", with a purchase" if getattr(plan, "bought", False) else ""
+            bought = ", with a purchase" if plan.bought else ""
             self.run_button.description = f"Run: spend ε {words.cost(plan.cost.epsilon)}{bought}"
         else:
             self.run_button.description = f"Not enough budget for ε {words.cost(plan.cost.epsilon)}"

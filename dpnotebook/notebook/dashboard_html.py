@@ -73,7 +73,7 @@ def saving_line(found: Saving) -> str:
     counts = Counter(found.how.values())
     kinds = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse", "purchase") if counts[kind])
     return (
-        f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where every question measured alone "
+        f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where measuring every question alone "
         f"would have cost ε {words.left(found.alone)}" + (f" ({kinds})" if kinds else "")
     )
 

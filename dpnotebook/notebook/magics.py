@@ -90,10 +90,7 @@ class DPMagics(Magics):
             raise UsageError("%dpsql: say what it may cost, -e 0.1, or how wrong it may be, --error 25")
         if epsilon is not None:
             return session.sql(sql, epsilon=epsilon, confidence=given.confidence, parameters=scope, fresh=given.fresh)
-        amount, percent = given.error
-        # The accuracy is only known with the question: a percentage is of the rows of the table that is asked.
-        query = session.sql(sql, epsilon=1.0, confidence=given.confidence, parameters=scope, fresh=given.fresh)
-        return query.at(error=_rows_of(query, amount) if percent else amount)
+        return session.sql(sql, error=given.error, confidence=given.confidence, parameters=scope, fresh=given.fresh)
 
     def _kept(self, name: str | None, found: Any, *, shown: bool = False) -> Any:
         """Return what was found, to be shown as the cell's output; or keep it under a name and return nothing."""
@@ -135,16 +132,3 @@ class TableOnly(Release):
 def table_only(release: Release) -> Release:
     """Return the same release, shown as its plain table."""
     return TableOnly(**{part.name: getattr(release, part.name) for part in fields(Release)})
-
-
-def _rows_of(query: Query, percent: float) -> float:
-    """Return the error that is so many percent of the declared number of rows."""
-    table = query.session.table(query.question.table).table
-    if any(measure.kind != "count" for measure in query.question.measures):
-        raise UsageError(f"--error {percent:g}% is of the number of rows, so it goes with COUNT only; write a number")
-    if table.rows is None:
-        raise UsageError(
-            f"--error {percent:g}% is of the number of rows of {table.name}, which nobody has declared and planning "
-            "does not read: write the error in rows, or protect the table with rows=about_how_many"
-        )
-    return percent / 100 * table.rows

@@ -43,7 +43,7 @@ def parser() -> MagicArgumentParser:
         "--error",
         metavar="N|P%",
         type=_error,
-        help="or: the error you accept, in the answer's own units; P%% is of the number of rows declared with rows=",
+        help="or: the error you accept, in the answer's own units; or P%% of the answer, as past answers tell it",
     )
     made.add_argument(
         "--confidence", metavar="C", type=_confidence, default=0.95, help="of the error and the intervals (0.95)"
@@ -151,13 +151,13 @@ def _positive(text: str) -> float:
     return value
 
 
-def _error(text: str) -> tuple[float, bool]:
-    """Return a number and whether it is a percentage."""
-    percent = text.endswith("%")
+def _error(text: str) -> float | str:
+    """Return a number, or a percentage as it was written."""
     try:
-        return _positive(text.removesuffix("%")), percent
+        number = _positive(text.removesuffix("%"))
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"a number above 0 such as 25, or 5%, not {text}") from None
+    return text if text.endswith("%") else number
 
 
 def _confidence(text: str) -> float:

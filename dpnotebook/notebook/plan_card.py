@@ -35,9 +35,9 @@ def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
         ),
     ]
     parts += reuse_html(plan)
-    picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=getattr(plan, "bought", False))
+    picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=plan.bought)
     parts += [line(picture, "margin:8px 0 2px"), _budget_html(plan)]
-    if plan.alternatives:
+    if len(_distinct(plan)) > 1:
         parts.append(_alternatives_html(plan))
     if not plan.affordable:
         parts.append(line(f"✕ <b>{escape(_refusal(plan))}</b>"))
@@ -66,7 +66,7 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
     for name, content in reuse_text(plan):
         add(name, content)
     add("budget", f"{words.bar(*_fractions(plan))} {budget_line(plan)}")
-    others = [_alternative_text(other) for other in plan.alternatives if not other.chosen]
+    others = [_alternative_text(other) for other in _distinct(plan) if not other.chosen]
     if others:
         add("instead", "   ".join(others))
     if not plan.affordable:
@@ -113,7 +113,7 @@ def _budget_html(plan: Plan) -> str:
 
 
 def _what(plan: Plan) -> str:
-    return "this query with its purchase" if getattr(plan, "bought", False) else "this query"
+    return "this query with its purchase" if plan.bought else "this query"
 
 
 def _fractions(plan: Plan) -> tuple[float, float]:
@@ -139,21 +139,32 @@ def _meaning(plan: Plan) -> str:
     return text
 
 
+def _distinct(plan: Plan) -> list[Alternative]:
+    """Return the alternatives, of those that are the same to a reader only one: several errors may all be free."""
+    found: dict[tuple[str, str], Alternative] = {}
+    for other in sorted(plan.alternatives, key=lambda other: not other.chosen):
+        found.setdefault((words.cost(other.epsilon), words.error(other.error)), other)
+    return sorted(found.values(), key=lambda other: (other.epsilon, -other.error))
+
+
 def _alternatives_html(plan: Plan) -> str:
-    high = max(other.error for other in plan.alternatives)
+    found = _distinct(plan)
+    high = max(other.error for other in found)
     rows, styles = [], []
-    for other in plan.alternatives:
+    for other in found:
         error = words.error(other.error)
         picture = svg.interval(-other.error, 0.0, other.error, -high, high, f"plus or minus {error}")
         mark = "▶" if other.chosen else ""
         after = words.left(other.left_after) if other.affordable else "not enough budget"
-        rows.append((mark, words.cost(other.epsilon), f"±{error} {escape(plan.unit)}", picture, after))
+        price = words.cost(other.epsilon) if other.epsilon else "free"
+        rows.append((mark, price, f"±{error} {escape(plan.unit)}", picture, after))
         styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
     return table(("", "ε", f"error, {words.percent(plan.confidence)}", "", "left after"), rows, "lrrlr", styles)
 
 
 def _alternative_text(other: Alternative) -> str:
-    text = f"ε {words.cost(other.epsilon)}: ±{words.error(other.error)}"
+    price = f"ε {words.cost(other.epsilon)}" if other.epsilon else "free"
+    text = f"{price}: ±{words.error(other.error)}"
     return text if other.affordable else f"{text} (not enough budget)"
 
 

@@ -78,7 +78,7 @@ def facts(release: Release) -> str:
 
 def combined(release: Release) -> str:
     """Return the other releases that an answer is combined from; empty where it is from its own alone."""
-    sources = getattr(release, "sources", ())
+    sources = release.sources
     others = tuple(number for number in sources if number != release.number)
     if not others:
         return ""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.html import escape, line, quiet
+
+if TYPE_CHECKING:
+    from dpnotebook.reuse.plan import Action, Plan
 
 # Kind of an action: its mark, and what its line is called in text. The mark is never alone: the text says the same.
 MARKS = {
@@ -16,53 +19,49 @@ MARKS = {
     "measure": ("+", "measured"),
     "buy": ("■", "purchase"),
 }
-FREE = "#2e8b57"  # green, at least 4:1 to white and to near-black
+# Bars at the left of a line; the line says the same in words.
+FREE, BOUGHT, PART = "#2e8b57", svg.BOUGHT, svg.LINE
 LEAST_SHARE = 0.01  # less saved than this is not worth a sentence
 
 
-def reuse_html(plan: Any) -> list[str]:
+def reuse_html(plan: Plan) -> list[str]:
     """Return the lines of a plan card that say what is reused, refined, measured, bought and saved."""
     if plan.free:
-        mark, said = f'<b style="color:{FREE}">↻</b>', escape(answered(plan))
-        found = [line(f"{mark} <b>{said}</b>")]
-        return found + [line(quiet(escape(_sentence(action.text)))) for action in getattr(plan, "actions", ())]
-    found = [line(_action_html(action)) for action in shown(plan)]
+        return [_barred(f"↻ <b>{escape(answered(plan))}</b>", FREE)]
+    found = [_barred(_action_html(action), BOUGHT if action.kind == "buy" else PART) for action in shown(plan)]
     if found and (text := compared(plan)):
         found.append(line(quiet(escape(text))))
     return found
 
 
-def reuse_text(plan: Any) -> list[tuple[str, str]]:
+def reuse_text(plan: Plan) -> list[tuple[str, str]]:
     """Return the same as pairs of a name and what it says."""
     if plan.free:
         said = answered(plan)
-        return [("reused", said[:1].lower() + said[1:].removesuffix("."))] + [
-            ("", each.text) for each in getattr(plan, "actions", ())
-        ]
+        return [("reused", said[:1].lower() + said[1:].removesuffix("."))]
     found = [(MARKS[action.kind][1], action.text) for action in shown(plan)]
     if found and (text := compared(plan)):
         found.append(("compared", text))
     return found
 
 
-def answered(plan: Any) -> str:
+def answered(plan: Plan) -> str:
     """Return what a free plan is answered from."""
-    alone = getattr(plan, "without_reuse", None)
-    instead = 0.0 if alone is None else alone.epsilon
-    text = f"Answered from {words.releases(plan.reused)}: costs nothing"
-    return f"{text}, instead of ε {words.cost(instead)}." if instead > 0 else f"{text}."
+    alone = plan.without_reuse
+    instead = f", instead of ε {words.cost(alone.epsilon)}" if alone is not None and alone.units else ""
+    return f"Answered from {words.releases(plan.reused)}: costs nothing{instead}."
 
 
-def shown(plan: Any) -> tuple[Any, ...]:
+def shown(plan: Plan) -> tuple[Action, ...]:
     """Return what a plan does, where earlier or later questions have a part in it; measuring alone is every plan's."""
-    return (
-        getattr(plan, "actions", ()) if any(action.kind != "measure" for action in getattr(plan, "actions", ())) else ()
-    )
+    return plan.actions if any(action.kind != "measure" for action in plan.actions) else ()
 
 
-def compared(plan: Any) -> str:
+def compared(plan: Plan) -> str:
     """Return the price beside that of the same answer measured alone; empty where there is nothing to tell."""
     alone, paid = plan.without_reuse, plan.cost
+    if alone is None:
+        return ""
     if plan.bought:
         if paid.units <= alone.units:
             return f"This answer alone would cost as much or more: ε {words.cost(alone.epsilon)}."
@@ -76,18 +75,22 @@ def compared(plan: Any) -> str:
     )
 
 
-def saved_share(plan: Any) -> float:
+def saved_share(plan: Plan) -> float:
     """Return how much less the plan takes of the budget than measuring alone, as a fraction; 0 where it takes more."""
-    alone, paid = plan.without_reuse.units, plan.cost.units
-    return max(0.0, 1 - paid / alone) if alone > 0 else 0.0
+    alone = plan.without_reuse
+    return max(0.0, 1 - plan.cost.units / alone.units) if alone is not None and alone.units else 0.0
 
 
-def _action_html(action: Any) -> str:
+def _action_html(action: Action) -> str:
     mark = MARKS[action.kind][0]
     text = escape(_sentence(action.text))
     if action.kind == "buy":
         return f"{mark} <b>A purchase:</b> {escape(action.text)}"
     return f"{mark} {text}"
+
+
+def _barred(content: str, colour: str) -> str:
+    return line(content, f"border-left:3px solid {colour};padding-left:8px")
 
 
 def _sentence(text: str) -> str:

@@ -91,14 +91,13 @@ HOW = {"buy": "purchase", "refine": "refined", "free": "free", "reuse": "reuse"}
 def saving(session: Session) -> Saving:
     """Return what reuse has spared, from the plans in the ledger.
 
-    Beside reuse proper that counts what disjoint rows pay only once. A question that was asked again is not counted: it
-    was no charge.
+    A question that was asked again is not counted: it was no charge.
     """
     paid, alone, how = 0, 0, {}
     for entry in session.ledger.history():
         plan, units = entry["plan"], int(entry["units"])
         paid += units
-        alone += int(plan.get("alone", max(units, int(plan.get("units", units)))))
+        alone += int(plan.get("alone", units))
         taken = next((word for kind, word in HOW.items() if kind in plan.get("actions", ())), None)
         if taken is not None:
             how[int(entry["number"])] = taken

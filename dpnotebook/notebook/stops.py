@@ -1,4 +1,4 @@
-"""Where the slider for epsilon stops: round numbers, evenly spaced on a logarithmic scale."""
+"""Where the slider for epsilon or for the error stops: round numbers, evenly spaced on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # Ten in every factor of ten, in numbers that a person would type.
 STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+REACH = 10.0  # of the errors on offer: so many times less and more than the plan's own
 LEAST = 1e-3  # where nothing has a price: what is free can still be asked anew, for this and more
 
 
@@ -34,6 +35,13 @@ def stops(plan: Plan, left: float) -> list[float]:
     for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
         found |= {float(f"{stop}e{decade}") for stop in STOPS}
     return sorted({own} | {epsilon for epsilon in found if least <= epsilon <= most and not _close(epsilon, own)})
+
+
+def errors(plan: Plan) -> list[float]:
+    """Return the errors on the slider: round numbers around the plan's own, which is one of them."""
+    own, place = plan.error, math.floor(math.log10(plan.error))
+    found = [float(f"{stop}e{power}") for power in range(place - 2, place + 3) for stop in STOPS]
+    return sorted({own} | {error for error in found if own / REACH <= error <= own * REACH and not _close(error, own)})
 
 
 def _close(one: float, other: float) -> bool:

@@ -131,7 +131,7 @@ def test_a_known_answer_is_there_at_once(open_notebook, shot):
     notebook = open_notebook("known.ipynb", [f"{QUERY}.run()", QUERY])
     notebook.run_all()
     text = notebook.output(2).inner_text()
-    assert "Answered from release #1: costs nothing." in text
+    assert "Answered from release #1: costs nothing" in text
     assert "answered from the ledger, cost nothing" in text
     assert notebook.output(2).get_by_role("button").count() == 0
     shot(notebook.output(2), "known")

@@ -57,6 +57,7 @@ def make_plan():
             "reused": (),
             "free": False,
             "bought": False,
+            "combined": False,
             "actions": (),
             "without_reuse": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
             "warnings": (),

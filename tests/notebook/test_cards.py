@@ -204,13 +204,11 @@ def test_text_columns_line_up(session):
 
 
 def test_a_combined_release_names_its_sources(session, page):
-    release = session.table("people").count(epsilon=0.5).run()
-    own = SimpleNamespace(**(vars(release) | {"title": "COUNT", "table": "people", "where": "", "keys": ()}))
-    own.sources = (1,)
-    assert "combined" not in page(release_html(own)).text
-    own.sources, own.number = (1, 4, 7), 7
-    assert "release #7 · combined with releases #1 and #4 · ε 0.5" in page(release_html(own)).text
-    own.sources, own.number, own.epsilon, own.paid = (1, 4), 8, 0.0, 0.0
+    release = replace(session.table("people").count(epsilon=0.5).run(), sources=(1,))
+    assert "combined" not in page(release_html(release)).text
+    with_others = replace(release, number=7, sources=(1, 4, 7))
+    assert "release #7 · combined with releases #1 and #4 · ε 0.5" in page(release_html(with_others)).text
+    free = replace(release, number=8, sources=(1, 4), epsilon=0.0, paid=0.0)
     said = "release #8 · combined from releases #1 and #4 · answered from the ledger, cost nothing · 95%"
-    assert said in page(release_html(own)).text
-    assert said in release_text(own)
+    assert said in page(release_html(free)).text
+    assert said in release_text(free)

@@ -308,3 +308,43 @@ def test_planning_by_slider_asks_no_engine(strip, session, monkeypatch):
 
 def test_the_front_end_is_asked_by_its_own_module():
     assert controls.interactive is frontend.interactive
+
+
+@pytest.fixture
+def known(session, people):
+    """Return the strip of a question that past answers help with."""
+    people.dp.crosstab("sex", "region", error=40).run()
+    made = Strip(people.dp.count(where="sex == 'F' and region == 'North'", error=20), Handle())
+    made._output = Handle()
+    return made
+
+
+def test_where_past_answers_help_the_error_is_chosen(known, session):
+    asked = known._asked
+    assert asked.combined
+    assert known.slider.description == "±"
+    assert known.slider.value == asked.error
+    spent = session.ledger.spent
+    for error in (10.0, 15.0):
+        move(known, error)
+        assert known._plan.error <= error * (1 + 1e-9)
+        assert known.run_button.description == f"Run: spend ε {words.cost(known._plan.cost.epsilon)}"
+    assert session.ledger.spent == spent
+
+
+def test_an_error_that_past_answers_keep_is_free(known, session):
+    move(known, 60.0)
+    assert known.run_button.description == "Show the answer: costs nothing"
+    assert "this query nothing" in known._card.html
+    spent = session.ledger.spent
+    known.run_button.click()
+    assert known.state == "done"
+    assert known.release.paid == 0
+    assert session.ledger.spent == spent
+
+
+def test_unmoved_it_asks_exactly_what_was_asked(known):
+    price = known._asked.cost.units
+    known.run_button.click()
+    assert known.release.paid == pytest.approx(known.query.session.ledger.accountant.epsilon(price))
+    assert known.query.plan.free

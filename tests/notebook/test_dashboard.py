@@ -199,7 +199,7 @@ def reusing(busy, monkeypatch):
 def test_what_reuse_saves_is_what_alone_would_have_cost_less_what_was_paid(reusing, page):
     # paid 0.2 + 0.1 + 0.3 + 0 + 0.1, alone 0.2 + 0.1 + 0.1 + 0.4 + 0.2
     said = (
-        "saved 30%: paid ε 0.7 where every question measured alone would have cost ε 1 (1 free, 1 refined, 1 purchase)"
+        "saved 30%: paid ε 0.7 where measuring every question alone would have cost ε 1 (1 free, 1 refined, 1 purchase)"
     )
     parsed = page(dashboard(reusing)._repr_mimebundle_()["text/html"])
     assert said in parsed.text

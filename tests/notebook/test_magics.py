@@ -148,13 +148,21 @@ def test_error_is_kept(cell):
     assert cell("--error 30 --confidence 0.9 -n").accuracy.confidence == 0.9
 
 
-def test_error_in_percent_is_of_the_declared_rows(cell, session, visits):
-    assert cell("--error 5% -n").accuracy.error == pytest.approx(25)
-    with pytest.raises(UsageError, match="goes with COUNT only"):
-        cell("--error 5% -n", "SELECT SUM(cost) FROM visits")
+def test_error_in_percent_is_of_the_answer(cell, session, visits):
     session.protect(visits, "unsized", domain=DOMAIN)
-    with pytest.raises(UsageError, match="nobody has declared"):
-        cell("--error 5% -n", "SELECT COUNT(*) FROM unsized")
+    part = "SELECT COUNT(*) FROM unsized WHERE region = 'N'"
+    with pytest.raises(AccuracyError, match="ask it once"):
+        cell("--error 5% -n", part)
+    first = cell("-y -e 0.1", part)
+    query = cell("--error 5% -n", part)
+    assert query.accuracy.relative == 0.05
+    assert query.plan.error <= 0.05 * first.value * (1 + 1e-9)
+    assert query.plan.cost.units > 0
+    assert cell("--error 50% -n", part).plan.free
+
+
+def test_error_in_percent_of_all_rows_needs_no_answer_where_their_number_is_public(cell):
+    assert cell("--error 5% -n").plan.error <= 25
 
 
 def test_capture_in_three_ways(cell, ip, capsys):
@@ -553,6 +561,8 @@ def completions(ip, text, at=None):
         ("%%dpsql\nSELECT COUNT(*) FROM visits WHERE region IN ('N', 'S", "S", "N"),
         ("%%dpsql\nSELECT COUNT(*) FROM visits WHERE age > :lim", "limit", "listed"),
         ("x = 1\nr = %dpsql -e 0.1 SELECT COUNT(*) FROM vi", "visits", "SELECT"),
+        ("%%dpsql --error ", "5%", "--fresh"),
+        ("%%dpsql --error 1", "10%", "5%"),
         ("%dp bu", "budget", "tables"),
         ("%dp columns v", "visits", "budget"),
         ("%dp prefetch v", "visits", "ranges("),

@@ -54,11 +54,10 @@ def purchase(make_plan):
 def test_a_free_plan_names_what_answers_it_and_what_that_spares(free, page):
     text = page(plan_html(free)).text
     assert "Answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033." in text
-    assert "Releases #3, #7 and #12 already give ±29 rows" in text
     assert "this query nothing" in text
     lines = plan_text(free).splitlines()
     assert lines[2] == "  reused    answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033"
-    assert lines[3] == "            releases #3, #7 and #12 already give ±29 rows"
+    assert lines[3].startswith("  budget")
 
 
 def test_what_is_reused_and_refined_stands_before_the_budget(refined, page):
@@ -110,6 +109,27 @@ def test_measuring_alone_says_nothing_of_reuse(make_plan, page):
 def test_nothing_is_said_to_be_saved_where_nothing_is(refined, page):
     refined.without_reuse = cost(0.0119)
     assert "saved" not in page(plan_html(refined)).text
+
+
+def test_a_plan_of_a_recorded_answer_has_no_price_to_compare_with(free, page):
+    free.without_reuse, free.actions, free.reused = None, (), (3,)
+    assert "Answered from release #3: costs nothing." in page(plan_html(free)).text
+
+
+def test_alternatives_that_are_free_say_so(refined, page):
+    refined.alternatives[0].epsilon = 0.0
+    assert page(plan_html(refined)).rows[1][:3] == ["", "free", "±62 rows"]
+    assert "free: ±62" in plan_text(refined)
+
+
+def test_prices_that_are_the_same_are_listed_once(free, page):
+    known = {"epsilon": 0.0, "error": 31.0, "left_after": 0.6, "affordable": True}
+    same = [SimpleNamespace(**known, chosen=chosen) for chosen in (False, True, False)]
+    free.alternatives = tuple(same)
+    assert page(plan_html(free)).rows == []
+    assert "instead" not in plan_text(free).split("costs nothing, instead of ε")[1]
+    free.alternatives = (*same, SimpleNamespace(epsilon=0.1, error=10.0, left_after=0.5, affordable=True, chosen=False))
+    assert [row[:3] for row in page(plan_html(free)).rows[1:]] == [["▶", "free", "±31 rows"], ["", "0.1", "±10 rows"]]
 
 
 def test_texts_of_actions_are_escaped(make_plan, page, evil):

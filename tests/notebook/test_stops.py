@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpnotebook.notebook.stops import LEAST, stops
+from dpnotebook.notebook.stops import LEAST, REACH, errors, stops
 
 
 @pytest.fixture
@@ -38,3 +38,13 @@ def test_a_slider_can_start_at_nothing(query, left):
     assert found[0] == 0.0
     assert found[-1] == max(left, LEAST / 5)
     assert len(found) == len(set(found))
+
+
+@pytest.mark.parametrize("error", [1e-3, 0.999, 1.0, 25.0, 31.7, 8e6])
+def test_errors_are_round_numbers_around_the_plans_own(query, error):
+    found = errors(replace(query.plan, error=error))
+    assert found == sorted(set(found))
+    assert error in found
+    assert len(found) > 15
+    assert error / REACH <= found[0] < error / REACH * 1.3
+    assert error * REACH / 1.3 < found[-1] <= error * REACH

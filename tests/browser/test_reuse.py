@@ -1,0 +1,59 @@
+"""What a person sees of reuse in JupyterLab: the plan card's lines on it, whole, and answers that are free."""
+
+import pytest
+
+TABLE = 'patients.dp.crosstab("sex", "region", error={})'
+PART = "patients.dp.count(where=\"sex == 'F' and region == 'North'\", error=100)"
+OVERFLOW = "element => [element.scrollWidth, element.clientWidth]"
+
+
+@pytest.fixture
+def asked(open_notebook, request):
+    """Open a notebook in which a table was released within ±100 rows, and parts of it and it again are asked for."""
+    cells = [f"{TABLE.format(100)}.run()", PART, TABLE.format(40), "session.dashboard()"]
+    notebook = open_notebook(request.node.name + ".ipynb", cells)
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    return notebook
+
+
+def whole(output):
+    """Hold every card of an output to being shown whole, without scrolling sideways."""
+    cards = output.locator(".jp-RenderedHTML > div")
+    assert cards.count() > 0
+    for card in cards.all():
+        needs, has = card.evaluate(OVERFLOW)
+        assert needs <= has + 1
+
+
+def test_what_follows_from_an_answer_is_there_at_once_and_free(asked, shot):
+    asked.run_cell(2)
+    output = asked.output(2)
+    text = output.inner_text()
+    assert "Answered from release #1: costs nothing, instead of ε" in text
+    assert "this query nothing" in text
+    assert "±100 rows" in text
+    assert output.get_by_role("button").count() == 0
+    whole(output)
+    shot(output, "free")
+    assert asked.errors == []
+
+
+def test_a_refinement_shows_what_it_saves_and_runs(asked, shot):
+    asked.run_cell(3)
+    output = asked.output(3)
+    button = output.get_by_role("button", name="Run: spend ε")
+    button.wait_for()
+    text = output.inner_text()
+    assert "release #1" in text
+    assert "% saved" in text
+    whole(output)
+    shot(output, "refined")
+    button.click()
+    output.locator(".jp-RenderedHTML", has_text="±40").last.wait_for()
+    asked.run_cell(4)
+    dashboard = asked.output(4)
+    assert "Saved by reuse" in dashboard.inner_text()
+    whole(dashboard)
+    shot(dashboard, "dashboard")
+    assert asked.errors == []
