@@ -2,12 +2,13 @@
 
 E exp(i t V) = 1 / (1 + s^2 sin^2(t / 2)), s = 1 / sinh(1 / 2b). Wrapped on a circle so long that next to nothing laps
 over, a sum is given by the values of the product at whole frequencies, and its distribution by one fast transform.
+Every draw has its own scale.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 TERMS = 16  # distinct weights of a sum that are treated exactly
+_MIXED_TERMS = 32  # the same for pairs of a weight and a scale, where scales differ
 _SAME = 1e-9  # weights closer than this, relative to the largest, count as equal
 _FREQUENCIES = 1 << 14  # most frequencies of a sum
 _LEAST_FREQUENCIES = 1 << 6
@@ -28,36 +30,31 @@ _BATCH = 1 << 18  # numbers in a working array
 
 @dataclass(frozen=True)
 class _Sums:
-    """Sums of noise: distinct weights with their multiplicities, shape (sums, terms), and what is beyond them.
+    """Sums of noise: distinct pairs of a weight and a scale with their multiplicities, shape (sums, terms), and a rest.
 
     The rest is a variance-gamma law (1 + square t^2)^-exponent of the same variance and kurtosis.
     """
 
     weights: Floats
+    scales: Floats
     counts: Floats
     exponent: Floats
     square: Floats
-    norm: Floats  # of all weights, shape (sums,)
-    scale: float
-
-    @property
-    def sine(self) -> float:
-        """The factor s^2 of the characteristic function."""
-        return _sine(self.scale)
+    norm: Floats  # of weight times scale over all draws, shape (sums,)
+    gap: Floats  # of the lattice on which all weights lie, or 0 where none is found
 
     def at(self, rows: Indices) -> _Sums:
         """Return some of the sums."""
-        exponent, square, norm = self.exponent[rows], self.square[rows], self.norm[rows]
-        return _Sums(self.weights[rows], self.counts[rows], exponent, square, norm, self.scale)
+        return _Sums(*(getattr(self, each.name)[rows] for each in fields(self)))
 
     def characteristic(self, step: Floats, count: int) -> Floats:
         """Return the characteristic functions at 0, step, ..., (count - 1) step; shape (sums, count)."""
         t = step[:, None] * np.arange(count)
         inverse = np.exp(self.exponent[:, None] * np.log1p(self.square[:, None] * t * t)) if self.exponent.any() else 1
         with np.errstate(over="ignore"):  # where the inverse overflows the function is zero
-            for weight, times in zip(self.weights.T, self.counts.T, strict=True):
+            for weight, sine, times in zip(self.weights.T, _sine(self.scales).T, self.counts.T, strict=True):
                 if times.any():
-                    factor = 1 + self.sine * _sines(weight * step / 2, count) ** 2
+                    factor = 1 + sine[:, None] * _sines(weight * step / 2, count) ** 2
                     many = np.flatnonzero(times != 1)
                     factor[many] = np.exp(np.log(factor[many]) * times[many, None])  # twice as fast as a power
                     inverse = inverse * factor
@@ -67,83 +64,131 @@ class _Sums:
         """Return an estimate from above of the logarithm between the frequencies t and `until`, shape (sums,).
 
         Up to the middle of its period a factor falls, so its value at t bounds it until its mirror image. Beyond, all
-        terms but the commonest weight are taken to be out of phase: at the geometric mean over the period.
+        terms but the strongest are taken to be out of phase: at the geometric mean over the period.
         """
         falling = self.weights * (t + until)[:, None] <= 2 * math.pi + 1e-6
-        logs = self.counts * np.log1p(self.sine * np.sin(self.weights * t[:, None] / 2) ** 2)
-        loose = np.where(falling, 0, self.counts)
-        mean = -2 * math.log(-math.expm1(-1 / self.scale))
+        logs = self.counts * np.log1p(_sine(self.scales) * np.sin(self.weights * t[:, None] / 2) ** 2)
+        loose = np.where(falling, 0, self.counts * -2 * np.log(-np.expm1(-1 / self.scales)))
         known = np.where(falling, logs, 0).sum(axis=1) + self.exponent * np.log1p(self.square * t * t)
-        return np.asarray(-known - mean * (loose.sum(axis=1) - loose.max(axis=1)))
+        return np.asarray(-known - (loose.sum(axis=1) - loose.max(axis=1)))
 
 
-def combined_quantiles(weights: Floats, scale: float, confidence: float) -> Floats:
+def combined_quantiles(weights: Floats, scales: Floats, confidence: float) -> Floats:
     """Return for each row w the h at which P(|sum_j w_j V_j| <= h) reaches `confidence`.
 
     Parameters
     ----------
     weights
-        Shape (sums, terms), non-negative, the largest of each row 1.
-    scale
-        b of the discrete Laplace law.
+        Shape (sums, draws), non-negative, some of each row positive.
+    scales
+        b_j of the discrete Laplace laws, shape (draws,).
     confidence
         Probability, below 1.
     """
-    sums, which = _distinct(weights, scale)
+    weights, confidence = _without_rare(weights, scales, confidence)
+    spread = np.sqrt(_sine(scales))
+    sizes = weights * (spread / spread.max() if spread.max(initial=0) > 0 else np.ones(scales.size))
+    unit = sizes.max(axis=1)
+    sums, which = _distinct(weights / unit[:, None], sizes / unit[:, None], scales)
     # A tail is at most that of a single draw of the same variance, so that what laps over is below beta / 10^4.
     reach = math.log(1 / (1 - confidence)) + math.log(1e4 / (1 - confidence))
-    length = 4 + 1.05 * reach * scale * sums.norm
-    gap = _gaps(sums)
-    points = _power_of_two(1.5 * length / np.where(gap > 0, gap, length / 2**60))
-    frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, gap, length, 1 - confidence))
+    length = 4 * sums.weights.max(axis=1) + 1.05 * reach * sums.norm
+    lattice = np.where(sums.exponent == 0, sums.gap, 0.0)
+    points = _power_of_two(1.5 * length / np.where(lattice > 0, lattice, length / 2**60))
+    frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, lattice, length, 1 - confidence))
     found = np.empty(length.size)
     for size in np.unique(points[frequencies == 0]):
         for rows in _batches((frequencies == 0) & (points == size), int(size)):
-            found[rows] = _on_lattice(sums.at(rows), gap[rows], int(size), confidence)
+            found[rows] = _on_lattice(sums.at(rows), int(size), confidence)
     for size in np.unique(frequencies[frequencies > 0]):
         for rows in _batches(frequencies == size, max(_GRID, 2 * int(size))):
-            found[rows] = _on_line(sums.at(rows), gap[rows], length[rows], int(size), confidence)
-    return found[which]
+            found[rows] = _on_line(sums.at(rows), length[rows], int(size), confidence)
+    return np.asarray(found[which] * unit)
 
 
-def _distinct(weights: Floats, scale: float) -> tuple[_Sums, Indices]:
-    """Return the sums that differ, and which of them each row is."""
-    rows = weights.shape[0]
-    ordered = -np.sort(-weights, axis=1)
-    ordered[ordered < _SAME] = 0
+def _without_rare(weights: Floats, scales: Floats, confidence: float) -> tuple[Floats, float]:
+    """Leave out of wider noise the draws that are nearly always zero, and make up for what they may add."""
+    apart = 2 / (1 + np.exp(np.minimum(1 / scales, 700)))  # P(V != 0)
+    rare = np.flatnonzero((apart < 1e-5 * (1 - confidence) / scales.size) & (scales < scales.max()))
+    if not rare.size:
+        return weights, confidence
+    kept = weights.copy()
+    kept[:, rare] = 0
+    wider = kept.max(axis=1, keepdims=True) > 0
+    return np.where(wider, kept, weights), confidence + float(apart[rare].sum())
+
+
+def _distinct(weights: Floats, sizes: Floats, scales: Floats) -> tuple[_Sums, Indices]:
+    """Return the sums that differ, and which of them each row is.
+
+    Parameters
+    ----------
+    weights
+        Shape (sums, draws).
+    sizes
+        Standard deviations of the weighted draws, the largest of each row 1.
+    scales
+        Shape (draws,).
+    """
+    columns = np.argsort(scales, kind="stable")
+    ordered, sizes, scales = weights[:, columns], sizes[:, columns], scales[columns]
+    starts = np.flatnonzero(np.diff(scales, prepend=-1))
+    for start, end in zip(starts, [*starts[1:], scales.size], strict=True):
+        for table in (ordered, sizes):
+            table[:, start:end] = -np.sort(-table[:, start:end], axis=1)
+    ordered[sizes < _SAME] = 0
     first = np.ones(ordered.shape, dtype=bool)
-    first[:, 1:] = ordered[:, :-1] - ordered[:, 1:] > _SAME
-    rank = np.cumsum(first, axis=1) - 1
-    table, counts = np.zeros((rows, TERMS)), np.zeros(rows * TERMS)
-    head = first & (rank < TERMS)
-    table[np.nonzero(head)[0], rank[head]] = ordered[head]
-    kept = (rank < TERMS) & (ordered > 0)
-    counts += np.bincount((rank + TERMS * np.arange(rows)[:, None])[kept], minlength=rows * TERMS)
+    first[:, 1:] = sizes[:, :-1] - sizes[:, 1:] > _SAME
+    first[:, starts] = True
+    rank, terms = _ranks(first, sizes, starts.size), TERMS if starts.size == 1 else _MIXED_TERMS
+    shape = (ordered.shape[0], terms)
+    table, widths, shares = np.zeros(shape), np.ones(shape), np.zeros(shape)
+    kept = (rank < terms) & (ordered > 0)
+    row, column = np.nonzero(first & kept)
+    place = row, rank[row, column]
+    table[place], widths[place], shares[place] = ordered[row, column], scales[column], sizes[row, column]
+    counts = np.bincount((rank + terms * np.arange(shape[0])[:, None])[kept], minlength=table.size).reshape(shape)
     rest = np.where(kept, 0.0, ordered) ** 2
-    powers = np.stack([rest.sum(axis=1), (rest * rest).sum(axis=1), np.linalg.norm(ordered, axis=1)], axis=1)
-    key = np.hstack([table, counts.reshape(rows, TERMS), powers])
+    variance = _sine(scales) / 2
+    second, fourth = rest @ variance, (rest * rest) @ (variance + 3 * variance**2)
+    norm = np.linalg.norm(ordered * (scales / scales[-1]), axis=1)
+    relative = np.stack([second, fourth], axis=1) / np.maximum(variance[-1], 1e-300) ** np.array([1, 2])
+    key = np.hstack([shares, widths, counts, relative, norm[:, None]])
     _, chosen, which = np.unique(np.round(key, 9), axis=0, return_index=True, return_inverse=True)
-    exponent, square = _variance_gamma(powers[chosen, 0], powers[chosen, 1], scale)
-    kept_counts = counts.reshape(rows, TERMS)[chosen]
-    return _Sums(table[chosen], kept_counts, exponent, square, powers[chosen, 2], scale), which.reshape(-1)
+    exponent, square = _variance_gamma(second[chosen], fourth[chosen])
+    gap = _gaps(table[chosen])
+    more = np.flatnonzero((exponent > 0) & (gap > 0))
+    gap[more] = _gaps(ordered[chosen[more]])
+    norm = norm[chosen] * scales[-1]
+    sums = _Sums(table[chosen], widths[chosen], counts[chosen].astype(float), exponent, square, norm, gap)
+    return sums, which.reshape(-1)
 
 
-def _variance_gamma(second: Floats, fourth: Floats, scale: float) -> tuple[Floats, Floats]:
-    """Return exponent and square of the law with the variance and fourth cumulant of noise of these power sums."""
-    variance = _sine(scale) / 2
-    second, fourth = variance * second, (variance + 3 * variance**2) * fourth
+def _ranks(first: NDArray[np.bool_], sizes: Floats, scales: int) -> Indices:
+    """Return for every draw the rank, by size, of the run of equal draws to which it belongs; `first` begins a run."""
+    if scales == 1:  # in order already
+        return np.asarray(np.cumsum(first, axis=1) - 1)
+    rank = np.empty(sizes.shape, dtype=np.intp)
+    order = np.argsort(np.where(first, -sizes, 1.0), axis=1, kind="stable")
+    np.put_along_axis(rank, order, np.arange(sizes.shape[1])[None, :], axis=1)
+    head = np.maximum.accumulate(np.where(first, np.arange(sizes.shape[1]), 0), axis=1)
+    return np.take_along_axis(rank, head, axis=1)
+
+
+def _variance_gamma(second: Floats, fourth: Floats) -> tuple[Floats, Floats]:
+    """Return exponent and square of the law with this variance and this fourth cumulant."""
     some = fourth > 0
     safe = np.where(some, fourth, 1.0)
     return np.where(some, 3 * second**2 / safe, 0.0), np.where(some, safe / (6 * np.where(some, second, 1.0)), 0.0)
 
 
-def _gaps(sums: _Sums) -> Floats:
-    """Return the gap of the lattice on which each sum lives, or 0 where none is found."""
-    least = np.where(sums.counts > 0, sums.weights, np.inf).min(axis=1)
+def _gaps(weights: Floats) -> Floats:
+    """Return the gap of the lattice on which the weights of each row lie, or 0 where none is found."""
+    least = np.where(weights > 0, weights, np.inf).min(axis=1)
     gap = np.zeros(least.size)
-    open_ = sums.exponent == 0
+    open_ = np.isfinite(least)
     for divisor in range(1, _DIVISORS + 1):
-        places = sums.weights * (divisor / least)[:, None]
+        places = weights * (divisor / least)[:, None]
         fits = open_ & np.all(np.abs(places - np.rint(places)) < 1e-6, axis=1)
         gap[fits] = least[fits] / divisor
         open_ &= ~fits
@@ -167,18 +212,19 @@ def _frequencies(sums: _Sums, gap: Floats, length: Floats, beta: float) -> NDArr
     return np.where(needed <= _SMOOTH, needed, _FREQUENCIES)
 
 
-def _on_lattice(sums: _Sums, gap: Floats, points: int, confidence: float) -> Floats:
+def _on_lattice(sums: _Sums, points: int, confidence: float) -> Floats:
     """Return quantiles of sums on multiples of their gaps: exact but for what laps over."""
+    gap = sums.gap
     mass = np.fft.irfft(sums.characteristic(2 * math.pi / (points * gap), points // 2 + 1), points, axis=1)
     inside = mass[:, :1] + 2 * np.concatenate([np.zeros((gap.size, 1)), np.cumsum(mass[:, 1 : points // 2], 1)], 1)
     return np.asarray(gap * np.argmax(inside >= confidence - 1e-13, axis=1))
 
 
-def _on_line(sums: _Sums, gap: Floats, length: Floats, frequencies: int, confidence: float) -> Floats:
+def _on_line(sums: _Sums, length: Floats, frequencies: int, confidence: float) -> Floats:
     """Return quantiles of sums on the line.
 
     Where the frequencies end before the product vanishes, the sum is smoothed by a bounded error and that bound is
-    added, so the interval still covers. Where the sum is on a fine lattice, the quantile moves to its next point.
+    added, so the interval still covers. On a lattice, a point stands for half a gap around it.
     """
     product = sums.characteristic(2 * math.pi / length, frequencies)[:, 1:]
     k = np.arange(1, frequencies)
@@ -196,8 +242,8 @@ def _on_line(sums: _Sums, gap: Floats, length: Floats, frequencies: int, confide
     low, high = inside[rows, above - 1], inside[rows, above]
     part = np.clip((confidence - low) / np.maximum(high - low, 1e-300), 0, 1)
     found = (place[above] - (1 - part) / points) * length + reach
-    fine = (gap > 0) & (reach == 0)
-    found[fine] = gap[fine] * np.ceil(found[fine] / gap[fine] - 0.5)
+    fine = (sums.gap > 0) & ((reach == 0) | (sums.exponent > 0))
+    found[fine] = sums.gap[fine] * np.ceil(found[fine] / sums.gap[fine] - 0.5)
     return np.asarray(found)
 
 
@@ -210,10 +256,9 @@ def _sines(angle: Floats, count: int) -> Floats:
     return np.asarray((left @ right).reshape(angle.size, -1)[:, :count])
 
 
-def _sine(scale: float) -> float:
+def _sine(scales: Floats) -> Floats:
     """Return 1 / sinh^2(1 / 2b), twice the variance of the discrete Laplace law."""
-    a = math.exp(-1 / scale)
-    return 4 * a / math.expm1(-1 / scale) ** 2
+    return np.asarray(4 * np.exp(-1 / scales) / np.expm1(-1 / scales) ** 2)
 
 
 def _power_of_two(least: Floats) -> NDArray[np.int64]:
