@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.budget_card import budget_html, budget_text
 from dpnotebook.notebook.html import box, escape, line, quiet, table
-from dpnotebook.notebook.reuse_lines import LEAST_SHARE
+from dpnotebook.notebook.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.spending import Column, Offer, Saving, Step, columns, offers, saving, timeline
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def saving_html(found: Saving) -> str:
     if not text:
         return ""
     picture = svg.bar(1 - found.share, f"{words.percent(1 - found.share)} of what measuring each question alone costs")
-    return box("<b>Saved by reuse</b>", line(picture), line(escape(text)))
+    return box("<b>Saved by reuse</b>", line(picture), line(escape(sentence(text))))
 
 
 def saving_line(found: Saving) -> str:

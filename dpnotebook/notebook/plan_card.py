@@ -8,7 +8,7 @@ import numpy as np
 
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
-from dpnotebook.notebook.reuse_lines import reuse_html, reuse_text, shown
+from dpnotebook.notebook.reuse_lines import reuse_html, reuse_text, sentence, shown
 
 if TYPE_CHECKING:
     from dpnotebook.reuse.plan import Alternative, Plan
@@ -44,7 +44,7 @@ def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
     if extra := _parallel(plan):
         parts.append(line(f"↻ {escape(extra)}"))
     if plan.assumption:
-        parts.append(line(quiet(escape(_sentence(plan.assumption)))))
+        parts.append(line(quiet(escape(sentence(plan.assumption)))))
     parts += [line(f"⚠ {escape(warning)}") for warning in plan.warnings]
     if plan.steps:
         items = "".join(f"<li>{escape(step)}</li>" for step in plan.steps)
@@ -192,7 +192,3 @@ def _risk(plan: Plan) -> str:
         return f"{text}, but for a chance of {words.rounded(plan.delta)}"
     whole = max(plan.budget.spent + plan.cost.epsilon, plan.epsilon)
     return text + (f"; all answers so far together, {words.odds(whole)}" if plan.budget.spent > 0 else "")
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

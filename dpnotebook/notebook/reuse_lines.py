@@ -54,7 +54,10 @@ def answered(plan: Plan) -> str:
 
 def shown(plan: Plan) -> tuple[Action, ...]:
     """Return what a plan does, where earlier or later questions have a part in it; measuring alone is every plan's."""
-    return plan.actions if any(action.kind != "measure" for action in plan.actions) else ()
+    if all(action.kind == "measure" for action in plan.actions):
+        return ()
+    refined = {number for action in plan.actions if action.kind == "refine" for number in action.releases}
+    return tuple(action for action in plan.actions if action.kind != "reuse" or not refined.issuperset(action.releases))
 
 
 def compared(plan: Plan) -> str:
@@ -83,7 +86,7 @@ def saved_share(plan: Plan) -> float:
 
 def _action_html(action: Action) -> str:
     mark = MARKS[action.kind][0]
-    text = escape(_sentence(action.text))
+    text = escape(sentence(action.text))
     if action.kind == "buy":
         return f"{mark} <b>A purchase:</b> {escape(action.text)}"
     return f"{mark} {text}"
@@ -93,5 +96,6 @@ def _barred(content: str, colour: str) -> str:
     return line(content, f"border-left:3px solid {colour};padding-left:8px")
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """Return a text that begins like a sentence."""
     return text[:1].upper() + text[1:]

@@ -78,6 +78,13 @@ def test_what_is_reused_and_refined_stands_before_the_budget(refined, page):
     ]
 
 
+def test_what_is_refined_is_not_said_to_be_reused_too(refined, page):
+    refined.actions[0].releases = (7,)
+    text = page(plan_html(refined)).text
+    assert "already give" not in text
+    assert "Refines release #7" in text
+
+
 def test_what_is_saved_is_rounded_down(refined):
     assert saved_share(refined) == pytest.approx(1 - 12 / 33)
     assert "63% saved" in plan_text(refined)  # and not 64%
@@ -134,7 +141,7 @@ def test_prices_that_are_the_same_are_listed_once(free, page):
 
 def test_texts_of_actions_are_escaped(make_plan, page, evil):
     for kind in ("reuse", "refine", "measure", "buy"):
-        plan = make_plan(actions=(action(kind, evil), action("reuse", "a")), bought=kind == "buy")
+        plan = make_plan(actions=(action(kind, evil, (1,)), action("reuse", "a", (2,))), bought=kind == "buy")
         assert "<script>alert" in page(plan_html(plan)).text
 
 
