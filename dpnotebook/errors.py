@@ -86,7 +86,7 @@ class LedgerFull(LedgerError):
 
 
 class LedgerConflict(LedgerError):
-    """Another kernel has meanwhile refined an answer that this query would refine; run the query again."""
+    """Another kernel has meanwhile refined an answer that this query would refine: run the query again."""
 
 
 class LedgerMismatch(LedgerError):

@@ -256,7 +256,7 @@ class Session:
                 release = self._reveal(record, query, paid=0)
             else:
                 report(0.1, "charging the ledger")
-                refines = [item.refines[0] for item in plan.measurements if item.refines is not None]
+                refines = [item.refines for item in plan.measurements if item.refines is not None]
                 try:
                     charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells, refines)
                 except BudgetExceeded as refusal:
@@ -390,6 +390,7 @@ class Session:
             self._histories[name] = history
         version, news = self.ledger.news(name, history.version)
         history.take(news, version)
+        history.refining = self.ledger.refining(name)
         return history
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:

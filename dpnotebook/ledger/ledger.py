@@ -146,7 +146,7 @@ class Ledger:
                 append(connection, view, "register", values | {"sizes": sizes})
 
     def charge(
-        self, table: str, question: str, plan: dict[str, Any], cost: CellCost, refines: Iterable[int] = ()
+        self, table: str, question: str, plan: dict[str, Any], cost: CellCost, refines: Iterable[tuple[int, int]] = ()
     ) -> Charge:
         """Pay for a question, before its data is touched: read, check and append in one transaction.
 
@@ -161,8 +161,8 @@ class Ledger:
         cost
             What it costs in each cell of the table.
         refines
-            Numbers of recorded releases of the table whose noisy answers are drawn on from: what was paid for them
-            is part of the price.
+            The recorded measurements of the table whose noisy answers are drawn on from: of each, the number of its
+            release and its place in it, from 0. What was paid for them is part of the price.
 
         Returns
         -------
@@ -174,11 +174,11 @@ class Ledger:
         BudgetExceeded
             If the total would pass the budget; nothing is left of the question but a line in a log.
         LedgerConflict
-            If a release that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
+            If a measurement that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
         NotProtected
             If the ledger knows no such table.
         """
-        terms, refines = cost.to_json(), [index(number) for number in refines]
+        terms, refines = cost.to_json(), [(index(number), index(place)) for number, place in refines]
         try:
             with self._writing() as (connection, view):
                 state = view.table(table)
@@ -268,14 +268,23 @@ class Ledger:
             return view.table(table).version
 
     def news(self, table: str, since: int = 0) -> tuple[int, tuple[Record, ...]]:
-        """Return the version of a table and what was recorded of it since an earlier one, in the order of recording.
+        """Return the version of a table and what was measured of it since an earlier one, in the order of recording.
 
-        Charges are not always recorded in the order of their numbers: of several kernels, the one that charged first
-        may count longer. What reads the ledger bit by bit asks here, and misses none.
+        What was free is left out: it has no noisy answers. Charges are not always recorded in the order of their
+        numbers, because of several kernels the one that charged first may count longer; what reads the ledger bit by
+        bit asks here, and misses none.
         """
         with self._reading() as (connection, view):
-            lines = [view.lines[number - 1] for number in view.recorded(table, since)]
+            lines = [view.lines[number - 1] for number in view.measured(table, since)]
             return view.table(table).version, tuple(read_record(connection, line) for line in lines)
+
+    def refining(self, table: str) -> frozenset[tuple[int, int]]:
+        """Return the measurements of a table that are refined by charges whose answers were not recorded yet.
+
+        Nothing else may refine them meanwhile, see `charge`. Of each, the number of its release and its place in it.
+        """
+        with self._reading() as (_, view):
+            return frozenset(place for places in view.table(table).pending.values() for place in places)
 
     def pending(self, table: str) -> tuple[Charge, ...]:
         """Return the charges of a table whose answers were never recorded: paid for, and still to be measured."""

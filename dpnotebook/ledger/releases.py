@@ -41,7 +41,8 @@ class Charge:
     time
         When it was charged, ISO 8601 in UTC.
     refines
-        Numbers of the releases whose noisy answers those of this charge refine; each is refined once, by one charge.
+        The measurements whose noisy answers those of this charge refine: of each, the number of its release and its
+        place in it, from 0. Each is refined once, by one charge.
     """
 
     number: int
@@ -51,7 +52,7 @@ class Charge:
     terms: list[dict[str, Any]] = field(repr=False)
     units: int
     time: str
-    refines: tuple[int, ...]
+    refines: tuple[tuple[int, int], ...]
 
     @cached_property
     def cost(self) -> CellCost:
@@ -85,7 +86,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         values["cost"],
         values["units"],
         time,
-        tuple(values.get("refines", ())),
+        tuple((number, place) for number, place in values.get("refines", ())),
     )
 
 

@@ -23,14 +23,18 @@ SNAPSHOT_WORK = 1 << 24
 CHARGE_WORK = 1 << 15
 
 
+Place = tuple[int, int]
+
+
 @dataclass(slots=True)
 class Line:
-    """One charge: where it and its record are in the chain, and what it cost."""
+    """One charge: where it and its record are in the chain, what it cost, and how many measurements were recorded."""
 
     table: str
     units: int
     entry: int
     record: int | None = None
+    measurements: int = 0
 
 
 @dataclass(slots=True)
@@ -52,9 +56,9 @@ class Table:
     charges
         The numbers of all its charges, in order.
     pending
-        Those whose answers were not recorded, in order; the values mean nothing.
-    recorded
-        Those whose answers were, in the order in which they were recorded.
+        Those whose answers were not recorded, in order, and what each of them refines.
+    measured
+        Those whose noisy answers were recorded, in the order of recording: all but what was free.
     """
 
     registered: dict[str, Any]
@@ -65,8 +69,8 @@ class Table:
     units: int = 0
     work: int = 0
     charges: list[int] = field(default_factory=list)
-    pending: dict[int, None] = field(default_factory=dict)
-    recorded: list[int] = field(default_factory=list)
+    pending: dict[int, tuple[Place, ...]] = field(default_factory=dict)
+    measured: list[int] = field(default_factory=list)
 
     def follow(self, spend: Spend, digest: str | None = None) -> None:
         """Take a spend in place of the last one; its digest is computed unless it is given."""
@@ -89,7 +93,7 @@ class View:
         self.opening: dict[str, Any] = {}
         self.tables: dict[str, Table] = {}
         self.lines: list[Line] = []
-        self.refined: dict[int, int] = {}
+        self.refined: dict[Place, int] = {}
         self._questions: dict[tuple[str, bytes], list[int]] = {}
         self._snapshots = dict(snapshots or {})
         self._computed: tuple[bytes, Spend] | None = None
@@ -166,30 +170,40 @@ class View:
         """Return the numbers of the charges of a table whose answers were not recorded, in order."""
         return list(self.tables[table].pending) if table in self.tables else []
 
-    def recorded(self, table: str, version: int) -> list[int]:
-        """Return the numbers of the charges of a table that were recorded after an entry, in the order of recording."""
-        numbers = self.table(table).recorded
+    def measured(self, table: str, version: int) -> list[int]:
+        """Return which charges of a table had noisy answers recorded after an entry, in the order of recording."""
+        numbers = self.table(table).measured
         return numbers[bisect.bisect_right(numbers, version, key=lambda number: self.lines[number - 1].record or 0) :]
 
-    def refusal(self, table: str, refines: Iterable[int]) -> str:
-        """Return why a new charge of a table may not refine these releases, in words; empty if it may.
+    def refusal(self, table: str, refines: Iterable[Place]) -> str:
+        """Return why a new charge of a table may not refine these measurements, in words; empty if it may.
 
         Two draws that are conditioned on one first answer cost more than a ledger that adds up either of them alone
-        believes: so one charge at most refines a release, whether or not its answer is recorded yet.
+        believes: so one charge at most refines a measurement, whether or not its answer is recorded yet.
+
+        Parameters
+        ----------
+        table
+            That is charged.
+        refines
+            Of each measurement, the number of its release and its place in it, from 0.
         """
-        seen: set[int] = set()
-        for number in refines:
-            if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(self.lines):
+        seen: set[Place] = set()
+        for number, place in refines:
+            if not all(type(part) is int for part in (number, place)) or not 1 <= number <= len(self.lines):
                 return f"there is no release {number!r}"
-            if self.lines[number - 1].table != table:
-                return f"release {number} is of the table {self.lines[number - 1].table!r}"
-            if self.lines[number - 1].record is None:
+            line = self.lines[number - 1]
+            if line.table != table:
+                return f"release {number} is of the table {line.table!r}"
+            if line.record is None:
                 return f"release {number} was charged but its answer was not recorded yet"
-            if number in self.refined:
-                return f"release {number} was refined by release {self.refined[number]}"
-            if number in seen:
+            if not 0 <= place < line.measurements:
+                return f"release {number} has no measurement {place}"
+            if (number, place) in self.refined:
+                return f"release {number} was refined by release {self.refined[number, place]}"
+            if (number, place) in seen:
                 return f"release {number} is named twice"
-            seen.add(number)
+            seen.add((number, place))
         return ""
 
     def _open(self, entry: Entry, values: dict[str, Any]) -> None:
@@ -211,13 +225,13 @@ class View:
         charge, units = int(values["number"]), int(values["units"])
         if charge != len(self.lines) + 1:
             raise Broken(f"entry {entry.number} does not charge release {len(self.lines) + 1}")
-        refines = values.get("refines", [])
+        refines = tuple((number, place) for number, place in values.get("refines", ()))
         refusal = self.refusal(values["table"], refines)
         self.refined.update(dict.fromkeys(refines, charge))
         self.lines.append(Line(values["table"], units, entry.number))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
-        table.pending[charge] = None
+        table.pending[charge] = refines
         table.version = entry.number
         table.units += units
         self.spent += units
@@ -253,11 +267,12 @@ class View:
         if not 1 <= charge <= len(self.lines) or self.lines[charge - 1].record is not None:
             raise Broken(f"entry {entry.number} records an answer that was not charged, or a second one")
         line = self.lines[charge - 1]
-        line.record = entry.number
+        line.record, line.measurements = entry.number, len(values["answers"]["shapes"])
         table = self.tables[line.table]
         table.version = entry.number
-        table.recorded.append(charge)
         del table.pending[charge]
+        if line.measurements:
+            table.measured.append(charge)
 
 
 def _key(table: str, question: str) -> tuple[str, bytes]:

@@ -98,6 +98,7 @@ class History:
         self.releases: dict[int, Release] = {}
         self.items: dict[Key, Item] = {}
         self.refined: set[Key] = set()
+        self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
@@ -143,7 +144,7 @@ class History:
     def latest(self, measurement: Measurement) -> Item | None:
         """Return the most accurate recorded measurement of these very queries, if there is one."""
         keys = self._by_identity.get(identity(measurement), ())
-        found = [self.items[key] for key in keys if key not in self.refined]
+        found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)
 
     def block(self, attributes: Iterable[str], summand: Summand) -> Block | None:

@@ -201,10 +201,11 @@ def test_a_forged_cost_does_not_add_up(used, kit):
 @pytest.mark.parametrize(
     ("other", "what"),
     [
-        (b"[1]", "release 5 refines what it must not: release 1 was refined by release 4"),
-        (b"[4]", "release 5 refines what it must not: release 4 was charged but its answer was not recorded yet"),
-        (b"[9]", "release 5 refines what it must not: there is no release 9"),
-        (b"[3,3]", "release 5 refines what it must not: release 3 is named twice"),
+        (b"[[1,0]]", "release 5 refines what it must not: release 1 was refined by release 4"),
+        (b"[[4,0]]", "release 5 refines what it must not: release 4 was charged but its answer was not recorded yet"),
+        (b"[[9,0]]", "release 5 refines what it must not: there is no release 9"),
+        (b"[[3,0],[3,0]]", "release 5 refines what it must not: release 3 is named twice"),
+        (b"[[3,1]]", "release 5 refines what it must not: release 3 has no measurement 1"),
     ],
 )
 def test_a_forged_refinement_is_told(path, kit, other, what):
@@ -214,10 +215,10 @@ def test_a_forged_refinement_is_told(path, kit, other, what):
         for _ in range(3):
             kit.answer(ledger, 0.1)
         for number in (1, 2):
-            ledger.charge("people", "q", {}, kit.cost(0.1), [number])
+            ledger.charge("people", "q", {}, kit.cost(0.1), [(number, 0)])
     with kit.raw(path) as connection:
         (payload,) = connection.execute("SELECT payload FROM entry WHERE number = 10").fetchone()
-        forged = payload.replace(b'"refines":[2]', b'"refines":' + other)
+        forged = payload.replace(b'"refines":[[2,0]]', b'"refines":' + other)
         assert forged != payload
         connection.execute("UPDATE entry SET payload = ? WHERE number = 10", (forged,))
         rehash(connection, 10)

@@ -18,8 +18,9 @@ from dpnotebook.privacy.budget import Budget
 WORKER = Path(__file__).with_name("worker.py")
 
 
-def refine(ledger, kit, *numbers, epsilon=0.1, table="people"):
-    return ledger.charge(table, "q", {}, kit.cost(epsilon), refines=numbers)
+def refine(ledger, kit, *numbers, epsilon=0.1):
+    """Charge a refinement of releases of one measurement each."""
+    return ledger.charge("people", "q", {}, kit.cost(epsilon), refines=[(number, 0) for number in numbers])
 
 
 def test_a_charge_says_what_it_refines(either, kit):
@@ -27,13 +28,33 @@ def test_a_charge_says_what_it_refines(either, kit):
     kit.answer(either, 0.1)
     assert either.get(1).refines == ()
     charge = refine(either, kit, 2, np.int64(1))
-    assert charge.refines == either.pending("people")[0].refines == (2, 1)
+    assert charge.refines == either.pending("people")[0].refines == ((2, 0), (1, 0))
+    assert either.refining("people") == {(1, 0), (2, 0)}
     record = either.record(charge.number, [np.array([3])], {})
     for found in (record, either.get(3), either.records("people")[2]):
-        assert found.refines == (2, 1)
+        assert found.refines == ((2, 0), (1, 0))
         assert found.answers[0].tolist() == [3]
+    assert either.refining("people") == frozenset()
     # What was refined can be refined no more, but the refined answer can.
-    assert refine(either, kit, 3).refines == (3,)
+    assert refine(either, kit, 3).refines == ((3, 0),)
+    assert either.audit().ok
+
+
+def test_each_measurement_of_a_release_is_refined_by_itself(either, kit):
+    charge = either.charge("people", "q", {}, kit.cost(0.1))
+    either.record(charge.number, [np.array([1]), np.array([2, 3])], {})
+    assert either.charge("people", "q", {}, kit.cost(0.1), [(1, 1)]).refines == ((1, 1),)
+    assert either.refining("people") == {(1, 1)}
+    for places in ([(1, 1)], [(1, 0), (1, 1)]):
+        with pytest.raises(LedgerConflict, match="release 1 was refined by release 2"):
+            either.charge("people", "q", {}, kit.cost(0.1), places)
+    assert either.charge("people", "q", {}, kit.cost(0.1), [(1, 0)]).refines == ((1, 0),)
+    for place in (2, -1):
+        with pytest.raises(LedgerConflict, match=f"release 1 has no measurement {place}"):
+            either.charge("people", "q", {}, kit.cost(0.1), [(1, place)])
+    either.note("people", "free", {}, {})
+    with pytest.raises(LedgerConflict, match="release 4 has no measurement 0"):
+        refine(either, kit, 4)
     assert either.audit().ok
 
 
@@ -62,7 +83,7 @@ def test_a_refinement_beyond_the_budget_leaves_the_release_to_others(either, kit
     kit.answer(either, 0.5)
     with pytest.raises(BudgetExceeded):
         refine(either, kit, 1, epsilon=0.6)
-    assert refine(either, kit, 1, epsilon=0.5).refines == (1,)
+    assert refine(either, kit, 1, epsilon=0.5).refines == ((1, 0),)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +109,9 @@ def test_what_cannot_be_refined(either, kit, numbers, why):
     assert (either.head, either.spent, either.audit().ok) == (*before, True)
     with pytest.raises(TypeError):
         refine(either, kit, "1")
+    for wrong in ((1,), ("11",)):
+        with pytest.raises(TypeError):
+            either.charge("people", "q", {}, kit.cost(0.1), refines=wrong)
 
 
 def test_what_refines_nothing_is_written_as_before(ledger, path, kit):
@@ -97,7 +121,7 @@ def test_what_refines_nothing_is_written_as_before(ledger, path, kit):
         assert connection.execute("SELECT count(*) FROM entry WHERE instr(payload, 'refines')").fetchone() == (0,)
     refine(ledger, kit, 1)
     with kit.raw(path) as connection:
-        found = connection.execute("SELECT number FROM entry WHERE instr(payload, '\"refines\":[1]')").fetchall()
+        found = connection.execute("SELECT number FROM entry WHERE instr(payload, '\"refines\":[[1,0]]')").fetchall()
     assert found == [(5,)]
 
 
@@ -122,7 +146,9 @@ def test_what_may_be_refined_is_that_of_brute_force(kit, charges):
         if recorded:
             ledger.record(charge.number, [np.array([1])], {})
     assert ledger.spent == len(made) * UNITS // 10
-    assert [list(charge.refines) for charge in ledger.pending("people")] == [r for recorded, r in made if not recorded]
+    waiting = [[(number, 0) for number in refines] for recorded, refines in made if not recorded]
+    assert [list(charge.refines) for charge in ledger.pending("people")] == waiting
+    assert sorted(ledger.refining("people")) == sorted(place for places in waiting for place in places)
     assert ledger.audit().ok
 
 
@@ -145,7 +171,7 @@ def test_of_processes_that_refine_the_same_one_wins(path, kit):
     won = [number for _, *numbers in lines for number in numbers]
     ledger = Ledger(path, Budget(1.0))
     refined = [*ledger.records("people", "refined"), *ledger.pending("people")]
-    assert sorted(won) == sorted(number for charge in refined for number in charge.refines) == list(range(1, 31))
+    assert sorted(won) == sorted(number for charge in refined for number, _ in charge.refines) == list(range(1, 31))
     assert sum(bool(numbers) for _, *numbers in lines) >= 2
     assert ledger.spent == 30 * UNITS // 100 + 30
     assert ledger.audit().ok

@@ -79,16 +79,17 @@ def test_what_does_not_follow_is_broken(kind, values, what):
 
 
 def test_a_second_record_is_broken():
-    record = ("record", {"charge": 1, "answers": {"bytes": None}})
+    record = ("record", {"charge": 1, "answers": {"bytes": None, "shapes": []}})
     assert replayed(("charge", charge()), record).lines[0].record == 4
     with pytest.raises(Broken, match="a second one"):
         replayed(("charge", charge()), record, record)
 
 
 def test_what_refines_twice_is_broken():
-    record = ("record", {"charge": 1, "answers": {"bytes": None}})
-    refining = [("charge", charge(n, spent=5 * n, refines=[1])) for n in (2, 3)]
-    assert replayed(("charge", charge()), record, refining[0]).refined == {1: 2}
+    record = ("record", {"charge": 1, "answers": {"bytes": None, "shapes": [[1]]}})
+    refining = [("charge", charge(n, spent=5 * n, refines=[[1, 0]])) for n in (2, 3)]
+    view = replayed(("charge", charge()), record, refining[0])
+    assert (view.refined, view.tables["t"].pending) == ({(1, 0): 2}, {2: ((1, 0),)})
     with pytest.raises(Broken, match="release 3 refines what it must not: release 1 was refined by release 2"):
         replayed(("charge", charge()), record, *refining)
 
@@ -96,11 +97,12 @@ def test_what_refines_twice_is_broken():
 @pytest.mark.parametrize(
     ("refines", "what"),
     [
-        ([1], "its answer was not recorded yet"),
-        ([2], "no release 2"),
-        ([0], "no release 0"),
-        ([True], "no release True"),
-        (["1"], "no release '1'"),
+        ([[1, 0]], "its answer was not recorded yet"),
+        ([[2, 0]], "no release 2"),
+        ([[0, 0]], "no release 0"),
+        ([[True, 0]], "no release True"),
+        (["10"], "no release '1'"),
+        ([1], "cannot be read"),
         ([[]], "cannot be read"),
         (1, "cannot be read"),
         (None, "cannot be read"),

@@ -94,7 +94,7 @@ def refine_all(path, seed, processes):
             time.sleep(source.random() * 0.003)  # so that no process holds the ledger all the time
             try:
                 cost = CellCost((Term(Fraction(1), {}),))
-                charge = ledger.charge("people", "refined", {"by": seed}, cost, [record.number])
+                charge = ledger.charge("people", "refined", {"by": seed}, cost, [(record.number, 0)])
             except LedgerConflict:
                 continue
             won.append(record.number)
