@@ -86,8 +86,8 @@ def combined_quantiles(weights: Floats, scales: Floats, confidence: float) -> Fl
         Probability, below 1.
     """
     weights, confidence = _without_rare(weights, scales, confidence)
-    spread = np.sqrt(_sine(scales))
-    sizes = weights * (spread / spread.max() if spread.max(initial=0) > 0 else np.ones(scales.size))
+    spread = np.maximum(np.sqrt(_sine(scales)), 1e-100)  # above 0 also for noise that is never seen
+    sizes = weights * (spread / spread.max())
     unit = sizes.max(axis=1)
     sums, which = _distinct(weights / unit[:, None], sizes / unit[:, None], scales)
     # A tail is at most that of a single draw of the same variance, so that what laps over is below beta / 10^4.

@@ -197,7 +197,9 @@ def test_noise_that_is_nearly_always_zero_is_left_out_of_wider_noise():
     (jumps,) = half_widths([[1, 0.3, 1000]], [4, 7, Fraction(1, 3)], "laplace", 0.95)
     assert 990 < jumps < 1020
     # Alone, or among its own kind, it is its own law.
-    assert half_widths([[1, 1]], [0.01, 0.02], "laplace", 0.95)[0] == 0
+    for tiny in (0.1, 0.01, 1e-3, Fraction(1, 2**50)):
+        found = half_widths([[1, 1, 0], [0, 1, 1], [1, 0, 0]], [tiny, tiny / 2, 5], "laplace", 0.95)
+        assert found.tolist() == [0, pytest.approx(half_widths([[1]], 5, "laplace", 0.95)[0], rel=1e-6), 0]
 
 
 def test_what_counts_is_weight_times_scale():
