@@ -96,8 +96,9 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         free = next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
         raise LedgerMismatch(
             f"the ledger {path} knows another table by the name {name!r}: {' and '.join(other)} differ from what was "
-            f"protected before. To go on with this one, protect it by another name, such as {free!r}; what both cost "
-            f"adds up in the same budget"
+            f"protected before, so what was answered of that one says nothing about this one. To go on with this one, "
+            f"protect it by another name, such as {free!r}: it starts without answers, and what both cost adds up in "
+            f"the same budget"
         )
 
 
