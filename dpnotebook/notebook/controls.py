@@ -197,8 +197,8 @@ class Strip:
         if plan.free:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
-            bought = ", with a purchase" if plan.bought else ""
-            self.run_button.description = f"Run: spend ε {words.cost(plan.cost.epsilon)}{bought}"
+            price = f"spend ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
+            self.run_button.description = f"Run: {price}{', with a purchase' if plan.bought else ''}"
         else:
             self.run_button.description = f"Not enough budget for ε {words.cost(plan.cost.epsilon)}"
         self.run_button.disabled = not plan.affordable

@@ -151,6 +151,7 @@ def _as_json(release: Release, time: Any) -> dict[str, Any]:
         "where": release.where,
         "epsilon": release.epsilon,
         "delta": release.delta,
+        "sources": list(release.sources),
         "confidence": release.confidence,
         "unit": release.unit,
         "answers": json.loads(release.frame.to_json(orient="records")),

@@ -78,11 +78,10 @@ def facts(release: Release) -> str:
 
 def combined(release: Release) -> str:
     """Return the other releases that an answer is combined from; empty where it is from its own alone."""
-    sources = release.sources
-    others = tuple(number for number in sources if number != release.number)
+    others = tuple(number for number in release.sources if number != release.number)
     if not others:
         return ""
-    return f"combined {'with' if release.number in sources else 'from'} {words.releases(others)}"
+    return f"combined {'with' if release.epsilon else 'from'} {words.releases(others)}"
 
 
 def intervals(release: Release) -> str:

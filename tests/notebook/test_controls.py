@@ -139,7 +139,7 @@ def test_a_price_that_rose_is_asked_again(session, monkeypatch):
     people.count(where="sex == 'F'", epsilon=0.3).run()
     strip = Strip(people.count(where="sex == 'M'", epsilon=0.3), Handle())
     strip._output = Handle()
-    assert strip.run_button.description == "Run: spend ε 0"
+    assert strip.run_button.description == "Run: costs nothing"
     people.count(where="sex == 'M'", epsilon=0.2).run()
     strip.run_button.click()
     assert "The price has changed" in strip.message.value
@@ -348,3 +348,12 @@ def test_unmoved_it_asks_exactly_what_was_asked(known):
     known.run_button.click()
     assert known.release.paid == pytest.approx(known.query.session.ledger.accountant.epsilon(price))
     assert known.query.plan.free
+
+
+def test_what_rows_with_spare_budget_pay_for_costs_nothing(session, people):
+    people.dp.count(where="sex == 'F'", epsilon=0.3).run()
+    made = Strip(people.dp.count(where="sex == 'M'", error=20), Handle())
+    assert not made._asked.free
+    assert made.run_button.description == "Run: costs nothing"
+    made.run_button.click()
+    assert made.release.paid == 0
