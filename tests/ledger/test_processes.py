@@ -4,6 +4,7 @@ import hashlib
 import subprocess
 import sys
 import time
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def test_kill_at_any_moment(tmp_path, kit):
         text=True,
     )
     killed = pending_seen = shown_seen = 0
+    seen = Counter()
     promised = {}
     with keeper:
         for turn in range(ROUNDS):
@@ -87,7 +89,7 @@ def test_kill_at_any_moment(tmp_path, kit):
             charges, answers = promised.setdefault(path, ({}, {}))
             charges.update({int(number): int(units) for word, number, units in said if word == "charged"})
             answers.update({int(number): digest for word, number, digest in said if word == "shown"})
-            pending, writing = check(path, kit, charges, answers, complete=turn % 2 == 0)
+            pending, writing = check(path, kit, charges, answers, seen, complete=turn % 2 == 0)
             assert writing < 5  # far from the minute that a lock is waited for
             pending_seen += pending
             shown_seen += len(answers)
@@ -96,9 +98,10 @@ def test_kill_at_any_moment(tmp_path, kit):
     assert killed == 2 * ROUNDS
     assert pending_seen >= 10
     assert shown_seen >= 100
+    assert min(seen["refined"], seen["waiting"], seen["free"]) >= 5
 
 
-def check(path, kit, charges, answers, complete):
+def check(path, kit, charges, answers, seen, complete):
     """Check every promise, then write; return how many charges were pending and how long the first write took."""
     ledger = Ledger(path, Budget(10**4))
     kit.register(ledger)
@@ -114,6 +117,17 @@ def check(path, kit, charges, answers, complete):
     everything = [*records.values(), *pending]
     acknowledged = [charge for charge in everything if charge.number in charges]
     assert ledger.spent == brute_force(everything) >= brute_force(acknowledged)
+    # No answer is drawn on twice, also where the charge that does was never recorded; a note is whole or not there.
+    refined = [place for charge in everything for place in charge.refines]
+    assert len(set(refined)) == len(refined)
+    assert all(number in records for number, _ in refined)
+    assert ledger.refining("people") == {place for charge in pending for place in charge.refines}
+    free = [record for record in records.values() if not record.cost.terms]
+    assert all(record.details == {"estimates": [0.5]} for record in free)
+    assert "free" not in {charge.question for charge in pending}
+    seen["refined"] += len(refined)
+    seen["waiting"] += len(ledger.refining("people"))
+    seen["free"] += len(free)
     audit = ledger.audit()
     assert audit.ok, audit
     started = time.monotonic()

@@ -111,7 +111,14 @@ def use(path, seed):
         record = ledger.record(charge.number, [np.array([source.getrandbits(40)])], {})
         say("shown", record.number, shown(record.answers))
     while True:
-        charge = ledger.charge("people", f"q{source.randrange(5)}", {}, random_cost(source, 10**9))
+        if source.random() < 0.2:
+            say("shown", ledger.note("people", "free", {}, {"estimates": [0.5]}).number, shown(()))
+        _, measured = ledger.news("people")
+        refines = [(source.choice(measured).number, 0)] if measured and source.random() < 0.5 else []
+        try:
+            charge = ledger.charge("people", f"q{source.randrange(5)}", {}, random_cost(source, 10**9), refines)
+        except LedgerConflict:
+            continue
         say("charged", charge.number, charge.units)
         if source.random() < 0.5:
             time.sleep(source.random() * 0.003)  # as long as a query of the data may take
