@@ -30,7 +30,7 @@ from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
 from dpnotebook.privacy.accountant import UNITS, delta_of_mu
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
-from dpnotebook.reuse.planner import plan_to_json
+from dpnotebook.reuse.recorded import plan_to_json
 from dpnotebook.session import Session
 from dpnotebook.workload import AllRange, Prefix, Total
 
@@ -640,7 +640,7 @@ def test_completions_draw_fresh_noise_and_the_first_record_stays(opened, people,
 
 def planned_of(session, number):
     """Return the measurements of a charge as the ledger keeps them."""
-    from dpnotebook.reuse.planner import plan_from_json
+    from dpnotebook.reuse.recorded import plan_from_json
 
     return plan_from_json(session.ledger.get(number).plan, session.table("people").table.domain).planned
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Floats, LinearAnswers, grid_bits, noise_variance, scale_of_variance
+from dpnotebook.measurement import Measurement
+from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
-from dpnotebook.reuse.history import History, Item
+from dpnotebook.reuse.history import History
+from dpnotebook.reuse.joint import joint_precision, known_of
 from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import least_units, scale_for_units
 from dpnotebook.reuse.table import Table
+from dpnotebook.strategy import Strategy
 from dpnotebook.workload.terms import row_weights
 
+MOST_TOGETHER = 600  # counts that are planned as one
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
@@ -64,13 +72,10 @@ class Proposal:
         What is measured; empty where past answers are enough.
     variances
         A bound on the variance of every answer afterwards, in squared integers of the summand; shape (answers,).
-    refined
-        The measurement that is made more accurate, if that is what is done.
     """
 
     items: tuple[Planned, ...]
     variances: Floats
-    refined: Item | None = None
 
 
 def asked_of(measure: Measure, question: Question, history: History) -> Asked | None:
@@ -109,26 +114,104 @@ def direct(
 ) -> Proposal:
     """Return how to measure the question's own strategy just as precisely as is missing.
 
-    To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added; where the same
-    queries were measured before, that measurement is refined instead, which is cheaper for Laplace noise.
+    To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added.
     """
-    noise = accountant.noise
     factors = (answers.factors * answers.units**2) / answers.step**2
     before = asked.known.variances
     missing = 1 / target - 1 / before
     open_ = missing > 0
-    variance = float((1 / (factors[open_] * missing[open_])).min())
-    item = history.latest(answers.measurement) if noise == "laplace" else None
+    precision = float((factors[open_] * missing[open_]).max())
+    planned = more_precise(answers.measurement, precision, table, accountant, history, answers.strategy)
+    gained = added_precision(planned, accountant.noise)
+    return Proposal((planned,), combined(before, factors / gained))
+
+
+def together(asked: Asked, answers: LinearAnswers, target: float, setting: Pricing) -> Proposal | None:
+    """Return how to measure disjoint counts as one: what is known of their sums helps, and not all need measuring.
+
+    None where the question is not of that form, or nothing is known of the counts together.
+    """
+    queries = asked.queries
+    if not queries.bins or not 2 <= queries.count <= MOST_TOGETHER or not answers.direct:
+        return None
+    known = known_of(asked.block, queries)
+    if known is None:
+        return None
+    wanted = np.full(queries.count, target)
+    precision, measured = joint_precision(known[0], wanted, known[1])
+    if precision <= 0:
+        return None
+    measurement, strategy = answers.measurement, answers.strategy
+    if not measured.all():
+        # Counts outside of what is needed are noise alone, and cost nothing.
+        measurement = replace(
+            measurement, where=measurement.where & _cells(measurement, measured, setting.table.domain)
+        )
+        strategy = None
+    planned = more_precise(measurement, precision, *setting, strategy)
+    variances = np.minimum(target, asked.known.variances)
+    return Proposal((planned,), variances)
+
+
+class Pricing(NamedTuple):
+    """What a proposal needs to know to be priced."""
+
+    table: Table
+    accountant: Accountant
+    history: History
+
+
+def more_precise(
+    measurement: Measurement,
+    precision: float,
+    table: Table,
+    accountant: Accountant,
+    history: History,
+    strategy: Strategy | None = None,
+) -> Planned:
+    """Return how to know a measurement's answers by so much more precision, in one over squared integers.
+
+    Where the same queries were measured before with Laplace noise, that measurement is refined, which is cheaper than
+    another one; Gaussian noise loses nothing by another one.
+    """
+    noise = accountant.noise
+    item = history.latest(measurement) if noise == "laplace" else None
     if item is not None:
-        scale = scale_of_variance(noise, 1 / (1 / item.variance + 1 / variance))
+        scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
         if scale < item.scale:
-            gained = 1 / noise_variance(noise, scale) - 1 / item.variance
-            planned = Planned(answers.measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
-            return Proposal((planned,), 1 / (1 / before + gained / factors), item)
-    units = least_units(answers.measurement, scale_of_variance(noise, variance), table, accountant)
-    scale = scale_for_units(answers.measurement, units, table, accountant)
-    planned = Planned(answers.measurement, scale, grid_bits(noise, scale), answers.strategy)
-    return Proposal((planned,), combined(before, factors * noise_variance(noise, scale)))
+            return Planned(measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
+    units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
+    scale = scale_for_units(measurement, units, table, accountant)
+    return Planned(measurement, scale, grid_bits(noise, scale), strategy)
+
+
+def added_precision(planned: Planned, noise: Noise) -> float:
+    """Return what a planned measurement adds to the precision of each of its numbers."""
+    before = 0.0 if planned.before is None else 1 / noise_variance(noise, planned.before)
+    return 1 / noise_variance(noise, planned.scale) - before
+
+
+def _cells(measurement: Measurement, chosen: NDArray[np.bool_], domain: Domain) -> Predicate:
+    """Return the predicate of some cells of a histogram, shape (cells,)."""
+    if len(measurement.axes) == 1:
+        (axis,) = measurement.axes
+        mask = np.zeros(domain[axis.attribute].size, dtype=bool)
+        mask[np.asarray(axis.levels)[chosen]] = True
+        return Predicate.box(domain, {axis.attribute: mask})
+    # Rows of cells along the last axis that are alike share a box.
+    shape = [axis.size for axis in measurement.axes]
+    lines = chosen.reshape(-1, shape[-1])
+    found: Predicate | None = None
+    for line in np.unique(lines, axis=0):
+        if not line.any():
+            continue
+        alike = (lines == line).all(axis=1)
+        head = Measurement(measurement.operator, measurement.axes[:-1], measurement.where)
+        tail = Measurement(measurement.operator, measurement.axes[-1:], measurement.where)
+        box = _cells(head, alike, domain) & _cells(tail, line, domain)
+        found = box if found is None else found | box
+    assert found is not None
+    return found
 
 
 def combined(before: Floats, measured: Floats) -> Floats:

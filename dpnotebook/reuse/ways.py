@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -233,10 +233,19 @@ def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
     best, least = replace(alone, combined=asked.told, target=target), setting.price(alone.items)
     if asked.told:
         best = _finished(setting, best, None, accuracy)
-        proposal = reactive.direct(asked, linear, target, setting.table, setting.books.accountant, setting.history)
+    for proposal in _proposals(setting, target):
         if (price := setting.price(proposal.items)) < least:
             best, least = _proposed(setting, proposal, accuracy, target), price
     return best
+
+
+def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
+    """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
+    pricing = reactive.Pricing(setting.table, setting.books.accountant, setting.history)
+    if setting.asked.told:
+        yield reactive.direct(setting.asked, setting.linear, target, *pricing)
+        if (joint := reactive.together(setting.asked, setting.linear, target, pricing)) is not None:
+            yield joint
 
 
 def _proposed(setting: Setting, proposal: reactive.Proposal, accuracy: Accuracy, target: float) -> Way:
