@@ -172,6 +172,12 @@ class History:
             del self._blocks[summand, names]
         return None
 
+    def along(self, attribute: str, summand: Summand) -> Block | None:
+        """Return least squares over what was measured of one attribute, or None where it has too many levels."""
+        if self.domain[attribute].size > MOST_CELLS:
+            return None
+        return self._up_to_date(summand, (attribute,))[0]
+
     def _up_to_date(self, summand: Summand, names: tuple[str, ...]) -> tuple[Block, bool]:
         """Return a block with all that was measured, and whether there was room for it."""
         block, position = self._blocks.get((summand, names), (None, 0))

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import NamedTuple
 
-from dpnotebook.inference.answers import Answers
+from dpnotebook.inference.answers import Answers, grid_bits, noise_variance, scale_of_variance
 from dpnotebook.measurement import Measurement, norm_power
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy
+from dpnotebook.reuse.history import History
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.table import Table
+from dpnotebook.strategy import Strategy
 
 LEAST_UNITS = 1000
 
@@ -70,6 +73,40 @@ def cost_of(items: Sequence[Planned], table: Table, accountant: Accountant) -> C
             ).terms
         )
     )
+
+
+class Pricing(NamedTuple):
+    """What it takes to price a measurement: of which table, with which noise, beside which earlier ones."""
+
+    table: Table
+    accountant: Accountant
+    history: History
+
+
+def more_precise(
+    measurement: Measurement, precision: float, pricing: Pricing, strategy: Strategy | None = None
+) -> Planned:
+    """Return how to know a measurement's answers by so much more precision, in one over squared integers.
+
+    Where the same queries were measured before with Laplace noise, that measurement is refined, which is cheaper than
+    another one; Gaussian noise loses nothing by another one.
+    """
+    table, accountant, history = pricing
+    noise = accountant.noise
+    item = history.latest(measurement) if noise == "laplace" else None
+    if item is not None:
+        scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
+        if scale < item.scale:
+            return Planned(measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
+    units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
+    scale = scale_for_units(measurement, units, table, accountant)
+    return Planned(measurement, scale, grid_bits(noise, scale), strategy)
+
+
+def added_precision(planned: Planned, noise: Noise) -> float:
+    """Return what a planned measurement adds to the precision of each of its numbers."""
+    before = 0.0 if planned.before is None else 1 / noise_variance(noise, planned.before)
+    return 1 / noise_variance(noise, planned.scale) - before
 
 
 def _rounding(measurement: Measurement, table: Table, accountant: Accountant) -> int:

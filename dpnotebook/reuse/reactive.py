@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.inference.answers import Floats, LinearAnswers, grid_bits, noise_variance, scale_of_variance
+from dpnotebook.inference.answers import Floats, LinearAnswers
 from dpnotebook.measurement import Measurement
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
@@ -22,9 +21,7 @@ from dpnotebook.reuse.joint import joint_precision, known_of
 from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
-from dpnotebook.reuse.pricing import least_units, scale_for_units
-from dpnotebook.reuse.table import Table
-from dpnotebook.strategy import Strategy
+from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
 from dpnotebook.workload.terms import row_weights
 
 MOST_TOGETHER = 600  # counts that are planned as one
@@ -109,9 +106,7 @@ def is_known(asked: Asked, target: float) -> bool:
     return bool((asked.known.variances <= target * SLACK).all())
 
 
-def direct(
-    asked: Asked, answers: LinearAnswers, target: float, table: Table, accountant: Accountant, history: History
-) -> Proposal:
+def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal:
     """Return how to measure the question's own strategy just as precisely as is missing.
 
     To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added.
@@ -121,12 +116,12 @@ def direct(
     missing = 1 / target - 1 / before
     open_ = missing > 0
     precision = float((factors[open_] * missing[open_]).max())
-    planned = more_precise(answers.measurement, precision, table, accountant, history, answers.strategy)
-    gained = added_precision(planned, accountant.noise)
+    planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
+    gained = added_precision(planned, pricing.accountant.noise)
     return Proposal((planned,), combined(before, factors / gained))
 
 
-def together(asked: Asked, answers: LinearAnswers, target: float, setting: Pricing) -> Proposal | None:
+def together(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal | None:
     """Return how to measure disjoint counts as one: what is known of their sums helps, and not all need measuring.
 
     None where the question is not of that form, or nothing is known of the counts together.
@@ -141,54 +136,14 @@ def together(asked: Asked, answers: LinearAnswers, target: float, setting: Prici
     precision, measured = joint_precision(known[0], wanted, known[1])
     if precision <= 0:
         return None
-    measurement, strategy = answers.measurement, answers.strategy
+    measurement = answers.measurement
     if not measured.all():
         # Counts outside of what is needed are noise alone, and cost nothing.
-        measurement = replace(
-            measurement, where=measurement.where & _cells(measurement, measured, setting.table.domain)
-        )
-        strategy = None
-    planned = more_precise(measurement, precision, *setting, strategy)
+        chosen = _cells(measurement, measured, pricing.table.domain)
+        measurement = replace(measurement, where=measurement.where & chosen)
+    planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.known.variances)
     return Proposal((planned,), variances)
-
-
-class Pricing(NamedTuple):
-    """What a proposal needs to know to be priced."""
-
-    table: Table
-    accountant: Accountant
-    history: History
-
-
-def more_precise(
-    measurement: Measurement,
-    precision: float,
-    table: Table,
-    accountant: Accountant,
-    history: History,
-    strategy: Strategy | None = None,
-) -> Planned:
-    """Return how to know a measurement's answers by so much more precision, in one over squared integers.
-
-    Where the same queries were measured before with Laplace noise, that measurement is refined, which is cheaper than
-    another one; Gaussian noise loses nothing by another one.
-    """
-    noise = accountant.noise
-    item = history.latest(measurement) if noise == "laplace" else None
-    if item is not None:
-        scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
-        if scale < item.scale:
-            return Planned(measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
-    units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
-    scale = scale_for_units(measurement, units, table, accountant)
-    return Planned(measurement, scale, grid_bits(noise, scale), strategy)
-
-
-def added_precision(planned: Planned, noise: Noise) -> float:
-    """Return what a planned measurement adds to the precision of each of its numbers."""
-    before = 0.0 if planned.before is None else 1 / noise_variance(noise, planned.before)
-    return 1 / noise_variance(noise, planned.scale) - before
 
 
 def _cells(measurement: Measurement, chosen: NDArray[np.bool_], domain: Domain) -> Predicate:

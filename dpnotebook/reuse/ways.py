@@ -10,16 +10,17 @@ import numpy as np
 
 from dpnotebook.inference.answers import Answers, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
 from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.spend import CellCost
+from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.history import History, Release
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.prepare import Assumption
-from dpnotebook.reuse.pricing import cost_of, scales, units_for
+from dpnotebook.reuse.pricing import Pricing, cost_of, scales, units_for
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
+from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
 
@@ -62,6 +63,9 @@ class Books(Protocol):
 
     def price(self, table: str, cost: CellCost) -> int:
         """Return by how many units the total would rise."""
+
+    def spend(self, table: str) -> Spend:
+        """Return what every cell of a table has cost."""
 
     def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
         """Return the recorded answers to a question."""
@@ -241,11 +245,19 @@ def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
 
 def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
     """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
-    pricing = reactive.Pricing(setting.table, setting.books.accountant, setting.history)
-    if setting.asked.told:
-        yield reactive.direct(setting.asked, setting.linear, target, *pricing)
-        if (joint := reactive.together(setting.asked, setting.linear, target, pricing)) is not None:
-            yield joint
+    asked, linear = setting.asked, setting.linear
+    pricing = Pricing(setting.table, setting.books.accountant, setting.history)
+    if not asked.told:
+        return
+    yield reactive.direct(asked, linear, target, pricing)
+    if (joint := reactive.together(asked, linear, target, pricing)) is not None:
+        yield joint
+    if asked.queries.count == 1 and len(linear.measurement.where.attributes) == 1:
+        block = setting.history.along(linear.measurement.where.attributes[0], linear.measurement.summand)
+        spend = setting.books.spend(setting.table.name)
+        pieces = spare_range(linear.measurement, block, spend, target, pricing) if block is not None else None
+        if pieces is not None:
+            yield reactive.Proposal(pieces, np.full(1, target))
 
 
 def _proposed(setting: Setting, proposal: reactive.Proposal, accuracy: Accuracy, target: float) -> Way:
