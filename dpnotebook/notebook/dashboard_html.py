@@ -22,9 +22,9 @@ ROWS = 10
 NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds already can be answered."
 
 
-def summary_html(session: Session) -> str:
-    """Return the budget and what the rest of it could buy."""
-    return budget_html(session) + saving_html(saving(session)) + offers_html(offers(session))
+def summary_html(session: Session, spared: Saving | None = None) -> str:
+    """Return the budget, what reuse has spared of it, and what the rest of it could buy."""
+    return budget_html(session) + saving_html(spared or saving(session)) + offers_html(offers(session))
 
 
 def dashboard_html(session: Session) -> str:

@@ -54,11 +54,11 @@ class Panel:
 
     def draw(self) -> None:
         """Draw everything anew from the ledger."""
-        history = self.session.history()
-        self.summary.value = summary_html(self.session)
+        history, spared = self.session.history(), saving(self.session)
+        self.summary.value = summary_html(self.session, spared)
         _put(self.spend_plot, spend_figure(timeline(self.session, history), self.session))
         _put(self.column_plot, column_figure(columns(self.session), self.session))
-        self.history.value = history_html(history, how=saving(self.session).how)
+        self.history.value = history_html(history, how=spared.how)
         recorded = history[history["state"] == "recorded"].iloc[::-1]
         chosen = self.choice.value
         self.choice.options = [

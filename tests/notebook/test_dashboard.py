@@ -97,7 +97,7 @@ def test_a_choice_stays_when_new_releases_come(busy):
 def test_a_picture_that_fails_loses_no_release(session, monkeypatch):
     panel = dashboard(session).panel
 
-    def broken(session):
+    def broken(session, spared):
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr("dpnotebook.notebook.dashboard_panel.summary_html", broken)
