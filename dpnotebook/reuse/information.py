@@ -81,14 +81,15 @@ class Information:
         weighted
             By how much precision times noisy answer rises, shape (m,).
         """
-        if self._inverse is not None and rows.shape[0] <= ONE_BY_ONE:
-            for row, p in zip(rows, precision.tolist(), strict=True):
-                self._add_one(row, p)
-        else:
+        left = 0
+        while self._inverse is not None and left < rows.shape[0] <= ONE_BY_ONE:
+            self._add_one(rows[left], float(precision[left]))
+            left += 1
+        if left < rows.shape[0]:
             self._inverse = None
-            used = np.flatnonzero(rows.any(axis=0))
-            inside = rows[:, used]
-            self.matrix[np.ix_(used, used)] += (inside * precision[:, None]).T @ inside
+            used = np.flatnonzero(rows[left:].any(axis=0))
+            inside = rows[np.ix_(np.arange(left, rows.shape[0]), used)]
+            self.matrix[np.ix_(used, used)] += (inside * precision[left:, None]).T @ inside
         self.vector += weighted @ rows
 
     def _add_one(self, q: Floats, precision: float) -> None:
