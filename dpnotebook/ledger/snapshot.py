@@ -15,7 +15,7 @@ import zlib
 import numpy as np
 
 from dpnotebook.ledger.chain import Broken
-from dpnotebook.privacy.spend import CellCost, Spend
+from dpnotebook.privacy.spend import CellCost, Spend, from_runs, runs
 
 # Spends are 64-bit integers: budgets and single costs stay below half of what those hold, so that sums are exact.
 LARGEST = 1 << 62
@@ -35,13 +35,13 @@ def plus(spend: Spend, cost: CellCost) -> tuple[Spend, int]:
 def shown(spend: Spend) -> Spend:
     """Return a spend that can be added to without changing the original; the array of its cells is read-only."""
     twin = copy.copy(spend)  # `add` puts new cells in place of the old ones: they can be shared
-    twin.sizes, twin.cells = dict(spend.sizes), spend.cells.view()
+    twin.sizes, twin.labels, twin.cells = dict(spend.sizes), dict(spend.labels), spend.cells.view()
     twin.cells.setflags(write=False)
     return twin
 
 
 def digest(spend: Spend) -> str:
-    """Return the SHA-256 of every cell's spend, as hex digits."""
+    """Return the SHA-256 of every cell's spend, and of which levels share cells, as hex digits."""
     whole = hashlib.sha256(_header(spend))
     whole.update(np.ascontiguousarray(spend.cells, dtype="<i8").data)  # no copy: there may be a million cells
     return whole.hexdigest()
@@ -52,8 +52,8 @@ def pack(spend: Spend) -> bytes:
     return zlib.compress(_header(spend) + spend.cells.astype("<i8", copy=False).tobytes(), 1)
 
 
-def unpack(packed: bytes, sizes: dict[str, int], limit: int) -> Spend:
-    """Return the spend that `pack` wrote, of a table with these sizes.
+def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True) -> Spend:
+    """Return the spend that `pack` wrote, of a table with these sizes; the last two as in `Spend`.
 
     Raises
     ------
@@ -65,12 +65,13 @@ def unpack(packed: bytes, sizes: dict[str, int], limit: int) -> Spend:
         values = json.loads(header)
         shape = tuple(int(length) for length in values["shape"])
         everywhere = int(values["everywhere"])
+        labels = {str(name): from_runs(coded) for name, coded in values.get("labels", {}).items()}
     except (zlib.error, ValueError, KeyError, TypeError):
         raise Broken("a snapshot of the spend cannot be read") from None
     if values["sizes"] != [[name, size] for name, size in sizes.items()] or len(cells) != 8 * math.prod(shape):
         raise Broken("a snapshot of the spend is of another table")
-    spend = Spend(sizes, limit)
-    spend.everywhere = everywhere
+    spend = Spend(sizes, limit, merge)
+    spend.everywhere, spend.labels = everywhere, labels
     spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape(shape)
     return spend
 
@@ -78,4 +79,6 @@ def unpack(packed: bytes, sizes: dict[str, int], limit: int) -> Spend:
 def _header(spend: Spend) -> bytes:
     sizes = [[name, size] for name, size in spend.sizes.items()]
     values = {"sizes": sizes, "shape": list(spend.cells.shape), "everywhere": spend.everywhere}
+    if spend.labels:  # not otherwise, so that the digests of earlier versions stay what they are
+        values["labels"] = {name: runs(spend.labels[name]) for name in sorted(spend.labels)}
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"

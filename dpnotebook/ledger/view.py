@@ -217,7 +217,7 @@ class View:
         name = values["name"]
         if name in self.tables:
             raise Broken(f"entry {entry.number} registers a table a second time")
-        spend = Spend(dict(values["sizes"]), self.opening["cells"])
+        spend = Spend(dict(values["sizes"]), self.opening["cells"], self.opening.get("merge", False))
         self.tables[name] = Table(values, spend, snapshot.digest(spend), entry.number)
 
     def _charge(self, entry: Entry, values: dict[str, Any]) -> None:
@@ -248,7 +248,7 @@ class View:
             if charge < known[0]:
                 return
             if charge == known[0]:
-                table.follow(snapshot.unpack(known[1], table.spend.sizes, table.spend.limit))
+                table.follow(snapshot.unpack(known[1], table.spend.sizes, table.spend.limit, table.spend.merge))
                 del self._snapshots[name]
         elif values["cost"] != []:  # what is free leaves the spend as it is
             table.work += table.spend.cells.size + CHARGE_WORK

@@ -24,6 +24,7 @@ def write_opening(connection: sqlite3.Connection, budget: Budget, accountant: Ac
         "noise": accountant.noise,
         "total": accountant.total,
         "cells": DENSE_LIMIT,
+        "merge": True,  # ledgers of earlier versions, without it, replay as they were written
         "key": hashlib.sha256(key).hexdigest(),
     }
     entry = entry_after(0, GENESIS, "open", to_bytes(opening))

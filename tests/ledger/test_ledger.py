@@ -21,7 +21,7 @@ from dpnotebook.errors import (
     LedgerMismatch,
     NotProtected,
 )
-from dpnotebook.ledger import Ledger, snapshot, writing
+from dpnotebook.ledger import Ledger, reading, snapshot, writing
 from dpnotebook.ledger import ledger as module
 from dpnotebook.ledger.reading import replay
 from dpnotebook.ledger.releases import pack
@@ -522,11 +522,37 @@ def test_news_misses_nothing(path, kit):
     assert later == two.version("people") > version
     kit.answer(two, 0.1, table="visits")
     assert one.news("people", later) == (later, ())
+    two.note("people", "free", {}, {})  # has no noisy answers
+    assert one.news("people", later) == (two.version("people"), ())
     assert [record.question for record in one.news("people")[1]] == ["quick", "slow"]
     with pytest.raises(NotProtected):
         one.news("nobody")
     with pytest.raises(NotProtected):
         one.version("nobody")
+
+
+def test_only_what_is_asked_for_is_read(ledger, kit, monkeypatch):
+    """A planner asks before every plan: what was read and recorded before takes no time again."""
+    for number in range(20):
+        kit.answer(ledger, 0.01, question=f"q{number}")
+        ledger.note("people", f"free {number}", {}, {})
+    ledger.charge("people", "pending", {}, kit.cost(0.01))
+    version, read = ledger.version("people"), []
+    monkeypatch.setattr(reading, "intact", lambda entry, intact=reading.intact: (read.append(entry), intact(entry))[1])
+    for use, entries in (
+        (lambda: ledger.pending("people"), 1),
+        (lambda: ledger.refining("people"), 0),
+        (lambda: ledger.news("people", version), 0),
+        (lambda: ledger.records("people", after=40), 0),
+        (lambda: ledger.records("people", after=38), 4),
+        (lambda: ledger.records("people", "q7"), 2),
+        (lambda: ledger.spend("people"), 0),
+        (lambda: ledger.price("people", kit.cost(0.1)), 0),
+        (lambda: ledger.news("people"), 40),
+    ):
+        read.clear()
+        use()
+        assert len(read) == entries
 
 
 def test_a_version_rises_with_everything_that_is_about_the_table(either, kit):

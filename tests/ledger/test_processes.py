@@ -98,7 +98,8 @@ def test_kill_at_any_moment(tmp_path, kit):
     assert killed == 2 * ROUNDS
     assert pending_seen >= 10
     assert shown_seen >= 100
-    assert min(seen["refined"], seen["waiting"], seen["free"]) >= 5
+    assert min(seen["refined"], seen["free"]) >= 20
+    assert seen["waiting"] >= 1
 
 
 def check(path, kit, charges, answers, seen, complete):

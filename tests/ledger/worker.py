@@ -114,7 +114,7 @@ def use(path, seed):
         if source.random() < 0.2:
             say("shown", ledger.note("people", "free", {}, {"estimates": [0.5]}).number, shown(()))
         _, measured = ledger.news("people")
-        refines = [(source.choice(measured).number, 0)] if measured and source.random() < 0.5 else []
+        refines = [(source.choice(measured).number, 0)] if measured and source.random() < 0.8 else []
         try:
             charge = ledger.charge("people", f"q{source.randrange(5)}", {}, random_cost(source, 10**9), refines)
         except LedgerConflict:
