@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Draw = Callable[[Planned, Noise], Integers]
+Redraw = Callable[[Planned, Integers], Integers]
 Combine = Callable[[Sequence[Integers]], dict[str, Any]]
 
 
@@ -41,6 +42,12 @@ def draw_noise(item: Planned, noise: Noise) -> Integers:
     return rounded_gaussian(item.scale * 2**item.bits, size)
 
 
+def redraw_noise(item: Planned, first: Integers) -> Integers:
+    """Return the noise of a refinement, given that of the answers it refines, shape (answers,)."""
+    assert item.before is not None
+    return refined_laplace(first, item.before, item.scale)
+
+
 def measure(
     ledger: Ledger,
     protected: ProtectedTable,
@@ -49,6 +56,7 @@ def measure(
     draw: Draw,
     report: Progress = silent,
     combine: Combine | None = None,
+    redraw: Redraw = redraw_noise,
 ) -> Record:
     """Measure what was charged for and record it.
 
@@ -60,8 +68,8 @@ def measure(
         Of the charge.
     measurements
         What was charged for.
-    draw
-        Where noise comes from.
+    draw, redraw
+        Where noise comes from: fresh, and given that of the answers that are refined.
     report
         Told how far it is.
     combine
@@ -82,7 +90,7 @@ def measure(
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
             exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
-            noisy.append(_noisy(ledger, item, exact << item.bits, draw))
+            noisy.append(_noisy(ledger, item, exact << item.bits, draw, redraw))
     except DPError:
         raise
     except Exception as error:
@@ -95,12 +103,12 @@ def measure(
     return ledger.record(number, noisy, combine(noisy) if combine is not None else {})
 
 
-def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw) -> Integers:
-    if item.refines is None or item.before is None:
+def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw, redraw: Redraw) -> Integers:
+    if item.refines is None:
         return exact + draw(item, ledger.accountant.noise).reshape(exact.shape)
     release, place = item.refines
     first = ledger.get(release).answers[place] - exact
-    return exact + refined_laplace(first.ravel(), item.before, item.scale).reshape(exact.shape)
+    return exact + redraw(item, first.ravel()).reshape(exact.shape)
 
 
 def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:
@@ -119,9 +127,9 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     """
     confidence = query.accuracy.confidence
     told = record.details.get("estimates")
-    if told is not None:
-        estimates = [estimates_from_json(told, accountant.noise, confidence)]
-        return _release(record, query, domain, accountant, paid, estimates, tuple(told["sources"]))
+    combined = None if told is None else [estimates_from_json(told, accountant.noise, confidence)]
+    if told is not None and combined is not None and not record.plan["measures"]:
+        return _release(record, query, domain, accountant, paid, combined, tuple(told["sources"]))
     recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
     measured = [
         np.ldexp(noisy.astype(np.float64), -item.bits)
@@ -139,7 +147,8 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         ]
         return answer_frame(query.question, domain, found)[0]
 
-    return _release(record, query, domain, accountant, paid, estimates, (record.number,), adjusted)
+    sources = (record.number,) if told is None else tuple(told["sources"])
+    return _release(record, query, domain, accountant, paid, combined or estimates, sources, adjusted)
 
 
 def _release(

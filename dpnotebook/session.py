@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.answering import Draw, draw_noise, measure, reveal
+from dpnotebook.answering import Draw, Redraw, draw_noise, measure, redraw_noise, reveal
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import plain, shorten
 from dpnotebook.errors import (
@@ -106,6 +106,7 @@ class Session:
         self.ledger = Ledger(ledger, budget, timeout=timeout)
         self._tables: dict[str, ProtectedTable] = {}
         self._draw: Draw = draw_noise
+        self._redraw: Redraw = redraw_noise
         self._callbacks: list[Callable[[], None]] = []
         self._running = threading.RLock()
         self._histories: dict[str, History] = {}
@@ -407,9 +408,8 @@ class Session:
                 return combined_details(history, question, confidence, self._own(charge, noisy))
 
         try:
-            record = measure(
-                self.ledger, protected, charge.number, planned, self._draw, report, combine if confidence else None
-            )
+            using = combine if confidence else None
+            record = measure(self.ledger, protected, charge.number, planned, self._draw, report, using, self._redraw)
         except BaseException:
             self._histories.pop(name, None)
             raise

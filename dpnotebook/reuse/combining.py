@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from dpnotebook.reuse.recorded import estimates_to_json
 
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000
+MEANT = 6  # digits of an answer below its standard error
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
 
@@ -45,7 +47,8 @@ def combined_details(
     std_errors = np.sqrt(variances) * asked.step
     weights = [asked.block.weights(z) for z in coefficients] if coefficients.shape[0] <= 64 else []
     widths = _widths(history, weights, std_errors, asked.step, confidence)
-    best = Estimates(values * asked.step, std_errors, values * asked.step - widths, values * asked.step + widths)
+    values = _without_rounding(values * asked.step, std_errors)
+    best = Estimates(values, std_errors, values - widths, values + widths)
     if own is not None:
         best = _narrower(best, own)
     told: dict[str, Any] = {}
@@ -63,6 +66,12 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
     if isinstance(answer, QuantileAnswers):
         return answer.ranks
     return answer if isinstance(answer, LinearAnswers) else None
+
+
+def _without_rounding(values: Floats, std_errors: Floats) -> Floats:
+    """Return values without the digits that noise drowns: what is left of rounding is no part of an answer."""
+    largest = float(std_errors.max(initial=0.0))
+    return np.round(values, 9 if largest <= 0 else min(MEANT - math.floor(math.log10(largest)), 9))
 
 
 def _narrower(best: Estimates, own: Estimates) -> Estimates:

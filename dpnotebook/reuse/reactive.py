@@ -24,6 +24,7 @@ from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
 from dpnotebook.workload.terms import row_weights
 
+ENOUGH = 1e200  # variances above it are all the same
 MOST_TOGETHER = 600  # counts that are planned as one
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
@@ -96,9 +97,9 @@ def asked_of(measure: Measure, question: Question, history: History) -> Asked | 
 def target_of(accuracy: Accuracy, step: float, noise: Noise) -> float:
     """Return the variance that every answer must have, in squared integers, whatever it will be combined from."""
     if accuracy.variance is not None:
-        return accuracy.variance / step**2
+        return min(accuracy.variance / step**2, ENOUGH)
     assert accuracy.error is not None
-    return (accuracy.error / step / kappa(accuracy.confidence, noise)) ** 2
+    return min(accuracy.error / step / kappa(accuracy.confidence, noise), math.sqrt(ENOUGH)) ** 2
 
 
 def is_known(asked: Asked, target: float) -> bool:

@@ -237,9 +237,12 @@ def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
     best, least = replace(alone, combined=asked.told, target=target), setting.price(alone.items)
     if asked.told:
         best = _finished(setting, best, None, accuracy)
+    left = setting.books.accountant.total - setting.books.spent
     for proposal in _proposals(setting, target):
         if (price := setting.price(proposal.items)) < least:
             best, least = _proposed(setting, proposal, accuracy, target), price
+        if not 0 < least <= left:
+            break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
     return best
 
 
