@@ -1,0 +1,125 @@
+"""An open ledger: its file, its budget, and what its entries add up to so far."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from dpnotebook.errors import AccuracyError
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.audit import Audit, examine
+from dpnotebook.ledger.chain import Broken
+from dpnotebook.ledger.checks import check_same_budget
+from dpnotebook.ledger.failures import corrupt
+from dpnotebook.ledger.reading import hash_of, key_of, replay
+from dpnotebook.ledger.store import Store
+from dpnotebook.ledger.view import View
+from dpnotebook.ledger.writing import write_opening
+from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.budget import Budget
+
+
+class Opened:
+    """A ledger's file, and the view of its entries, brought up to date at the beginning of every transaction; see `Ledger`."""
+
+    def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
+        if not (math.isfinite(timeout) and timeout >= 0):
+            raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
+        self.budget = budget
+        self.accountant = accountant_for(budget)
+        if self.accountant.total >= snapshot.LARGEST:
+            raise AccuracyError(f"a budget of {budget} protects nobody; write an epsilon below a thousand")
+        self._lock = threading.RLock()  # held while the view is read or moved on
+        self._view: View | None = None
+        self._seen: tuple[int, bytes] | None = None
+        self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
+        self.path = self._store.path
+        try:
+            with self._reading() as (connection, view):
+                self._key = key_of(connection, view)
+                check_same_budget(self.path, view.opening, budget, self.accountant.noise)
+                # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
+                self._limit = min(int(view.opening["total"]), self.accountant.total)
+        except BaseException:
+            self._store.close()
+            raise
+
+    def __repr__(self) -> str:
+        return f"<Ledger {self.path}: budget {self.budget}>"
+
+    @property
+    def key(self) -> bytes:
+        """32 secret random bytes that were made with the file; fingerprints and samples are keyed with them."""
+        return self._key
+
+    @property
+    def total(self) -> int:
+        """The whole budget, in units."""
+        return self._limit
+
+    @property
+    def spent(self) -> int:
+        """What was spent, in units: the sum over tables of what the dearest cell of each was charged."""
+        with self._reading() as (_, view):
+            return view.spent
+
+    @property
+    def remaining(self) -> int:
+        """What is left of the budget, in units."""
+        return max(0, self._limit - self.spent)
+
+    @property
+    def head(self) -> str:
+        """The hash of the last entry, as hex digits; noted elsewhere, it lets `audit` prove that nothing was lost."""
+        with self._reading() as (_, view):
+            return view.head.hex()
+
+    def audit(self, expected: str | None = None) -> Audit:
+        """Recompute everything from the entries and compare.
+
+        Parameters
+        ----------
+        expected
+            A `head` that was noted earlier, elsewhere: proves that nothing up to it was removed or changed since.
+
+        Returns
+        -------
+        Audit
+            Whether all is as it should be, and what is not.
+        """
+        return examine(self._store, expected)
+
+    def close(self) -> None:
+        """Close the ledger; it cannot be used afterwards."""
+        self._store.close()
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+        with self._store.reading() as connection, self._lock, self._damage_named():
+            yield connection, self._synced(connection)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+        # The lock of the file first, then that of the view: readers need not wait while a writer waits its turn.
+        with self._store.writing() as connection, self._lock, self._damage_named():
+            yield connection, self._synced(connection)
+
+    @contextlib.contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except Broken as error:
+            raise corrupt(self._store.path, str(error)) from None
+
+    def _synced(self, connection: sqlite3.Connection) -> View:
+        """Return the view after the entries that any process has appended since it was last looked at."""
+        view, self._view = self._view, None  # an interrupt or a broken entry leaves none: the next look starts anew
+        view = replay(connection, view)
+        if self._seen is not None and hash_of(connection, self._seen[0]) != self._seen[1]:
+            raise Broken("it is another copy than the one that was in use: entries that were there are gone")
+        self._view, self._seen = view, (view.entries, view.head)
+        return view
