@@ -14,6 +14,7 @@ from dpnotebook.testing import exact_session
 from dpnotebook.workload import (
     AllRange,
     Centred,
+    Coarse,
     Difference,
     Explicit,
     Hierarchy,
@@ -68,6 +69,11 @@ def _by_definition(w):
             for run in range(first, last):
                 rows[row, w.starts[run] : w.ends[run]] = 1
         return rows
+    if isinstance(w, Coarse):
+        rows = np.zeros(w.shape)
+        for run, (first, end) in enumerate(zip(w.edges[:-1], w.edges[1:], strict=True)):
+            rows[:, first:end] = _by_definition(w.workload)[:, [run]]
+        return rows
     if isinstance(w, Permuted):
         rows = np.empty(w.shape)
         inner = _by_definition(w.workload)
@@ -103,7 +109,12 @@ def _leaf(n):
     padded = st.just(Padded(Prefix(n - 1), 1) if n > 1 else Ones(1, 2))
     more = st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=3)
     p_identity = more.map(lambda extra: PIdentity(5 + np.arange(n), extra))
-    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, p_identity, _difference(n))
+    coarse = st.sets(st.integers(0, n), min_size=2).map(lambda found: _coarse(sorted(found), n))
+    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, p_identity, coarse, _difference(n))
+
+
+def _coarse(edges, n):
+    return Coarse(Explicit(np.arange(2 * (len(edges) - 1)).reshape(2, -1) - 1), edges, n)
 
 
 def _difference(n):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
-from dpnotebook.workload import Identity, Kron, Workload
+from dpnotebook.workload import Coarse, Identity, Kron, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_PRODUCTS = 1_000  # of a union that are all looked at
@@ -185,6 +185,9 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     m, n = operator.shape
     if isinstance(operator, Identity):
         return (np.eye(n), np.arange(n)) if n * n <= limit else None
+    if isinstance(operator, Coarse):
+        inner = unique_columns(operator.workload, limit)
+        return None if inner is None else (inner[0], np.append(inner[1], -1)[operator.run_of])
     if m * n > limit:
         return None
     dense = np.asarray(operator.dense(), dtype=float)

@@ -3,6 +3,7 @@
 from dpnotebook.workload.base import Workload
 from dpnotebook.workload.builders import marginals, prefix_marginals, small_marginals
 from dpnotebook.workload.centred import Centred
+from dpnotebook.workload.coarse import Coarse
 from dpnotebook.workload.compose import Kron, Stack, Weighted
 from dpnotebook.workload.contiguous import AllRange, Identity, Prefix, Total
 from dpnotebook.workload.difference import Difference, complement, disjunction
@@ -21,6 +22,7 @@ from dpnotebook.workload.width_range import WidthRange
 __all__ = [
     "AllRange",
     "Centred",
+    "Coarse",
     "Difference",
     "Explicit",
     "Fourier",
