@@ -24,7 +24,7 @@ from dpnotebook.privacy.budget import Budget
 
 
 class Opened:
-    """A ledger's file, and the view of its entries, brought up to date at the start of every transaction: see `Ledger`."""
+    """A ledger's file, and the view of its entries, brought up to date in every transaction; see `Ledger`."""
 
     def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
         if not (math.isfinite(timeout) and timeout >= 0):
