@@ -158,7 +158,7 @@ class _Tree:
 
     def sum(self, total: Total, refined: Sequence[float], new: float) -> float:
         """Return the variance of one sum (eq. 19)."""
-        below = (1 / sum(1 / self.sum(term, refined, new) for term in terms) for terms in total.averages)
+        below = (_average([self.sum(term, refined, new) for term in terms]) for terms in total.averages)
         return sum(self.leaf(i, refined, new) for i in total.leaves) + sum(below)
 
     def leaf(self, i: int, refined: Sequence[float], new: float) -> float:
@@ -167,8 +167,7 @@ class _Tree:
 
     def variance(self, refined: Sequence[float], new: float) -> float:
         """Return the variance of the whole average, with the new query at variance `new` (eq. 15 and 19)."""
-        precision = 1 / new + sum(1 / max(self.sum(total, refined, new), 1e-300) for total in self.totals)
-        return 1 / precision if precision else math.inf
+        return _average([new, *(self.sum(total, refined, new) for total in self.totals)])
 
     def needed(self, refined: Sequence[float], variance: float) -> float:
         """Return the variance v' that makes the answer as accurate as asked; infinite where nothing new is needed."""
@@ -196,6 +195,14 @@ class _Tree:
 
         visit(self.totals, 1.0, 1 / new)
         return gain
+
+
+def _average(variances: Sequence[float]) -> float:
+    """Return the variance of the best weighted average of independent estimates."""
+    if min(variances) == 0:
+        return 0.0
+    precision = sum(1 / variance for variance in variances)
+    return 1 / precision if precision else math.inf
 
 
 def _nodes(total: Total) -> Iterator[Total]:
