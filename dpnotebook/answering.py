@@ -133,7 +133,7 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
     measured = [
         np.ldexp(noisy.astype(np.float64), -item.bits)
-        for item, noisy in zip(recorded.planned, record.answers, strict=True)
+        for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
     ]
     estimates = [
         answer.estimate(noisy, accountant.noise, item.scale, confidence)

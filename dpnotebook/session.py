@@ -31,7 +31,7 @@ from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
 from dpnotebook.reuse.combining import combined_details, linear_of
-from dpnotebook.reuse.history import History, Measured
+from dpnotebook.reuse.history import RECENT, History, Measured
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
 from dpnotebook.reuse.recorded import plan_from_json, plan_to_json, planned_from_json
@@ -389,7 +389,9 @@ class Session:
         if history is None:
             history = History(self.table(name).table.domain, self.ledger.accountant.noise)
             self._histories[name] = history
-        version, news = self.ledger.news(name, history.version)
+        before, (version, news) = history.version, self.ledger.news(name, history.version)
+        if version != before:
+            history.recent = [record.plan for record in self.ledger.latest(name, RECENT)]
         history.take(news, version)
         history.refining = self.ledger.refining(name)
         return history

@@ -233,6 +233,12 @@ class Ledger(Opened):
             lines = [view.lines[number - 1] for number in view.numbers(table, question, after)]
             return tuple(read_record(connection, line) for line in lines if line.record is not None)
 
+    def latest(self, table: str, count: int) -> tuple[Record, ...]:
+        """Return the latest recorded answers of a table, at most `count`, in order."""
+        with self._reading() as (connection, view):
+            lines = [view.lines[number - 1] for number in view.numbers(table)[-count:]]
+            return tuple(read_record(connection, line) for line in lines if line.record is not None)
+
     def get(self, number: int) -> Record:
         """Return the record of a charge.
 

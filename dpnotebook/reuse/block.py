@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,6 +145,18 @@ class Block:
             self.sources.update(found)
             self._keys.update(name[:2] for name, _ in found)
         return len(found)
+
+    def supposing(self, parts: Sequence[tuple[Part, float]]) -> Block:
+        """Return a copy in which some parts were measured as well, each answer with so much precision: for planning."""
+        twin = copy.copy(self)
+        twin.information = self.information.copy()
+        twin.sources = {name: replace(source) for name, source in self.sources.items()}
+        twin._keys = set(self._keys)
+        told = [
+            ((0, i), 0, part, precision, np.zeros(part.operator.shape[0])) for i, (part, precision) in enumerate(parts)
+        ]
+        twin.add(told)
+        return twin
 
     def refine(self, key: Key, new: Key, precision: float, noisy: Mapping[int, Floats]) -> None:
         """Put a refined measurement in the place of the one it refines: it holds all that the first one said.

@@ -25,6 +25,9 @@ from dpnotebook.reuse.recorded import planned_from_json
 Key = tuple[int, int]
 
 
+RECENT = 64  # questions from which it is guessed what comes
+
+
 class Release(Protocol):
     """A recorded release, as the history sees it."""
 
@@ -100,6 +103,7 @@ class History:
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
+        self.recent: Sequence[Mapping[str, Any]] = ()  # plans of the latest questions, free ones too, oldest first
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
@@ -136,6 +140,11 @@ class History:
         told.update(item.measurement.where.attributes)
         if item.refines is not None:
             self.refined.add(item.refines)
+
+    @property
+    def alone_total(self) -> int:
+        """What all questions so far would have cost one by one, in units."""
+        return max((int(plan.get("alone_total", 0)) for plan in self.recent), default=0)
 
     def answers(self, number: int) -> Sequence[NDArray[np.int64]]:
         """Return the noisy numbers of a release as they were taken in."""

@@ -52,6 +52,13 @@ class Information:
             self._inverse, self.rank = generalised_inverse(self.matrix)
         return self._inverse
 
+    def copy(self) -> Information:
+        """Return a copy that can be added to without changing this one."""
+        twin = Information(0)
+        twin.matrix, twin.vector, twin.rank = self.matrix.copy(), self.vector.copy(), self.rank
+        twin._inverse = None if self._inverse is None else self._inverse.copy()
+        return twin
+
     def split(self, parents: Indices) -> None:
         """Replace the atoms by finer ones.
 

@@ -167,6 +167,8 @@ class Plan:
         What is reused, refined, measured and bought, in words and numbers.
     without_reuse
         What it would cost to measure this alone, as if nothing had been asked before.
+    alone_before
+        What the questions before this one would have cost like that, in units.
     combined
         Whether the answer is the best combination of everything recorded, and not of its own measurement alone.
     target
@@ -214,6 +216,7 @@ class Plan:
     recorded: int | None = None
     actions: tuple[Action, ...] = ()
     without_reuse: Cost | None = None
+    alone_before: int = 0
     combined: bool = False
     target: float = 0.0
 

@@ -89,8 +89,8 @@ def make_plan(
         if asked is not None and history is not None:
             units = books.price(table.name, cost_of(way.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            setting = Setting(table, books, history, answers[0], asked)
-            way = with_history(setting, way, accuracy)
+            setting = Setting(table, books, history, question, answers[0], way, asked)
+            way = with_history(setting, accuracy)
             if alternatives and way.combined and accuracy.epsilon is None:
                 others = _other_errors(setting, answers, way, accuracy)
         if alternatives and not others:
@@ -129,6 +129,7 @@ def make_plan(
         recorded=way.recorded,
         actions=way.actions,
         without_reuse=alone,
+        alone_before=0 if history is None else history.alone_total,
         combined=way.combined,
         target=way.target,
     )
@@ -173,7 +174,8 @@ def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accura
     for factor in ERRORS:
         other = _scaled(accuracy, factor)
         try:
-            found_way = with_history(setting, by_itself(answers, other, setting.table, accountant), other)
+            alone = by_itself(answers, other, setting.table, accountant)
+            found_way = with_history(replace(setting, alone=alone), other)
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
         price = setting.price(found_way.items)

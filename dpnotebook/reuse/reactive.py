@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
 from dpnotebook.reuse.history import History
 from dpnotebook.reuse.joint import joint_precision, known_of
-from dpnotebook.reuse.parts import Part
+from dpnotebook.reuse.parts import Part, parts_of
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
@@ -74,6 +75,17 @@ class Proposal:
 
     items: tuple[Planned, ...]
     variances: Floats
+
+
+def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
+    """Return the same question as if some measurements had been made."""
+    parts = [
+        (part, added_precision(item, noise))
+        for item in items
+        for _, part in parts_of(item.measurement, asked.block.domain, asked.block.names)
+    ]
+    block = asked.block.supposing(parts)
+    return replace(asked, block=block, known=block.known(asked.queries))
 
 
 def asked_of(measure: Measure, question: Question, history: History) -> Asked | None:
@@ -189,7 +201,9 @@ def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:
         rows = (1.5 + np.cos(np.arange(rows.shape[0]) * math.sqrt(2)))[None, :] @ rows
     found: set[int] = set()
     for z in rows @ asked.block.information.inverse:
-        weights = asked.block.weights(z)
-        largest = max((float(np.abs(w).max(initial=0)) for _, w in weights), default=0.0)
-        found.update(source.key[0] for source, w in weights if np.abs(w).max(initial=0) > NAMED * largest)
+        sizes = {source.key[0]: 0.0 for source in asked.block.sources.values()}
+        for source, weights in asked.block.weights(z):
+            sizes[source.key[0]] = max(sizes[source.key[0]], float(np.abs(weights).max(initial=0)))
+        least = NAMED * max(sizes.values(), default=0.0)
+        found.update(number for number, size in sizes.items() if size > least and number)
     return tuple(sorted(found))

@@ -59,6 +59,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["actions"] = [action.kind for action in plan.actions]
     if plan.without_reuse is not None:
         values["alone"] = plan.without_reuse.units
+        values["alone_total"] = plan.alone_before + plan.without_reuse.units
     return values
 
 

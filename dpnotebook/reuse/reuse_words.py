@@ -24,6 +24,7 @@ def described(
     accountant: Accountant,
     half_width: float,
     confidence: float,
+    bought: int = 0,
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Return what a plan does and how its answer is computed, one sentence a step.
 
@@ -35,6 +36,8 @@ def described(
         How the measure is answered, of which table, with which noise.
     half_width, confidence
         What the answer will be within, and how surely.
+    bought
+        How many of the items, the first ones, are bought for later questions too.
     """
     actions, steps = [], []
     if reused and not items:
@@ -44,9 +47,17 @@ def described(
     elif reused:
         actions.append(Action("reuse", f"{releases(reused)} {_tell(reused)} part of the answer", reused))
     law = "discrete Laplace" if accountant.noise == "laplace" else "Gaussian"
-    for item in items:
+    for place, item in enumerate(items):
         epsilon = accountant.epsilon(cost_of([item], table, accountant).bound)
         worth = float(item.measurement.summand.step)
+        if place < bought:
+            reach = _reach(item.scale, accountant.noise, confidence) * worth
+            text = (
+                f"buys {said(item.measurement)} within ±{reach:,.4g} each, for later questions too: ε = {epsilon:.4g}"
+            )
+            actions.append(Action("buy", text, () if item.refines is None else (item.refines[0],), epsilon))
+            steps.append(f"{said(item.measurement)}, {law} noise of scale {float(item.scale) * worth:,.6g} on each")
+            continue
         if item.refines is not None and item.before is not None:
             number = item.refines[0]
             before, after = (_reach(scale, accountant.noise, confidence) * worth for scale in (item.before, item.scale))

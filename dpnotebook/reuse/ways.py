@@ -14,14 +14,17 @@ from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
-from dpnotebook.reuse.history import History, Release
+from dpnotebook.reuse.history import History, Release, identity
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.pricing import Pricing, cost_of, scales, units_for
+from dpnotebook.reuse.purchase import marginals_to_buy
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
 from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
+
+CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 
 
 class PastRelease(Release, Protocol):
@@ -92,6 +95,8 @@ class Way:
         How it is computed, in words.
     reused, recorded, actions, combined, target
         As in `Plan`.
+    bought
+        How many of the items, the first ones, are bought for later questions too.
     """
 
     items: tuple[Planned, ...]
@@ -104,6 +109,7 @@ class Way:
     actions: tuple[Action, ...] = ()
     combined: bool = False
     target: float = 0.0
+    bought: int = 0
 
 
 @dataclass(frozen=True)
@@ -116,8 +122,12 @@ class Setting:
         What is public about the table; the budget and the record of past answers.
     history
         Least squares over what was recorded.
+    question
+        One linear measure.
     answer
         How the measure would be answered by itself.
+    alone
+        That way to answer it.
     asked
         The measure over the atoms of what was recorded.
     """
@@ -125,7 +135,9 @@ class Setting:
     table: Table
     books: Books
     history: History
+    question: Question
     answer: Answers
+    alone: Way
     asked: reactive.Asked
 
     @property
@@ -212,19 +224,17 @@ def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: Table, acco
     return Way(items, units, expected.std_errors, expected.half_width, steps)
 
 
-def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
-    """Return the cheapest way to answer, given the one that looks at nothing that was recorded.
+def with_history(setting: Setting, accuracy: Accuracy) -> Way:
+    """Return the cheapest way to answer.
 
     Parameters
     ----------
     setting
         The question and what is known.
-    alone
-        The way that looks at nothing that was recorded.
     accuracy
         An epsilon, an error or a variance.
     """
-    asked, linear, noise = setting.asked, setting.linear, setting.noise
+    asked, linear, noise, alone = setting.asked, setting.linear, setting.noise, setting.alone
     if accuracy.epsilon is not None:
         if not asked.told:
             return alone
@@ -242,8 +252,35 @@ def with_history(setting: Setting, alone: Way, accuracy: Accuracy) -> Way:
         if (price := setting.price(proposal.items)) < least:
             best, least = _proposed(setting, proposal, accuracy, target), price
         if not 0 < least <= left:
-            break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
-    return best
+            return best  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
+    return _with_purchase(setting, best, least, accuracy, target) or best
+
+
+def _with_purchase(setting: Setting, best: Way, least: int, accuracy: Accuracy, target: float) -> Way | None:
+    """Return the way that buys a strategy first, where that is likely to pay."""
+    table, books, asked = setting.table, setting.books, setting.asked
+    history = setting.history
+    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - books.spend(table.name).maximum
+    if credit <= least:
+        return None
+    pricing = Pricing(table, books.accountant, history)
+    bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
+    if not bought:
+        return None
+    own = identity(setting.answer.measurement)
+    after = replace(setting, asked=reactive.supposing(asked, bought, setting.noise))
+    bought = tuple(sorted(bought, key=lambda item: identity(item.measurement) == own))
+    items = bought
+    if not reactive.is_known(after.asked, target):
+        rest = min(_proposals(after, target), key=lambda proposal: after.price((*bought, *proposal.items)))
+        items = (*bought, *rest.items)
+    if setting.price(items) > credit:
+        return None
+    units = cost_of(items, table, books.accountant).bound
+    variances = np.minimum(after.asked.known.variances, target)
+    later = sum(identity(item.measurement) != own for item in bought)
+    way = Way(items, units, variances, 0.0, (), target=target, bought=later)
+    return _finished(setting, way, variances, accuracy)
 
 
 def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
@@ -279,7 +316,7 @@ def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Ac
         std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     reused = reactive.sources_of(asked)
     actions, steps = described(
-        way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence
+        way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence, way.bought
     )
     return replace(
         way, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True

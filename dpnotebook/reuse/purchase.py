@@ -1,0 +1,109 @@
+"""Buying a strategy: what later questions will use too is measured now, when it pays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.question import Question
+from dpnotebook.reuse.block import Block
+from dpnotebook.reuse.group_strategy import GroupBy, Outlook, average_information, group_strategy, subsets
+from dpnotebook.reuse.history import History
+from dpnotebook.reuse.plan import Planned
+from dpnotebook.reuse.pricing import Pricing, more_precise
+from dpnotebook.workload import Identity, Kron, Workload
+
+MOST_CELLS = 2_000  # of the attributes in play, for which marginals are bought
+MOST_ATTRIBUTES = 6
+
+
+def marginals_to_buy(
+    question: Question,
+    target: float,
+    block: Block,
+    past: Sequence[Mapping[str, Any]],
+    pricing: Pricing,
+    alone: int,
+    credit: int,
+) -> tuple[Planned, ...]:
+    """Return the marginals that are worth measuring now, for this group-by and those that are likely to come.
+
+    Parameters
+    ----------
+    question, target
+        Counts by some keys, and the variance that they may have.
+    block
+        Least squares over what was measured of the attributes in play.
+    past
+        The recorded plans of the latest questions, oldest first.
+    pricing
+        Of which table, with which noise.
+    alone
+        What this question costs without a purchase, in units.
+    credit
+        What may be paid now, in units.
+    """
+    domain, accountant = pricing.table.domain, pricing.accountant
+    sizes = tuple(domain[name].size for name in block.names)
+    if not 1 <= len(sizes) <= MOST_ATTRIBUTES or math.prod(sizes) > MOST_CELLS:
+        return ()
+    now = _group_by(question, target, block.names, domain)
+    if now is None:
+        return ()
+    earlier = [_recorded_group_by(plan, block.names, domain) for plan in past]
+    measured = [_marginal(subset, block.names, domain) for subset in subsets(len(sizes))]
+    outlook = Outlook(
+        sizes,
+        [*(one for one in earlier if one is not None), now],
+        average_information(_over_cells(block), sizes),
+        np.array([_precision(measurement, pricing.history) for measurement in measured]),
+        len(domain.names) - len(sizes),
+    )
+    unit = UNITS * accountant.per_unit(pricing.table.max_rows)
+    raises = group_strategy(outlook, accountant.noise, alone / unit, credit / unit)
+    places = {subset: place for place, subset in enumerate(subsets(len(sizes)))}
+    return tuple(more_precise(measured[places[one.subset]], one.precision, pricing) for one in raises)
+
+
+def _group_by(question: Question, target: float, names: Sequence[str], domain: Domain) -> GroupBy | None:
+    """Return a question as widths, or None if it is no group-by with a filter an attribute."""
+    if len(question.measures) != 1 or question.measures[0].kind != "count" or target <= 0:
+        return None
+    boxes = question.where.products() if not question.where.is_everything else [{}]
+    if len(boxes) != 1 or not {*question.keys, *question.where.attributes} <= set(names):
+        return None
+    (box,) = boxes
+    widths = [
+        1 if name in question.keys else int(box[name].sum()) if name in box else domain[name].size for name in names
+    ]
+    return GroupBy(tuple(widths), target)
+
+
+def _recorded_group_by(plan: Mapping[str, Any], names: Sequence[str], domain: Domain) -> GroupBy | None:
+    if not plan.get("target"):
+        return None
+    return _group_by(Question.from_json(plan["question"], domain), plan["target"], names, domain)
+
+
+def _marginal(subset: tuple[int, ...], names: Sequence[str], domain: Domain) -> Measurement:
+    axes = tuple(Axis(names[place], tuple(range(domain[names[place]].size))) for place in subset)
+    factors: list[Workload] = [Identity(axis.size) for axis in axes] or [Identity(1)]
+    operator = factors[0] if len(factors) == 1 else Kron(*factors)
+    return Measurement(operator, axes, Predicate.everything(domain))
+
+
+def _precision(measurement: Measurement, history: History) -> float:
+    item = history.latest(measurement)
+    return 0.0 if item is None else 1 / item.variance
+
+
+def _over_cells(block: Block) -> Any:
+    labels = block.atoms.labels
+    return block.information.matrix[np.ix_(labels, labels)]
