@@ -65,13 +65,15 @@ def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True)
         values = json.loads(header)
         shape = tuple(int(length) for length in values["shape"])
         everywhere = int(values["everywhere"])
-        labels = {str(name): from_runs(coded) for name, coded in values.get("labels", {}).items()}
+        labels = dict(values.get("labels", {}))
+        runs_fit = all(sum(int(n) for _, n in coded) == sizes.get(name) for name, coded in labels.items())
     except (zlib.error, ValueError, KeyError, TypeError):
         raise Broken("a snapshot of the spend cannot be read") from None
-    if values["sizes"] != [[name, size] for name, size in sizes.items()] or len(cells) != 8 * math.prod(shape):
+    same = values["sizes"] == [[name, size] for name, size in sizes.items()] and len(shape) == len(sizes)
+    if not (same and runs_fit and len(cells) == 8 * math.prod(shape)):
         raise Broken("a snapshot of the spend is of another table")
     spend = Spend(sizes, limit, merge)
-    spend.everywhere, spend.labels = everywhere, labels
+    spend.everywhere, spend.labels = everywhere, {name: from_runs(coded) for name, coded in labels.items()}
     spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape(shape)
     return spend
 

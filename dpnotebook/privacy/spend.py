@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.privacy.alike import dearest, same_slices, told_apart
+
 DENSE_LIMIT = 10**6
 _MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
@@ -74,7 +76,7 @@ class CellCost:
     def to_json(self) -> list[dict[str, Any]]:
         """Return the cost as JSON values: exact rates and run-length coded norms."""
         return [
-            {"rate": str(term.rate), "norms": {name: _runs(norm) for name, norm in sorted(term.norms.items())}}
+            {"rate": str(term.rate), "norms": {name: runs(norm) for name, norm in sorted(term.norms.items())}}
             for term in self.terms
         ]
 
@@ -83,7 +85,7 @@ class CellCost:
         """Return the cost that `to_json` wrote."""
         return cls(
             tuple(
-                Term(Fraction(term["rate"]), {name: _unruns(runs) for name, runs in term["norms"].items()})
+                Term(Fraction(term["rate"]), {name: from_runs(coded) for name, coded in term["norms"].items()})
                 for term in terms
             )
         )
@@ -92,9 +94,10 @@ class CellCost:
 class Spend:
     """The spend of every cell of one table, in units.
 
-    The array spans only the attributes that some charge told apart (length 1 on the others), so a table of any size
-    is exact as long as the attributes in use have at most `limit` cells together. A charge that would pass the limit
-    is added as its upper bound on every cell instead: never less than what is true.
+    The array spans only the attributes that some charge told apart (length 1 on the others). Where it would have more
+    than `limit` cells, levels whose spend is the same wherever they occur, and which the new charge treats alike, share
+    one index: the spend stays exact while no more than `limit` cells differ. Past that the levels of an attribute that
+    share an index are all charged for the dearest of them: never less than what is true.
 
     Parameters
     ----------
@@ -102,13 +105,19 @@ class Spend:
         Number of levels of each attribute of the table, in the order of its domain.
     limit
         Most cells to hold.
+    merge
+        Whether levels may share an index; if not, a charge that would pass the limit is added as its upper bound on
+        every cell.
     """
 
-    def __init__(self, sizes: Mapping[str, int], limit: int = DENSE_LIMIT) -> None:
+    def __init__(self, sizes: Mapping[str, int], limit: int = DENSE_LIMIT, merge: bool = True) -> None:
         self.sizes = dict(sizes)
         self.limit = limit
+        self.merge = merge
         self.everywhere = 0
         self.cells: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
+        # The index of each level along the axis of its attribute; without one, of that level or the only one.
+        self.labels: dict[str, Integers] = {}
 
     @property
     def maximum(self) -> int:
@@ -117,47 +126,94 @@ class Spend:
 
     def increase(self, cost: CellCost) -> int:
         """Return by how much `cost` would raise the maximum, in units, without adding it."""
-        shape = self._shape_with(cost)
-        if shape is None:
-            return cost.bound
-        return int((self.cells + self._dense(cost)).max(initial=0)) - int(self.cells.max(initial=0))
+        after = self._with(cost)
+        return cost.bound if after is None else int(after[0].max(initial=0)) - int(self.cells.max(initial=0))
 
     def add(self, cost: CellCost) -> None:
         """Add the cost of one charge to every cell."""
-        if self._shape_with(cost) is None:
+        after = self._with(cost)
+        if after is None:
             self.everywhere += cost.bound
         else:
-            self.cells = self.cells + self._dense(cost)
+            self.cells, self.labels = after
 
     def by_attribute(self, name: str) -> Integers:
         """Return the largest spend among the cells of each level of one attribute, in units; shape (levels,)."""
         axis = list(self.sizes).index(name)
         others = tuple(i for i in range(self.cells.ndim) if i != axis)
-        along = self.cells.max(axis=others) if others else self.cells
-        return np.broadcast_to(along + self.everywhere, (self.sizes[name],)).copy()
+        along = (self.cells.max(axis=others) if others else self.cells) + self.everywhere
+        if name in self.labels:
+            along = along[self.labels[name]]
+        return np.broadcast_to(along, (self.sizes[name],)).copy()
 
-    def _shape_with(self, cost: CellCost) -> tuple[int, ...] | None:
+    def _with(self, cost: CellCost) -> tuple[Integers, dict[str, Integers]] | None:
+        """Return the cells, and how levels share them, after a charge; None where there would be too many."""
         used = cost.attributes
         if unknown := used - self.sizes.keys():
             raise ValueError(f"the table has no attributes {sorted(unknown)}")
-        shape = tuple(
-            size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
-        )
+        for name, column in ((name, column) for term in cost.terms for name, column in term.norms.items()):
+            if column.shape != (self.sizes[name],):
+                raise ValueError(f"norms of {name!r} have {column.size} levels, the table has {self.sizes[name]}")
         top = max(cost.bound + int(self.cells.max(initial=0)), *(term.largest_norm for term in cost.terms), 0)
-        return shape if math.prod(shape) <= self.limit and top < _MOST else None
+        if top >= _MOST:
+            return None
+        if not self.labels:
+            shape = (
+                size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
+            )
+            if math.prod(shape) <= self.limit:
+                return self.cells + self._costs(cost, {}), {}
+        return self._shared(cost) if self.merge else None
 
-    def _dense(self, cost: CellCost) -> Integers:
+    def _shared(self, cost: CellCost) -> tuple[Integers, dict[str, Integers]]:
+        """Return the same where levels share cells: as now but for what the charge tells apart, or all that may."""
+        now = {name: self._label(name, axis) for axis, name in enumerate(self.sizes)}
+        coarse = now
+        for merged in (False, True):
+            if merged:
+                coarse = {name: same_slices(self.cells, axis)[now[name]] for axis, name in enumerate(self.sizes)}
+            finer = {
+                name: told_apart(label, [term.norms[name] for term in cost.terms if name in term.norms])
+                for name, label in coarse.items()
+            }
+            if _size(finer) <= self.limit:
+                return self._added(cost, now, finer)
+        chosen = {name: told_apart(label, ()) for name, label in coarse.items()}
+        growth = {name: finer[name][1].size / chosen[name][1].size for name in self.sizes}
+        for name in sorted(self.sizes, key=growth.__getitem__):
+            trial = {**chosen, name: finer[name]}
+            chosen = trial if _size(trial) <= self.limit else chosen
+        return self._added(cost, now, chosen)
+
+    def _added(
+        self, cost: CellCost, now: Mapping[str, Integers], classes: Mapping[str, tuple[Integers, Integers]]
+    ) -> tuple[Integers, dict[str, Integers]]:
+        cells = self.cells[np.ix_(*(now[name][stand] for name, (_, stand) in classes.items()))]
+        labels = {name: label for name, (label, stand) in classes.items() if stand.size > 1}
+        alone = {name: np.zeros(self.sizes[name], dtype=np.int64) for name in self.sizes if name not in labels}
+        return cells + self._costs(cost, {**labels, **alone}), labels
+
+    def _label(self, name: str, axis: int) -> Integers:
+        if name in self.labels:
+            return self.labels[name]
+        return np.arange(self.sizes[name]) if self.cells.shape[axis] > 1 else np.zeros(self.sizes[name], dtype=np.int64)
+
+    def _costs(self, cost: CellCost, labels: Mapping[str, Integers]) -> Integers:
+        """Return a cost in every cell; of levels with the same label, that of the dearest."""
         total: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
         for term in cost.terms:
             norms: Integers = np.ones((1,) * len(self.sizes), dtype=np.int64)
-            for axis, (name, size) in enumerate(self.sizes.items()):
+            for axis, name in enumerate(self.sizes):
                 if name in term.norms:
                     column = term.norms[name].astype(np.int64)
-                    if column.shape != (size,):
-                        raise ValueError(f"norms of {name!r} have {column.size} levels, the table has {size}")
+                    column = dearest(column, labels[name]) if name in labels else column
                     norms = norms * column.reshape([-1 if i == axis else 1 for i in range(len(self.sizes))])
             total = total + _ceil_times(norms, term.rate)
         return total
+
+
+def _size(classes: Mapping[str, tuple[Integers, Integers]]) -> int:
+    return math.prod(stand.size for _, stand in classes.values())
 
 
 def _ceil_times(norms: Integers, rate: Fraction) -> Integers:
@@ -172,11 +228,13 @@ def _ceil_times(norms: Integers, rate: Fraction) -> Integers:
     return costs[where].reshape(norms.shape)
 
 
-def _runs(norm: Integers) -> list[list[int]]:
+def runs(norm: Integers) -> list[list[int]]:
+    """Return a vector as pairs of a value and how often it follows in a row."""
     starts = np.flatnonzero(np.r_[True, norm[1:] != norm[:-1]])
     return [[int(norm[i]), int(n)] for i, n in zip(starts, np.diff(np.r_[starts, norm.size]), strict=True)]
 
 
-def _unruns(runs: Iterable[Iterable[int]]) -> Integers:
-    values, counts = zip(*runs, strict=True)
+def from_runs(coded: Iterable[Iterable[int]]) -> Integers:
+    """Return the vector that `runs` wrote."""
+    values, counts = zip(*coded, strict=True)
     return np.repeat(np.array(values, dtype=np.int64), counts)

@@ -1,3 +1,5 @@
+import json
+import zlib
 from fractions import Fraction
 
 import numpy as np
@@ -56,3 +58,44 @@ def test_a_cost_beyond_64_bits_is_not_added():
     after, units = snapshot.plus(before, CellCost((term(2**63),)))
     assert units == 2**63
     assert after is before
+
+
+def shared(limit=12):
+    """A spend whose levels share cells: age in three classes, two values of sex, where 20 cells would be too many."""
+    spend = Spend(SIZES, limit)
+    spend.add(CellCost((term(7, sex=[1, 0], age=[1, 1, 1, 0, 0, 0, 0, 2, 2, 2]),)))
+    assert spend.cells.shape == (3, 2)
+    return spend
+
+
+def test_a_snapshot_knows_which_levels_share_cells():
+    before = shared()
+    after = snapshot.unpack(snapshot.pack(before), SIZES, 12)
+    assert snapshot.digest(after) == snapshot.digest(before)
+    assert after.labels["age"].tolist() == [0, 0, 0, 1, 1, 1, 1, 2, 2, 2]
+    more = CellCost((term(3, age=[0] * 9 + [1]),))
+    after.add(more)
+    before.add(more)
+    assert snapshot.digest(after) == snapshot.digest(before)
+    assert after.by_attribute("age").tolist() == [7, 7, 7, 0, 0, 0, 0, 14, 14, 17]
+
+
+def test_the_digest_tells_which_levels_share_cells():
+    one, other = shared(), shared()
+    other.labels = {**other.labels, "age": other.labels["age"][::-1].copy()}
+    assert np.array_equal(one.cells, other.cells)
+    assert snapshot.digest(one) != snapshot.digest(other)
+    # What is given out can be changed without changing the original.
+    twin = snapshot.shown(one)
+    twin.add(CellCost((term(3, age=range(10)),)))
+    assert snapshot.digest(one) == snapshot.digest(shared())
+
+
+@pytest.mark.parametrize("coded", [[[0, 3], [1, 10**15]], [[0, 9]], [], "age", [[0]], None])
+def test_a_snapshot_with_other_levels_is_refused(coded):
+    header, _, cells = zlib.decompress(snapshot.pack(shared())).partition(b"\n")
+    values = json.loads(header)
+    values["labels"]["age"] = coded
+    packed = zlib.compress(json.dumps(values).encode() + b"\n" + cells)
+    with pytest.raises(Broken):
+        snapshot.unpack(packed, SIZES, 12)
