@@ -150,6 +150,10 @@ class Predicate:
         PredicateError
             If there are more than 10^5.
         """
+        return list(self._products)
+
+    @cached_property
+    def _products(self) -> list[dict[str, Mask]]:
         count = diagram.count_paths(self._root)
         if count > MAX_PRODUCTS:
             raise PredicateError(f"this condition falls into {count:,} separate boxes, too many; ask for its parts")
@@ -211,7 +215,7 @@ class Predicate:
             raise PredicateError(f"this condition falls into {count:,} separate boxes, too many to write down")
         return expression_of(self._root, self.domain)
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The whole predicate as text; unless it is "everything" or "nothing", `Predicate.parse` gives it back."""
         return str(self.expression)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -154,7 +155,12 @@ class Setting:
 
     def price(self, items: Sequence[Planned]) -> int:
         """Return by how many units the session's total would rise."""
-        return self.books.price(self.table.name, cost_of(items, self.table, self.books.accountant)) if items else 0
+        return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
+
+    @cached_property
+    def spend(self) -> Spend:
+        """What every cell of the table has cost."""
+        return self.books.spend(self.table.name)
 
 
 def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
@@ -244,23 +250,32 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     if asked.told and reactive.is_known(asked, target):
         free = Way((), 0, alone.std_errors, alone.half_width, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
-    best, least = replace(alone, combined=asked.told, target=target), setting.price(alone.items)
-    if asked.told:
-        best = _finished(setting, best, None, accuracy)
+    best: reactive.Proposal | None = None
+    least = setting.price(alone.items)
     left = setting.books.accountant.total - setting.books.spent
     for proposal in _proposals(setting, target):
         if (price := setting.price(proposal.items)) < least:
-            best, least = _proposed(setting, proposal, accuracy, target), price
+            best, least = proposal, price
         if not 0 < least <= left:
-            return best  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
-    return _with_purchase(setting, best, least, accuracy, target) or best
+            break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
+    if 0 < least <= left and (way := _with_purchase(setting, least, accuracy, target)) is not None:
+        return way
+    if best is not None:
+        way = Way(best.items, _units(best.items, setting), best.variances, 0.0, (), target=target)
+        return _finished(setting, way, best.variances, accuracy)
+    way = replace(alone, target=target)
+    return _finished(setting, way, None, accuracy) if asked.told else way
 
 
-def _with_purchase(setting: Setting, best: Way, least: int, accuracy: Accuracy, target: float) -> Way | None:
+def _units(items: Sequence[Planned], setting: Setting) -> int:
+    return cost_of(items, setting.table, setting.books.accountant).bound
+
+
+def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: float) -> Way | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
     table, books, asked = setting.table, setting.books, setting.asked
     history = setting.history
-    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - books.spend(table.name).maximum
+    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - setting.spend.maximum
     if credit <= least:
         return None
     pricing = Pricing(table, books.accountant, history)
@@ -276,10 +291,9 @@ def _with_purchase(setting: Setting, best: Way, least: int, accuracy: Accuracy, 
         items = (*bought, *rest.items)
     if setting.price(items) > credit:
         return None
-    units = cost_of(items, table, books.accountant).bound
     variances = np.minimum(after.asked.known.variances, target)
     later = sum(identity(item.measurement) != own for item in bought)
-    way = Way(items, units, variances, 0.0, (), target=target, bought=later)
+    way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
     return _finished(setting, way, variances, accuracy)
 
 
@@ -294,16 +308,9 @@ def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
         yield joint
     if asked.queries.count == 1 and len(linear.measurement.where.attributes) == 1:
         block = setting.history.along(linear.measurement.where.attributes[0], linear.measurement.summand)
-        spend = setting.books.spend(setting.table.name)
-        pieces = spare_range(linear.measurement, block, spend, target, pricing) if block is not None else None
+        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing) if block is not None else None
         if pieces is not None:
             yield reactive.Proposal(pieces, np.full(1, target))
-
-
-def _proposed(setting: Setting, proposal: reactive.Proposal, accuracy: Accuracy, target: float) -> Way:
-    units = cost_of(proposal.items, setting.table, setting.books.accountant).bound
-    way = Way(proposal.items, units, proposal.variances, 0.0, (), target=target)
-    return _finished(setting, way, proposal.variances, accuracy)
 
 
 def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Accuracy) -> Way:
