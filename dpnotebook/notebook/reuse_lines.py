@@ -53,8 +53,8 @@ def answered(plan: Plan) -> str:
 
 
 def shown(plan: Plan) -> tuple[Action, ...]:
-    """Return what a plan does, where earlier or later questions have a part in it; measuring alone is every plan's."""
-    if all(action.kind == "measure" for action in plan.actions):
+    """Return what a plan does, where that takes from earlier or gives to later questions, or costs less for them."""
+    if all(action.kind == "measure" for action in plan.actions) and saved_share(plan) < LEAST_SHARE:
         return ()
     refined = {number for action in plan.actions if action.kind == "refine" for number in action.releases}
     return tuple(action for action in plan.actions if action.kind != "reuse" or not refined.issuperset(action.releases))

@@ -105,12 +105,19 @@ def test_a_purchase_has_another_pattern_than_a_query(purchase, make_plan):
 
 
 def test_measuring_alone_says_nothing_of_reuse(make_plan, page):
-    plan = make_plan(actions=(action("measure", "counts over ward"),), without_reuse=cost(0.3), epsilon=0.3)
+    plan = make_plan(actions=(action("measure", "counts over ward"),), without_reuse=cost(0.1), epsilon=0.3)
     text = page(plan_html(plan)).text
     assert "counts over ward (12)" in text  # among the steps
     assert "Counts over ward" not in text
     assert "saved" not in text
     assert "but only ε 0.1 is new" in text
+
+
+def test_measuring_something_cheaper_instead_is_told(make_plan, page):
+    plan = make_plan(actions=(action("measure", "measures a part"),) * 2, without_reuse=cost(0.3), epsilon=0.3)
+    text = page(plan_html(plan)).text
+    assert text.count("+ Measures a part") == 2
+    assert "Costs ε 0.1 instead of ε 0.3 for measuring it alone: 66% saved." in text
 
 
 def test_nothing_is_said_to_be_saved_where_nothing_is(refined, page):
