@@ -168,6 +168,12 @@ def _total_of(factor: Workload) -> Floats | None:
     return combination if np.allclose(told, 1.0, rtol=0, atol=1e-10) else None
 
 
+def _is_identity(operator: Workload) -> bool:
+    if isinstance(operator, Kron):
+        return all(_is_identity(factor) for factor in operator.factors)
+    return isinstance(operator, Identity)
+
+
 def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.intp]] | None:
     """Return the distinct non-zero columns of an operator, and which of them each cell has, -1 for none.
 
@@ -183,7 +189,7 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     Shape (queries, classes) and shape (cells,).
     """
     m, n = operator.shape
-    if isinstance(operator, Identity):
+    if _is_identity(operator):
         return (np.eye(n), np.arange(n)) if n * n <= limit else None
     if isinstance(operator, Coarse):
         inner = unique_columns(operator.workload, limit)

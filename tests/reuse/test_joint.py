@@ -13,7 +13,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.joint import bound_precision, joint_precision, known_of, strategy_precision, together
 from dpnotebook.reuse.parts import Part
-from dpnotebook.workload import Identity
+from dpnotebook.workload import Identity, Kron
 
 
 def history(rng, cells, measured, total_first=False):
@@ -140,8 +140,9 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
         axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in names)
         masks = {name: np.isin(np.arange(domain[name].size), kept) for name, kept in levels.items()}
         where = Predicate.box(domain, masks)
-        count = int(np.prod([axis.size for axis in axes]))
-        return Part(axes, where, Identity(count), 1.0, np.arange(count))
+        factors = [Identity(axis.size) for axis in axes]
+        operator = factors[0] if len(factors) == 1 else Kron(*factors)
+        return Part(axes, where, operator, 1.0, np.arange(operator.shape[0]))
 
     measured = [(group("a"), 2.0), (group("b", c=[0]), 0.5), (group("a", b=[1, 2]), 1.0)]
     block.add([((i, 0), 0, part, p, np.zeros(part.operator.shape[0])) for i, (part, p) in enumerate(measured)])
@@ -154,6 +155,7 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
     for part in (group("a", "c"), group("a", b=[1]), group("b"), group("c", a=[0, 2]), group("a", "b", "c")):
         bins = dense(part)
         assert bins.shape[1] == 24
+        assert block.queries(part).bins
         state = together(*known_of(block, block.queries(part)))
         expected = variances_after(information, bins, 0.3, bins)
         assert np.allclose(state.variances(0.3), expected, rtol=1e-7)
