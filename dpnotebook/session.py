@@ -247,6 +247,9 @@ class Session:
             protected.source.check_unchanged()
             if query.guard is not None:
                 query.guard()
+            for charge in self.ledger.pending(protected.table.name):  # paid for when measuring it was interrupted
+                if charge.question == query.question.key:
+                    self._finish(protected, charge, report)
             report(0.0, "planning")
             plan = self._plan(query, alternatives=False)
             if plan.recorded is not None:

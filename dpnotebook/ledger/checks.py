@@ -96,9 +96,8 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         free = next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
         raise LedgerMismatch(
             f"the ledger {path} knows another table by the name {name!r}: {' and '.join(other)} differ from what was "
-            f"protected before, so what was answered of that one says nothing about this one. To go on with this one, "
-            f"protect it by another name, such as {free!r}: it starts without answers, and what both cost adds up in "
-            f"the same budget"
+            f"protected before. What was answered of that one is not used for this one: protect it by another name, "
+            f"such as {free!r}. It starts without answers, and what both cost adds up"
         )
 
 

@@ -130,8 +130,8 @@ def test_a_changed_table_starts_without_answers(opened):
     changed = pd.concat([ROWS, ROWS.head(7)], ignore_index=True)
     with pytest.raises(LedgerMismatch) as caught:
         opened(rows=changed)
-    assert "what was answered of that one says nothing about this one" in str(caught.value)
-    assert "protect it by another name, such as 'people_2': it starts without answers" in str(caught.value)
+    assert "What was answered of that one is not used for this one" in str(caught.value)
+    assert "protect it by another name, such as 'people_2'. It starts without answers" in str(caught.value)
     session, people = opened(rows=changed, name="people_2")
     assert session.spent.epsilon == spent
     query = people.count(variance=8)

@@ -5,7 +5,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import EngineError, LedgerConflict
-from dpnotebook.reuse.recorded import planned_from_json
+from dpnotebook.reuse.recorded import plan_to_json, planned_from_json
 
 ROWS = pd.DataFrame({"age": [n * 7 % 50 for n in range(60)], "sex": ["F", "M"] * 30})
 
@@ -43,15 +43,14 @@ def test_a_stricter_question_refines_and_pays_the_difference(kernel):
     assert session.audit().ok
 
 
-def test_what_another_kernel_refines_is_measured_anew_meanwhile(kernel, monkeypatch):
+def test_what_another_kernel_refines_is_measured_anew_meanwhile(kernel):
     """The first kernel has paid for a refinement and not recorded it: no other may draw on the same answer."""
-    _, people = kernel()
+    first, people = kernel()
     people.count(variance=32).run()
     second, others = kernel()
-    with monkeypatch.context() as dying:
-        dying.setattr("dpnotebook.answering.refined_laplace", die)
-        with pytest.raises(EngineError):
-            people.count(variance=8).run()
+    plan = people.count(variance=8).plan
+    refines = [item.refines for item in plan.measurements]
+    first.ledger.charge("people", "of the same rows", plan_to_json(plan), plan.cells, refines)
     assert second.ledger.refining("people") == {(1, 0)}
     assert [charge.refines for charge in second.ledger.pending("people")] == [((1, 0),)]
     before = second.spent.epsilon
@@ -64,6 +63,25 @@ def test_what_another_kernel_refines_is_measured_anew_meanwhile(kernel, monkeypa
     assert third.ledger.refining("people") == frozenset()
     assert third.spent.epsilon == second.spent.epsilon
     assert third.audit().ok
+
+
+def test_a_refinement_that_was_interrupted_is_measured_for_its_charge(kernel, monkeypatch):
+    session, people = kernel()
+    people.count(variance=32).run()
+    with monkeypatch.context() as dying:
+        dying.setattr("dpnotebook.answering.refined_laplace", die)
+        with pytest.raises(EngineError, match="Release 2 was charged and nothing of it was shown: run the query again"):
+            people.count(variance=8).run()
+        spent = session.spent.epsilon
+        with pytest.raises(EngineError, match="Release 2 was charged"):
+            people.count(variance=8).run()
+    assert session.spent.epsilon == spent
+    release = people.count(variance=8).run()
+    assert (release.number, release.paid, session.spent.epsilon) == (2, 0, spent)
+    assert session.ledger.get(2).refines == ((1, 0),)
+    stricter = people.count(variance=2).run()
+    assert session.ledger.get(stricter.number).refines == ((2, 0),)
+    assert session.audit().ok
 
 
 def test_of_two_kernels_that_plan_the_same_refinement_one_is_told(kernel, monkeypatch):
@@ -86,3 +104,35 @@ def test_of_two_kernels_that_plan_the_same_refinement_one_is_told(kernel, monkey
     assert second.ledger.get(release.number).refines == ((2, 0),)
     assert second.spent.epsilon == first.spent.epsilon
     assert second.audit().ok
+
+
+def test_the_slower_of_two_kernels_that_complete_a_charge_forgets_its_own_answer(kernel, monkeypatch):
+    """Two draws for one charge: the one that was recorded first is all that either kernel may ever build on."""
+    slow, people = kernel()
+    with monkeypatch.context() as dying:
+        dying.setattr(slow, "_draw", die)
+        with pytest.raises(EngineError):
+            people.count(where="sex == 'F'", variance=8).run()
+    record = slow.ledger.record
+
+    def late(number, answers, details):
+        kernel()  # completes what is pending when it protects the table
+        assert slow.ledger.pending("people") == ()
+        other = [answer + 10**6 for answer in answers]  # so that it cannot be the same by chance
+        return record(number, other, details)
+
+    with monkeypatch.context() as racing:
+        racing.setattr(slow.ledger, "record", late)
+        release = people.count(where="sex == 'F'", variance=8).run()
+    last, _ = kernel()
+    pd.testing.assert_frame_equal(release.frame, last.release(1).frame)
+    assert abs(release.frame["value"].item() - 30) < 10**3
+    # What comes next builds on what was recorded: the men and the women are everybody.
+    people.count(where="sex == 'M'", variance=8).run()
+    everybody = people.count(variance=17).run()
+    assert everybody.paid == 0
+    assert abs(everybody.frame["value"].item() - 60) < 10**3
+    for session in (slow, last):
+        answers = session._history("people").answers(1)
+        assert [answer.tolist() for answer in answers] == [a.tolist() for a in last.ledger.get(1).answers]
+    assert last.audit().ok

@@ -270,8 +270,8 @@ def test_another_table_under_the_name(either, kit, other, what):
     with pytest.raises(LedgerMismatch) as caught:
         kit.register(either, **other)
     assert f"knows another table by the name 'people': {what} differ" in str(caught.value)
-    assert "what was answered of that one says nothing about this one" in str(caught.value)
-    assert "by another name, such as 'people_2': it starts without answers, and what both cost adds up" in str(
+    assert "What was answered of that one is not used for this one" in str(caught.value)
+    assert "by another name, such as 'people_2'. It starts without answers, and what both cost adds up" in str(
         caught.value
     )
     assert "f1" not in str(caught.value)
