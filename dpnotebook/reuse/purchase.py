@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.measurement import Axis, Measurement
@@ -22,6 +23,8 @@ from dpnotebook.workload import Identity, Kron, Workload
 
 MOST_CELLS = 2_000  # of the attributes in play, for which marginals are bought
 MOST_ATTRIBUTES = 6
+
+Floats = NDArray[np.float64]
 
 
 def marginals_to_buy(
@@ -51,25 +54,49 @@ def marginals_to_buy(
         What may be paid now, in units.
     """
     domain, accountant = pricing.table.domain, pricing.accountant
-    sizes = tuple(domain[name].size for name in block.names)
-    if not 1 <= len(sizes) <= MOST_ATTRIBUTES or math.prod(sizes) > MOST_CELLS:
+    names = _in_play(block.names, domain)
+    if names is None:
         return ()
-    now = _group_by(question, target, block.names, domain)
+    sizes = tuple(domain[name].size for name in names)
+    now = _group_by(question, target, names, domain)
     if now is None:
         return ()
-    earlier = [_recorded_group_by(plan, block.names, domain) for plan in past]
-    measured = [_marginal(subset, block.names, domain) for subset in subsets(len(sizes))]
+    earlier = [_recorded_group_by(plan, names, domain) for plan in past]
+    measured = [_marginal(subset, names, domain) for subset in subsets(len(sizes))]
     outlook = Outlook(
         sizes,
         [*(one for one in earlier if one is not None), now],
-        average_information(_over_cells(block), sizes),
+        _information(block, names),
         np.array([_precision(measurement, pricing.history) for measurement in measured]),
-        len(domain.names) - len(sizes),
+        len(domain.names) - len(names),
     )
     unit = UNITS * accountant.per_unit(pricing.table.max_rows)
     raises = group_strategy(outlook, accountant.noise, alone / unit, credit / unit)
     places = {subset: place for place, subset in enumerate(subsets(len(sizes)))}
     return tuple(more_precise(measured[places[one.subset]], one.precision, pricing) for one in raises)
+
+
+def _in_play(names: Sequence[str], domain: Domain) -> tuple[str, ...] | None:
+    """Return attributes that were asked about and, as far as there is room, those that may be next."""
+    chosen, cells = set(names), math.prod(domain[name].size for name in names)
+    if not 1 <= len(chosen) <= MOST_ATTRIBUTES or cells > MOST_CELLS:
+        return None
+    for name in sorted(domain.names, key=lambda name: domain[name].size):
+        if name not in chosen and len(chosen) < MOST_ATTRIBUTES and cells * domain[name].size <= MOST_CELLS:
+            chosen.add(name)
+            cells *= domain[name].size
+    return tuple(name for name in domain.names if name in chosen)
+
+
+def _information(block: Block, names: Sequence[str]) -> Floats:
+    """Return the average information of a block, over its attributes and others of which it knows nothing."""
+    domain = block.domain
+    labels = block.atoms.labels
+    sizes = tuple(domain[name].size for name in block.names)
+    found = average_information(block.information.matrix[np.ix_(labels, labels)], sizes)
+    own = {tuple(names.index(block.names[i]) for i in subset): k for k, subset in enumerate(subsets(len(sizes)))}
+    spread = math.prod(domain[name].size for name in names if name not in block.names)
+    return np.array([found[own[subset]] * spread if subset in own else 0.0 for subset in subsets(len(names))])
 
 
 def _group_by(question: Question, target: float, names: Sequence[str], domain: Domain) -> GroupBy | None:
@@ -102,8 +129,3 @@ def _marginal(subset: tuple[int, ...], names: Sequence[str], domain: Domain) -> 
 def _precision(measurement: Measurement, history: History) -> float:
     item = history.latest(measurement)
     return 0.0 if item is None else 1 / item.variance
-
-
-def _over_cells(block: Block) -> Any:
-    labels = block.atoms.labels
-    return block.information.matrix[np.ix_(labels, labels)]

@@ -19,7 +19,7 @@ from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
 from dpnotebook.reuse.history import History
 from dpnotebook.reuse.joint import joint_precision, known_of
-from dpnotebook.reuse.parts import Part, parts_of
+from dpnotebook.reuse.parts import Part, parts_of, projected
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
@@ -79,11 +79,13 @@ class Proposal:
 
 def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
     """Return the same question as if some measurements had been made."""
-    parts = [
-        (part, added_precision(item, noise))
-        for item in items
-        for _, part in parts_of(item.measurement, asked.block.domain, asked.block.names)
-    ]
+    domain, names = asked.block.domain, asked.block.names
+    parts = []
+    for item in items:
+        for _, part in parts_of(item.measurement, domain, names):
+            small = projected(part, names, domain)
+            if small is not None:
+                parts.append((small, added_precision(item, noise) / small.spread))
     block = asked.block.supposing(parts)
     return replace(asked, block=block, known=block.known(asked.queries))
 

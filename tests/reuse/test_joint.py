@@ -175,4 +175,4 @@ def test_five_hundred_numbers_take_a_moment():
         start = time.process_time()
         joint_precision(covariance, np.full(500, 0.5))
         best = min(best, time.process_time() - start)
-    assert best < 0.15  # 0.03 s on an idle core
+    assert best < 0.5  # 0.03 s on an idle core
