@@ -125,26 +125,23 @@ def test_screened_variances_are_the_same(full):
     assert fast.variances(queries) == pytest.approx(exact.variances(queries), rel=1e-7)
 
 
-def test_nearly_nothing_is_not_taken_for_something():
-    """With precisions fourteen decades apart an answer may be missed, but none is made up."""
+@pytest.mark.parametrize(("decades", "all_found"), [(3, True), (10, False)])
+def test_nearly_nothing_is_not_taken_for_something(decades, all_found):
+    """Where precisions are very far apart an answer may be missed, but none is ever made up."""
     rng = np.random.default_rng(7)
-    missed = determined = 0
+    found, determined = [], []
     for _ in range(20):
-        rows = random_rows(rng, 10, 12, "ranges") * 10.0 ** rng.integers(-3, 4, (10, 1))
-        variances = 10 ** rng.uniform(-4, 4, 10)
+        rows = random_rows(rng, 10, 12, "ranges")
+        variances = 10 ** rng.uniform(-decades, decades, 10)
         information = Information(12)
         for row, variance in zip(rows, variances, strict=True):
             information.add(row[None], np.array([1 / variance]), np.zeros(1))
-        queries = np.eye(12)
-        found = np.isfinite(solve(information, queries).variances(queries))
-        rank = np.linalg.matrix_rank(rows / np.abs(rows).max(axis=1, keepdims=True))
-        for query, known in zip(queries, found, strict=True):
-            both = np.linalg.matrix_rank(np.vstack([rows / np.abs(rows).max(axis=1, keepdims=True), query]))
-            assert not known or both == rank
-            determined += both == rank
-            missed += both == rank and not known
-    assert determined > 20
-    assert missed < determined / 10
+        queries = np.concatenate([np.eye(12), rows[:3] - rows[3:6], rows])
+        found.extend(np.isfinite(solve(information, queries).variances(np.eye(len(queries)))))
+        rank = np.linalg.matrix_rank(rows)
+        determined.extend(np.linalg.matrix_rank(np.vstack([rows, query])) == rank for query in queries)
+    assert not (np.array(found) & ~np.array(determined)).any()
+    assert not all_found or found == determined
 
 
 def test_a_generalised_inverse_of_a_singular_matrix():
