@@ -28,6 +28,14 @@ Key = tuple[int, int]
 RECENT = 64  # questions from which it is guessed what comes
 
 
+@dataclass(frozen=True)
+class Price:
+    """What a strategy was found to cost, and what had been paid one by one when that was worked out, in units."""
+
+    rise: int
+    reactive: int
+
+
 class Release(Protocol):
     """A recorded release, as the history sees it."""
 
@@ -104,6 +112,8 @@ class History:
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
         self.recent: Sequence[Mapping[str, Any]] = ()  # plans of the latest questions, free ones too, oldest first
+        self.reactive = 0  # units paid since a strategy was last bought
+        self.prices: dict[str, Price] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
@@ -124,6 +134,9 @@ class History:
             if release.number in self.releases:
                 continue
             self.releases[release.number] = release
+            self.reactive += release.units
+            if "buy" in release.plan.get("actions", ()):
+                self.reactive, self.prices = 0, {}
             for index, planned in enumerate(planned_from_json(release.plan, self.domain)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)

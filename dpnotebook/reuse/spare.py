@@ -46,7 +46,7 @@ def spare_range(
     -------
     None where the question is no range of one ordered attribute, or the whole range is best measured at once.
     """
-    found = _range(measurement, pricing.table.domain)
+    found = range_of(measurement, pricing.table.domain)
     if found is None or block.names != (found[0],):
         return None
     name, start, end = found
@@ -69,7 +69,7 @@ def spare_range(
     return tuple(_planned(pieces, cuts, name, pricing))
 
 
-def _range(measurement: Measurement, domain: Domain) -> tuple[str, int, int] | None:
+def range_of(measurement: Measurement, domain: Domain) -> tuple[str, int, int] | None:
     """Return the attribute and the run of levels that a measurement counts."""
     where = measurement.where
     if measurement.axes or measurement.summand.column is not None or len(where.attributes) != 1:

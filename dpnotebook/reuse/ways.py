@@ -15,11 +15,13 @@ from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
+from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.history import History, Release, identity
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.pricing import Pricing, cost_of, scales, units_for
 from dpnotebook.reuse.purchase import marginals_to_buy
+from dpnotebook.reuse.range_purchase import ranges_to_buy
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
 from dpnotebook.reuse.spare import spare_range
@@ -157,6 +159,15 @@ class Setting:
         """Return by how many units the session's total would rise."""
         return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
 
+    @property
+    def along(self) -> Block | None:
+        """What was measured of the one attribute that a single count depends on; None for other questions."""
+        measurement = self.linear.measurement
+        names = measurement.where.attributes
+        if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
+            return None
+        return self.history.along(names[0], measurement.summand)
+
     @cached_property
     def spend(self) -> Spend:
         """What every cell of the table has cost."""
@@ -273,14 +284,17 @@ def _units(items: Sequence[Planned], setting: Setting) -> int:
 
 def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: float) -> Way | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
-    table, books, asked = setting.table, setting.books, setting.asked
-    history = setting.history
-    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - setting.spend.maximum
-    if credit <= least:
-        return None
+    table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
     pricing = Pricing(table, books.accountant, history)
-    bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
-    if not bought:
+    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - setting.spend.maximum
+    block = setting.along
+    if block is not None:
+        bought = ranges_to_buy(
+            setting.linear.measurement, target, block, setting.spend, history.reactive + least, pricing
+        )
+    else:
+        bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
+    if not bought or credit < least:
         return None
     own = identity(setting.answer.measurement)
     after = replace(setting, asked=reactive.supposing(asked, bought, setting.noise))
@@ -306,9 +320,9 @@ def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
     yield reactive.direct(asked, linear, target, pricing)
     if (joint := reactive.together(asked, linear, target, pricing)) is not None:
         yield joint
-    if asked.queries.count == 1 and len(linear.measurement.where.attributes) == 1:
-        block = setting.history.along(linear.measurement.where.attributes[0], linear.measurement.summand)
-        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing) if block is not None else None
+    block = setting.along
+    if block is not None:
+        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing)
         if pieces is not None:
             yield reactive.Proposal(pieces, np.full(1, target))
 
