@@ -128,14 +128,32 @@ def kappa(confidence: float, noise: Noise) -> float:
     For planning, when the weights are not known yet. Gaussian: the normal quantile. Laplace: the largest of a single
     draw's ln(1 / beta) / sqrt 2, the normal limit's quantile and, in between (beta near 0.093), that of two equal
     draws; a search over weights and scales found no other sum above them. It is a statement about fine noise: on the
-    integers a half-width is a whole number of steps, which can add w (1/2 + ln(1 / beta) / (24 b)), w the largest
-    weight and b the least scale. For one draw that is a theorem; a search over mixtures found nothing above it.
+    integers a half-width is a whole number of steps, which adds up to `grid_excess`.
     """
     from scipy.special import ndtri
 
     beta = 1 - checked_confidence(confidence)
     normal = -float(ndtri(beta / 2))
     return normal if noise == "gaussian" else max(normal, math.log(1 / beta) / math.sqrt(2), _two_equal(beta))
+
+
+def grid_excess(confidence: float, weight: float, scale: float) -> float:
+    """Return by how much more than kappa standard deviations a sum of Laplace draws reaches at most: 1/2 step or so.
+
+    At epsilons of 1 and more per draw it matters: kappa alone covers 93% in place of 95% at b = 1, and 76% in place of
+    90% at b = 1/2. For a single draw the bound is a theorem, ln 2 - ln(1 + exp(-x)) <= x / 2 and 1 / sinh(y) >= 1 / y -
+    y / 6 with x = 2 y = 1 / b; a search over mixtures found nothing above it.
+
+    Parameters
+    ----------
+    confidence
+        That of the interval.
+    weight
+        The largest weight of a draw.
+    scale
+        The least scale of a draw that has a weight.
+    """
+    return weight * (0.5 + math.log(1 / (1 - checked_confidence(confidence))) / (24 * scale))
 
 
 def checked_confidence(confidence: object) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, laplace_variance
 from dpnotebook.privacy.refine import refined_laplace
-from dpnotebook.privacy.tails import half_widths, kappa
+from dpnotebook.privacy.tails import grid_excess, half_widths, kappa, laplace_quantile
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -254,6 +254,19 @@ def test_no_mixture_of_wide_noise_is_wider_than_kappa(confidence):
         assert np.all(widths <= kappa(confidence, "laplace") * deviations * 1.002)
 
 
+@given(st.fractions(Fraction(1, 20), 2000), st.floats(0.01, 1 - 1e-9))
+def test_a_single_draw_needs_at_most_half_a_step_more_than_kappa(scale, confidence):
+    bound = kappa(confidence, "laplace") * math.sqrt(laplace_variance(scale))
+    assert laplace_quantile(scale, confidence) <= bound + grid_excess(confidence, 1, float(scale)) + 1e-9
+
+
+def test_kappa_alone_is_not_enough_where_noise_has_few_steps():
+    for scale, confidence, covered in ((1, 0.95, 0.9272), (0.5, 0.9, 0.7616)):
+        reach = math.floor(kappa(confidence, "laplace") * math.sqrt(laplace_variance(scale)))
+        a = math.exp(-1 / scale)
+        assert 1 - 2 * a ** (reach + 1) / (1 + a) == pytest.approx(covered, abs=1e-4)
+
+
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 @pytest.mark.parametrize(("least", "most"), [(0.3, 5), (0.3, 0.6), (2, 5), (4, 40)])
 def test_on_the_integers_mixtures_need_at_most_half_a_step_more_than_kappa(confidence, least, most):
@@ -263,8 +276,8 @@ def test_on_the_integers_mixtures_need_at_most_half_a_step_more_than_kappa(confi
         deviations = np.array([spread(weights, scales) for weights in rows])
         bound = kappa(confidence, "laplace") * deviations
         widths = half_widths(rows, scales, "laplace", confidence)
-        step = 0.5 + math.log(1 / (1 - confidence)) / (24 * scales.min())
-        assert np.all(widths <= bound * 1.002 + rows.max(axis=1) * step)
+        excess = [grid_excess(confidence, weights.max(), scales.min()) for weights in rows]
+        assert np.all(widths <= bound * 1.002 + excess)
         passed += np.count_nonzero(widths > bound * 1.01)
     if least < 1 and confidence >= 0.9:
         assert passed  # kappa alone is not enough for noise of so few steps
