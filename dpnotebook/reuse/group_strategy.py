@@ -36,6 +36,8 @@ RAISES = 16  # steps by which the rate of a marginal may rise, from a fiftieth o
 VARIANCES = 6  # quantiles of the accuracies that were asked
 LATEST = 64  # questions that are looked at
 ROUNDS = 40
+HALVINGS = 12
+ENOUGH = 1.01  # for levels that are known less well than others
 LEAST_GAIN = 1e-3  # of the expected cost, below which nothing more is bought
 NOTHING = 1e-12
 
@@ -231,7 +233,7 @@ class _Prices:
         return np.asarray(np.where(rates > self.start, after - self.bought, 0.0))
 
     def trials(self, rates: Floats) -> Floats:
-        """Return rates of which one is changed, or as much of the credit is spent on it as there is."""
+        """Return rates of which one is changed: by steps, by what the credit allows, by what the question needs."""
         steps = np.concatenate([[0.0], np.geomspace(0.02, 0.8, RAISES) * self.top])
         left = self.credit - float((rates - self.start).sum())
         if math.isfinite(left):
@@ -239,7 +241,19 @@ class _Prices:
         found = np.repeat(rates[None], steps.size * rates.size, axis=0)
         for i in range(rates.size):
             found[i * steps.size : (i + 1) * steps.size, i] = self.start[i] + steps
-        return found
+        return np.concatenate([found, self._enough(rates)])
+
+    def _enough(self, rates: Floats) -> Floats:
+        """Return rates of which one is just so high that the present question needs nothing else."""
+        low, high = np.diag(rates * 0 + self.start), np.diag(self.start + 2 * self.top)
+        others = np.repeat(rates[None], rates.size, axis=0)
+        np.fill_diagonal(others, 0.0)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            told = self.known + self.precision(others + middle) @ self.each
+            short = (self._short(told, self.now, 1 / self.wanted) > 0)[:, None]
+            low, high = np.where(short, middle, low), np.where(short, high, middle)
+        return others + high * ENOUGH
 
     def expected(self, rates: Floats) -> Floats:
         """Return the price of these rates, of the present question then, and of those that are likely to come."""

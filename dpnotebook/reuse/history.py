@@ -113,6 +113,7 @@ class History:
         self.version = 0
         self.recent: Sequence[Mapping[str, Any]] = ()  # plans of the latest questions, free ones too, oldest first
         self.reactive = 0  # units paid since a strategy was last bought
+        self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, Price] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
@@ -137,6 +138,7 @@ class History:
             self.reactive += release.units
             if "buy" in release.plan.get("actions", ()):
                 self.reactive, self.prices = 0, {}
+                self.dearest = max(self.dearest, release.units)
             for index, planned in enumerate(planned_from_json(release.plan, self.domain)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)
