@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from dpnotebook.reuse.pioneer.choose import carry_out, choose, decide
 from dpnotebook.reuse.pioneer.groups import Groups, PastQuery
 from dpnotebook.reuse.pioneer.plans import cost, noise_down
-from dpnotebook.reuse.pioneer.queries import literal_plan
+from dpnotebook.reuse.pioneer.queries import answer_literally, literal_plan
 from dpnotebook.reuse.pioneer.simulate import answered, hierarchy_epsilon, running_epsilon, total_epsilon
 from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.hierarchy import depth
@@ -155,6 +155,22 @@ def test_the_literal_choice_of_queries_saves_at_most_a_factor_of_sqrt_2(variance
     assert plan.epsilon == pytest.approx(cost(1) / math.sqrt(2), rel=1e-3) or variance == 1.0
     # Without anything outside the question nothing new is needed, and the bound does not hold.
     assert literal_plan(groups, range(4), span(0, 7), 1.0).epsilon < cost(1) / math.sqrt(2)
+
+
+@settings(max_examples=100, deadline=None)
+@given(questions, st.integers(0, 5))
+def test_the_literal_algorithm_answers_accurately_too(asked, k):
+    groups = Groups(ATOMS)
+    for mask, variance in asked:
+        answer_literally(groups, mask, variance, k)
+        past = [PastQuery(groups._masks[i] > 0, groups.variances[at]) for i, at in enumerate(groups.members)]
+        assert estimated(past, mask) <= variance * (1 + 1e-6)
+        assert groups.spend == pytest.approx(spent(past))
+
+
+def test_the_literal_algorithm_saves_little_on_the_default_workload(sequences):
+    totals = table_iii(sequences, 300, "literal")
+    assert totals[-1] > table_iii(sequences, 300, "naive")[-1] / math.sqrt(2)
 
 
 def test_the_simple_methods_by_hand(sequences):

@@ -41,5 +41,27 @@ def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[li
 
 
 def literal_plan(groups: Groups, chosen: Sequence[int], asked: Mask, variance: float) -> Stage:
-    """Return the plan of the published algorithm, which takes every extension to be free: a bound on what it can do."""
+    """Return the plan of the published algorithm, which takes every extension to be free."""
     return hybrid(*shared_union(groups, chosen, asked), variance)
+
+
+def answer_literally(groups: Groups, asked: Mask, variance: float, k: int = 4) -> None:
+    """Answer as published: the k groups of least total variance, extended to one union, and the plan carried out.
+
+    The groups' spend counts what that costs each atom; the paper counts only what its plan asks and refines.
+    """
+    counts = [groups.members.count(group) for group in range(len(groups.variances))]
+    chosen = sorted(range(len(counts)), key=lambda group: counts[group] * groups.variances[group])[:k]
+    plan = literal_plan(groups, chosen, asked, variance)
+    union = asked.copy()
+    for group in chosen:
+        union |= groups.union(group)
+    for group, refined in zip(chosen, plan.refined, strict=False):
+        if (extra := union & ~groups.union(group)).any():
+            groups.extend(group, extra)
+        if refined < groups.variances[group]:
+            groups.refine(group, refined)
+    if plan.variance < float("inf"):
+        new = groups.add(asked, plan.variance)
+        if (beyond := union & ~asked).any():
+            groups.extend(new, beyond)

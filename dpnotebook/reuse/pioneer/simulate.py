@@ -1,4 +1,4 @@
-"""What a sequence of ranges would cost under Pioneer and the methods it is compared with; no data, no noise."""
+"""What a sequence of ranges costs under Pioneer and the methods it is compared with; no data, no noise."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dpnotebook.inference.tree import tree_levels
 from dpnotebook.reuse.pioneer.choose import carry_out, decide
 from dpnotebook.reuse.pioneer.groups import Floats, Groups, Mask
 from dpnotebook.reuse.pioneer.plans import cost
+from dpnotebook.reuse.pioneer.queries import answer_literally
 from dpnotebook.workload.hierarchy import Hierarchy, depth
 
-Method = Literal["naive", "parallel", "baseline", "pioneer", "hierarchy"]
+Method = Literal["naive", "parallel", "baseline", "literal", "pioneer", "hierarchy"]
 Ranges = Sequence[tuple[int, int, float]]
 BRANCHINGS = range(2, 17)
 
@@ -37,9 +38,10 @@ def running_epsilon(
     method
         "naive": every range by itself, prices added up. "parallel": the same, but what counts is the dearest cell.
         "baseline": a range is coalesced with past ones that it does not meet, and only what it adds to the price of
-        the most accurate of them is paid. "pioneer": see `choose`; a range asked again at the same or a looser
-        variance is free. "hierarchy": counts of a tree over the domain, bought before the first range at the accuracy
-        that the whole sequence needs, with the branching (up to 16) and the height that cost least; least squares.
+        the most accurate of them is paid. "literal": Pioneer as published, see `queries`. "pioneer": see `choose`; a
+        range asked again at the same or a looser variance is free. "hierarchy": counts of a tree over the domain,
+        bought before the first range at the accuracy that the whole sequence needs, with the branching (up to 16) and
+        the height that cost least; least squares.
     k, exactly
         Pioneer's number of groups, and whether plans use that many always.
     domain
@@ -58,7 +60,7 @@ def running_epsilon(
         cells = max(end for _, end, _ in ranges) if domain is None else domain
         return np.full(len(ranges), hierarchy_epsilon(ranges, cells))
     steps = {"naive": _naive, "parallel": _parallel, "baseline": _baseline}
-    running = steps[method](ranges) if method in steps else _pioneer(ranges, k, exactly)
+    running = steps[method](ranges) if method in steps else _pioneer(ranges, k, exactly, method == "literal")
     totals = []
     for total in running:
         totals.append(total)
@@ -153,13 +155,16 @@ def _baseline(ranges: Ranges) -> Iterator[float]:
         yield sum(prices)
 
 
-def _pioneer(ranges: Ranges, k: int, exactly: bool) -> Iterator[float]:
+def _pioneer(ranges: Ranges, k: int, exactly: bool, literal: bool) -> Iterator[float]:
     groups: Groups | None = None
     answers: dict[tuple[int, int], float] = {}
     for mask, (start, end, variance) in zip(_masks(ranges), ranges, strict=True):
         groups = groups or Groups(mask.size)
         if answers.get((start, end), math.inf) > variance:
-            carry_out(groups, decide(groups, mask, variance, k, exactly=exactly))
+            if literal:
+                answer_literally(groups, mask, variance, k)
+            else:
+                carry_out(groups, decide(groups, mask, variance, k, exactly=exactly))
             answers[start, end] = variance
         yield groups.epsilon
 
