@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +28,8 @@ MOST_CELLS = 2_000  # of the attributes in play, for which marginals are bought
 MOST_ATTRIBUTES = 6
 
 Floats = NDArray[np.float64]
+# The alternatives of a plan are priced from the same history.
+_states: WeakKeyDictionary[History, tuple[object, Floats, Floats]] = WeakKeyDictionary()
 
 
 def marginals_to_buy(
@@ -62,14 +67,10 @@ def marginals_to_buy(
     if now is None:
         return ()
     earlier = [_recorded_group_by(plan, names, domain) for plan in past]
-    measured = [_marginal(subset, names, domain) for subset in subsets(len(sizes))]
-    outlook = Outlook(
-        sizes,
-        [*(one for one in earlier if one is not None), now],
-        _information(block, names),
-        np.array([_precision(measurement, pricing.history) for measurement in measured]),
-        len(domain.names) - len(names),
-    )
+    measured = _marginals(names, domain)
+    known, precise = _state(block, names, pricing.history)
+    asked = [*(one for one in earlier if one is not None), now]
+    outlook = Outlook(sizes, asked, known, precise, len(domain.names) - len(names))
     unit = UNITS * accountant.per_unit(pricing.table.max_rows)
     raises = group_strategy(outlook, accountant.noise, alone / unit, credit / unit)
     places = {subset: place for place, subset in enumerate(subsets(len(sizes)))}
@@ -113,17 +114,38 @@ def _group_by(question: Question, target: float, names: Sequence[str], domain: D
     return GroupBy(tuple(widths), target)
 
 
-def _recorded_group_by(plan: Mapping[str, Any], names: Sequence[str], domain: Domain) -> GroupBy | None:
+def _recorded_group_by(plan: Mapping[str, Any], names: tuple[str, ...], domain: Domain) -> GroupBy | None:
     if not plan.get("target"):
         return None
-    return _group_by(Question.from_json(plan["question"], domain), plan["target"], names, domain)
+    return _read_group_by(json.dumps(plan["question"]), plan["target"], names, domain)
 
 
-def _marginal(subset: tuple[int, ...], names: Sequence[str], domain: Domain) -> Measurement:
-    axes = tuple(Axis(names[place], tuple(range(domain[names[place]].size))) for place in subset)
+@lru_cache(maxsize=4096)
+def _read_group_by(question: str, target: float, names: tuple[str, ...], domain: Domain) -> GroupBy | None:
+    return _group_by(Question.from_json(json.loads(question), domain), target, names, domain)
+
+
+@lru_cache(maxsize=16)
+def _marginals(names: tuple[str, ...], domain: Domain) -> tuple[Measurement, ...]:
+    """Return the marginals of all subsets of some attributes."""
+    return tuple(_marginal([names[place] for place in subset], domain) for subset in subsets(len(names)))
+
+
+def _marginal(names: Sequence[str], domain: Domain) -> Measurement:
+    axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in names)
     factors: list[Workload] = [Identity(axis.size) for axis in axes] or [Identity(1)]
     operator = factors[0] if len(factors) == 1 else Kron(*factors)
     return Measurement(operator, axes, Predicate.everything(domain))
+
+
+def _state(block: Block, names: tuple[str, ...], history: History) -> tuple[Floats, Floats]:
+    """Return the average information about some attributes, and the precision of each of their marginals."""
+    key = history.version, history.refining, block.names, names
+    kept = _states.get(history)
+    if kept is None or kept[0] != key:
+        precise = [_precision(measurement, history) for measurement in _marginals(names, block.domain)]
+        kept = _states[history] = key, _information(block, names), np.array(precise)
+    return kept[1], kept[2]
 
 
 def _precision(measurement: Measurement, history: History) -> float:
