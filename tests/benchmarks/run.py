@@ -3,10 +3,11 @@
 import ledger
 import marginals
 import noise
+import reuse
 import session
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, strategy, marginals):
+    for benchmark in (session, noise, ledger, strategy, marginals, reuse):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()

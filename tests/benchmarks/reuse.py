@@ -1,0 +1,156 @@
+"""What reuse saves: python tests/benchmarks/reuse.py [all]. Total epsilon of sequences of questions, by planner.
+
+Ours is asked through a real session; one by one and Pioneer are worked out without data (Pioneer's numbers in brackets
+are of plans that use 4 groups always). "all" adds what takes minutes: 2,000 and 10,000 ranges.
+"""
+
+import importlib.util
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+
+import dpnotebook as dpn
+from dpnotebook.query import Query
+from dpnotebook.reuse.pioneer.simulate import answered, running_epsilon
+
+SEEDS = 3
+CELLS = 10_000
+MOST = {100: 0.050, 500: 0.055, 2_000: 0.060}  # allowed for us on the default workload
+WIDE = {"width": (320, 250), "start_std": 200}
+
+
+def load_sequences() -> ModuleType:
+    """Return the module of sequences that the tests use."""
+    path = Path(__file__).parents[1] / "reuse" / "sequences.py"
+    spec = importlib.util.spec_from_file_location("sequences", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["sequences"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+sequences = load_sequences()
+
+
+def ask(
+    frame: pd.DataFrame,
+    domain: dict[str, object],
+    queries: Iterable[Callable[[pd.DataFrame], Query]],
+    *,
+    budget: float = 1_000.0,
+    planner: str = "optimal",
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the session's total after each question, up to its budget, and the seconds that each plan took."""
+    totals, seconds = [], []
+    with closing(dpn.Session(dpn.Budget(epsilon=budget), ":memory:", planner=planner)) as session:
+        session.protect(frame, "table", domain=domain)
+        for build in queries:
+            query = build(frame)
+            start = time.perf_counter()
+            _ = query.plan
+            seconds.append(time.perf_counter() - start)
+            try:
+                query.run()
+            except dpn.BudgetExceeded:
+                break
+            totals.append(session.spent.epsilon)
+    return np.array(totals), np.array(seconds)
+
+
+def ask_ranges(ranges: list, **how: object) -> tuple[np.ndarray, np.ndarray]:
+    """Ask a real session for ranges of one attribute; the data hardly matter, so there is little of it."""
+    frame = pd.DataFrame({"x": np.arange(CELLS)})
+    queries = [
+        lambda frame, r=r: frame.dp.count(where=f"x >= {r.start} and x < {r.end}", variance=r.variance) for r in ranges
+    ]
+    return ask(frame, {"x": dpn.Range(0, CELLS - 1)}, queries, **how)
+
+
+def ask_drill_down(asked: list, **how: object) -> tuple[np.ndarray, np.ndarray]:
+    """Ask a real session for the group-bys of a drill-down."""
+    levels = {name: [f"{name}{i}" for i in range(size)] for name, size in sequences.DRILL_SIZES.items()}
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.choice(values, 10_000) for name, values in levels.items()})
+
+    def query(frame: pd.DataFrame, question: object) -> Query:
+        where = " and ".join(
+            f"{name} in {[levels[name][i] for i in allowed]}" for name, allowed in question.where.items()
+        )
+        return frame.dp.groupby(list(question.keys)).count(where=where or None, variance=question.variance)
+
+    return ask(frame, levels, [lambda frame, q=q: query(frame, q) for q in asked], **how)
+
+
+def without_reuse(asked: list) -> float:
+    """Return the spend of the dearest cell when every group-by is measured by itself."""
+    names, sizes = list(sequences.DRILL_SIZES), tuple(sequences.DRILL_SIZES.values())
+    spend = np.zeros(sizes)
+    for question in asked:
+        picked = [question.where.get(name, range(size)) for name, size in zip(names, sizes, strict=True)]
+        spend[np.ix_(*map(list, picked))] += np.sqrt(2 / question.variance)
+    return float(spend.max())
+
+
+def row(words: str, *values: object) -> None:
+    """Print one line."""
+    print(f"{words:52}" + "".join(f"{value:>16}" for value in values), flush=True)
+
+
+def number(values: Iterable[float]) -> str:
+    """Return a mean, short."""
+    return f"{np.mean(list(values)):.3g}"
+
+
+def print_totals(words: str, counts: list[int], allowed: list[float], **shape: object) -> np.ndarray:
+    """Print totals after some numbers of ranges; return the seconds of all plans."""
+    drawn = [sequences.ranges(max(counts), np.random.default_rng(seed), **shape) for seed in range(SEEDS)]
+    naive = [running_epsilon(ranges, "naive") for ranges in drawn]
+    pioneer = [running_epsilon(ranges, "pioneer") for ranges in drawn]
+    exactly = [running_epsilon(ranges, "pioneer", exactly=True) for ranges in drawn]
+    ours, seconds = zip(*(ask_ranges(ranges) for ranges in drawn), strict=True)
+    for count, most in zip(counts, allowed, strict=True):
+        after = [number(run[count - 1] for run in runs) for runs in (naive, pioneer, exactly, ours)]
+        met = "yes" if float(np.mean([run[count - 1] for run in ours])) <= most else "NO"
+        row(f"{words}, {count:,} ranges", after[0], f"{after[1]} ({after[2]})", after[3], f"{most:g}: {met}")
+    return np.concatenate(seconds)
+
+
+def print_answered(std: float, count: int, least: int) -> None:
+    """Print how many ranges epsilon = 1 answers."""
+    shape = {"variance": (std**2, std**2 / 10)}
+    drawn = [sequences.ranges(count, np.random.default_rng(seed), **shape) for seed in range(SEEDS)]
+    naive, pioneer = (number(answered(r[:2_000], method, 1.0) for r in drawn) for method in ("naive", "pioneer"))
+    exactly = number(answered(ranges[:2_000], "pioneer", 1.0, exactly=True) for ranges in drawn)
+    ours = [len(ask_ranges(ranges, budget=1.0)[0]) for ranges in drawn[: 1 if count > 5_000 else SEEDS]]
+    met = "yes" if float(np.mean(ours)) >= least else "NO"
+    words = f"answered within epsilon 1 at std {std:g}, of {count:,}"
+    row(words, naive, f"{pioneer} ({exactly})", f"{np.mean(ours):,.0f}", f"{least:,}: {met}")
+
+
+def main() -> None:
+    """Print the table."""
+    everything = "all" in sys.argv[1:]
+    counts = [100, 500, 2_000] if everything else [100, 500]
+    row("total epsilon, means of 3 sequences", "one by one", "Pioneer (k)", "ours", "at most")
+    seconds = print_totals("default workload", counts, [MOST[count] for count in counts])
+    print_totals("wide workload", [1_000], [0.075], **WIDE)
+    print_answered(100, 10_000 if everything else 1_000, 10_000 if everything else 1_000)
+    print_answered(25, 700, 450)
+    shares = []
+    for seed in range(10):
+        asked = sequences.drill_down(np.random.default_rng(seed))
+        shares.append(ask_drill_down(asked)[0][-1] / without_reuse(asked))
+    met = "yes" if np.mean(shares) <= 0.4 else "NO"
+    row("drill-down, share of no reuse (10 sequences)", "1", "", number(shares), f"0.4: {met}")
+    row("plan, ms: median and 95th percentile", *(f"{q:.1f}" for q in np.quantile(seconds, [0.5, 0.95]) * 1000))
+
+
+if __name__ == "__main__":
+    main()
