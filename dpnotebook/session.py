@@ -424,7 +424,7 @@ class Session:
 
     def _own(self, charge: Charge, noisy: Sequence[NDArray[np.int64]]) -> Estimates | None:
         """Return what a measurement says by itself, where it is of the question's own strategy."""
-        if not charge.plan["measures"]:
+        if not charge.plan.get("own"):
             return None
         domain, noise = self.table(charge.table).table.domain, self.ledger.accountant.noise
         recorded = plan_from_json(charge.plan, domain)

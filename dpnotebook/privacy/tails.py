@@ -21,6 +21,7 @@ from dpnotebook.privacy.noise import checked_scale
 
 Floats = NDArray[np.float64]
 
+COMPUTED = 1.003  # by how much a half-width that is computed from a law may pass the exact one
 MOST_CONFIDENCE = 1 - 1e-9
 
 
@@ -154,6 +155,32 @@ def grid_excess(confidence: float, weight: float, scale: float) -> float:
         The least scale of a draw that has a weight.
     """
     return weight * (0.5 + math.log(1 / (1 - checked_confidence(confidence))) / (24 * scale))
+
+
+def farthest(std_error: float, noise: Noise, confidence: float, step: float, scale: float) -> float:
+    """Return a half-width that no combination of draws of this standard error passes, whatever its weights up to one.
+
+    Parameters
+    ----------
+    std_error
+        Of the combination, in the answer's units.
+    noise, confidence
+        The law of the draws, and the probability to keep.
+    step
+        What one unit of the noise is worth in the answer's units.
+    scale
+        The least scale of a draw, in steps.
+    """
+    if noise == "gaussian":
+        return kappa(confidence, noise) * std_error
+    return kappa(confidence, noise) * COMPUTED * std_error + grid_excess(confidence, step, scale)
+
+
+def spread_within(half_width: float, noise: Noise, confidence: float, step: float, scale: float) -> float:
+    """Return the largest standard error whose `farthest` reach is at most `half_width`; 0 where there is none."""
+    if noise == "gaussian":
+        return half_width / kappa(confidence, noise)
+    return max(half_width - grid_excess(confidence, step, scale), 0.0) / (kappa(confidence, noise) * COMPUTED)
 
 
 def checked_confidence(confidence: object) -> float:

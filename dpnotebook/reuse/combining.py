@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.inference.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers
-from dpnotebook.privacy.tails import half_widths, kappa
+from dpnotebook.privacy.tails import farthest, half_widths
 from dpnotebook.question import Question
 from dpnotebook.reuse import reactive
 from dpnotebook.reuse.block import Source
@@ -37,8 +37,8 @@ def combined_details(
     confidence
         Probability that an interval holds the exact answer.
     own
-        The answers from what was just measured alone: they are kept where their interval is narrower, which is known
-        without looking at them.
+        The answers from what was just measured alone: kept where their interval is narrower, which is known without
+        looking at them. Single draws have narrower intervals than sums of equal variance at low confidence.
     """
     measure = question.measures[0]
     asked = reactive.asked_of(measure, question, history)
@@ -51,7 +51,7 @@ def combined_details(
     best = Estimates(values, std_errors, values - widths, values + widths)
     if own is not None:
         best = _narrower(best, own)
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"step": asked.step, "scale": history.least_scale}
     sources = reactive.sources_of(asked)
     if measure.kind == "quantile":
         answer = prepare(measure, question, history.domain, history.noise)
@@ -75,7 +75,7 @@ def _without_rounding(values: Floats, std_errors: Floats) -> Floats:
 
 
 def _narrower(best: Estimates, own: Estimates) -> Estimates:
-    chosen = own.upper - own.lower < best.upper - best.lower
+    chosen = own.upper - own.lower < (best.upper - best.lower) * (1 - 1e-6)
     return Estimates(
         np.where(chosen, own.value, best.value),
         np.where(chosen, own.std_error, best.std_error),
@@ -92,7 +92,8 @@ def _widths(
     confidence: float,
 ) -> Floats:
     """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
-    bound = kappa(confidence, history.noise) * std_errors
+    scale = history.least_scale
+    bound = np.array([farthest(float(error), history.noise, confidence, step, scale) for error in std_errors])
     if history.noise == "gaussian" or not weights:
         return bound
     draws, scales = [], []
@@ -106,4 +107,4 @@ def _widths(
     table = np.concatenate(draws, axis=1)
     if table.shape[1] > MOST_DRAWS or table.size > MOST_WEIGHTS:
         return bound
-    return np.asarray(np.minimum(half_widths(table, scales, "laplace", confidence) * step, bound * (1 + 1e-9)))
+    return half_widths(table, scales, "laplace", confidence) * step

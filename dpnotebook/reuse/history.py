@@ -112,6 +112,7 @@ class History:
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
         self.recent: Sequence[Mapping[str, Any]] = ()  # plans of the latest questions, free ones too, oldest first
+        self.least_scale = math.inf  # of all noise
         self.reactive = 0  # units paid since a strategy was last bought
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, Price] = {}
@@ -148,6 +149,7 @@ class History:
         variance = noise_variance(self.noise, planned.scale)
         item = Item(key, planned.measurement, planned.scale, variance, noisy, planned.refines)
         self.items[key] = item
+        self.least_scale = min(self.least_scale, float(planned.scale))
         self._order.append(key)
         self._by_identity.setdefault(identity(item.measurement), []).append(key)
         told = self._attributes.setdefault(item.measurement.summand, set())

@@ -171,6 +171,8 @@ class Plan:
         What the questions before this one would have cost like that, in units.
     combined
         Whether the answer is the best combination of everything recorded, and not of its own measurement alone.
+    own
+        Whether what is promised rests on its own measurement alone, so that no combination may fall behind that.
     target
         Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
     affordable
@@ -218,6 +220,7 @@ class Plan:
     without_reuse: Cost | None = None
     alone_before: int = 0
     combined: bool = False
+    own: bool = False
     target: float = 0.0
 
     @property

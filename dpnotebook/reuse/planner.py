@@ -131,6 +131,7 @@ def make_plan(
         without_reuse=alone,
         alone_before=0 if history is None else history.alone_total,
         combined=way.combined,
+        own=way.own,
         target=way.target,
     )
 
@@ -203,7 +204,8 @@ def _other_prices(
     for factor in FACTORS:
         try:
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
-            chosen = scales(answers, [max(other * share // sum(shares), 1) for share in shares], table, accountant)
+            parts = [max(other * share // max(sum(shares), 1), 1) for share in shares]
+            chosen = scales(answers, parts, table, accountant)
             error = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence).half_width
         except AccuracyError:  # too little for any noise that can be drawn
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -97,10 +98,18 @@ def more_precise(
     if item is not None:
         scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
         if scale < item.scale:
-            return Planned(measurement, scale, grid_bits(noise, scale), None, item.key, item.scale)
+            return Planned(measurement, scale, grid_bits(noise, scale), strategy, item.key, item.scale)
     units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
     scale = scale_for_units(measurement, units, table, accountant)
     return Planned(measurement, scale, grid_bits(noise, scale), strategy)
+
+
+def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:
+    """Return the refinement of an earlier measurement of the same queries to this noise, where there is one."""
+    item = pricing.history.latest(planned.measurement) if pricing.accountant.noise == "laplace" else None
+    if item is None or planned.scale >= item.scale:
+        return None
+    return replace(planned, refines=item.key, before=item.scale)
 
 
 def added_precision(planned: Planned, noise: Noise) -> float:

@@ -14,7 +14,7 @@ from dpnotebook.inference.answers import Floats, LinearAnswers
 from dpnotebook.measurement import Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.tails import farthest, spread_within
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
 from dpnotebook.reuse.history import History
@@ -25,6 +25,7 @@ from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
 from dpnotebook.workload.terms import row_weights
 
+LEAST_SCALE = 0.25  # of draws: finer noise leaves next to no privacy
 ENOUGH = 1e200  # variances above it are all the same
 MOST_TOGETHER = 600  # counts that are planned as one
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
@@ -46,12 +47,15 @@ class Asked:
         What the block knows of it.
     step
         What one integer is worth in the answer's units.
+    least_scale
+        The least scale of noise that anything was measured with.
     """
 
     block: Block
     queries: Queries
     known: Known
     step: float
+    least_scale: float
 
     @property
     def told(self) -> bool:
@@ -71,10 +75,13 @@ class Proposal:
         What is measured; empty where past answers are enough.
     variances
         A bound on the variance of every answer afterwards, in squared integers of the summand; shape (answers,).
+    half_width
+        Half-width of the interval of the worst answer where that is known better than from its variance; else 0.
     """
 
     items: tuple[Planned, ...]
     variances: Floats
+    half_width: float = 0.0
 
 
 def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
@@ -105,15 +112,18 @@ def asked_of(measure: Measure, question: Question, history: History) -> Asked | 
     if not (weights == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
-    return Asked(block, queries, block.known(queries), step)
+    return Asked(block, queries, block.known(queries), step, history.least_scale)
 
 
-def target_of(accuracy: Accuracy, step: float, noise: Noise) -> float:
+def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> float:
     """Return the variance that every answer must have, in squared integers, whatever it will be combined from."""
     if accuracy.variance is not None:
         return min(accuracy.variance / step**2, ENOUGH)
     assert accuracy.error is not None
-    return min(accuracy.error / step / kappa(accuracy.confidence, noise), math.sqrt(ENOUGH)) ** 2
+    error = accuracy.error / step
+    scale = LEAST_SCALE if noise == "gaussian" else min(max(error / 4, LEAST_SCALE), least)
+    spread = spread_within(error, noise, accuracy.confidence, 1.0, scale)
+    return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
 def is_known(asked: Asked, target: float) -> bool:
@@ -128,7 +138,8 @@ def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing
     """
     factors = (answers.factors * answers.units**2) / answers.step**2
     before = asked.known.variances
-    missing = 1 / target - 1 / before
+    with np.errstate(divide="ignore"):  # a query that counts nothing is known exactly
+        missing = 1 / target - 1 / before
     open_ = missing > 0
     precision = float((factors[open_] * missing[open_]).max())
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
@@ -186,12 +197,14 @@ def _cells(measurement: Measurement, chosen: NDArray[np.bool_], domain: Domain) 
 
 def combined(before: Floats, measured: Floats) -> Floats:
     """Return a bound on the variances of answers that are known and measured independently, shape (answers,)."""
-    return np.asarray(1 / (1 / before + 1 / measured))
+    with np.errstate(divide="ignore"):
+        return np.asarray(1 / (1 / before + 1 / measured))
 
 
-def worst_half_width(variances: Floats, step: float, confidence: float, noise: Noise) -> float:
-    """Return the half-width of the interval of the worst answer, in its units, whatever it is combined from."""
-    return kappa(confidence, noise) * math.sqrt(float(variances.max())) * step
+def half_width(asked: Asked, std_error: float, accuracy: Accuracy, noise: Noise) -> float:
+    """Return how far the answer of this standard error, in its own units, can reach."""
+    scale = max(min(asked.least_scale, std_error / asked.step), LEAST_SCALE)
+    return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
 
 
 def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:

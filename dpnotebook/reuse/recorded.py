@@ -15,7 +15,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Answers, Estimates, Floats
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Question
 from dpnotebook.reuse.parts import measurement_from_json, measurement_to_json
 from dpnotebook.reuse.plan import Plan, Planned
@@ -43,7 +43,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         "noise": plan.noise,
         "units": plan.units,
         "measures": [
-            {"strategy": item.strategy.to_json(), "scale": str(item.scale), "bits": item.bits}
+            {"strategy": item.strategy.to_json(), **_noise_to_json(item)}
             for item in plan.measurements
             if item.strategy is not None
         ],
@@ -53,6 +53,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["items"] = items
     if plan.combined:
         values["combined"] = plan.confidence
+    if plan.own:
+        values["own"] = True
     if plan.target:
         values["target"] = plan.target
     if plan.actions:
@@ -79,18 +81,9 @@ def planned_from_json(values: Mapping[str, Any], domain: Domain, question: Quest
         for measure, item in zip(asked.measures, values["measures"], strict=True):
             operator = Workload.from_json(item["strategy"]["operator"])
             measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)
-            planned.append(Planned(measured, Fraction(item["scale"]), int(item["bits"])))
+            planned.append(_planned(measured, item))
     for item in values.get("items", ()):
-        refines, before = item.get("refines"), item.get("before")
-        planned.append(
-            Planned(
-                measurement_from_json(item["measurement"], domain),
-                Fraction(item["scale"]),
-                int(item["bits"]),
-                refines=None if refines is None else (int(refines[0]), int(refines[1])),
-                before=None if before is None else Fraction(before),
-            )
-        )
+        planned.append(_planned(measurement_from_json(item["measurement"], domain), item))
     return planned
 
 
@@ -117,7 +110,7 @@ def plan_from_json(
         strategy = Strategy.from_json(item["strategy"])
         answer = prepare(measure, asked, domain, values["noise"], assumption, strategy)
         answers.append(answer)
-        planned.append(Planned(answer.measurement, Fraction(item["scale"]), int(item["bits"]), strategy))
+        planned.append(_planned(answer.measurement, item, strategy))
     return Recorded(asked, int(values["units"]), tuple(answers), tuple(planned))
 
 
@@ -152,19 +145,32 @@ def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: flo
     value, std_error = _unpacked(values["value"]), _unpacked(values["std_error"])
     if confidence == values["confidence"]:
         return Estimates(value, std_error, _unpacked(values["lower"]), _unpacked(values["upper"]))
-    width = kappa(confidence, noise) * std_error
+    step, scale = values["step"], values["scale"]
+    width = np.array([farthest(float(error), noise, confidence, step, scale) for error in std_error])
     return Estimates(value, std_error, value - width, value + width)
 
 
 def _item_to_json(item: Planned) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "measurement": measurement_to_json(item.measurement),
-        "scale": str(item.scale),
-        "bits": item.bits,
-    }
+    return {"measurement": measurement_to_json(item.measurement), **_noise_to_json(item)}
+
+
+def _noise_to_json(item: Planned) -> dict[str, Any]:
+    values: dict[str, Any] = {"scale": str(item.scale), "bits": item.bits}
     if item.refines is not None:
         values |= {"refines": list(item.refines), "before": str(item.before)}
     return values
+
+
+def _planned(measurement: Measurement, values: Mapping[str, Any], strategy: Strategy | None = None) -> Planned:
+    refines, before = values.get("refines"), values.get("before")
+    return Planned(
+        measurement,
+        Fraction(values["scale"]),
+        int(values["bits"]),
+        strategy,
+        None if refines is None else (int(refines[0]), int(refines[1])),
+        None if before is None else Fraction(before),
+    )
 
 
 def _packed(values: Floats) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,14 +13,14 @@ import numpy as np
 from dpnotebook.inference.answers import Answers, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.history import History, Release, identity
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.prepare import Assumption
-from dpnotebook.reuse.pricing import Pricing, cost_of, scales, units_for
+from dpnotebook.reuse.pricing import Pricing, as_precise_as, cost_of, scales, units_for
 from dpnotebook.reuse.purchase import marginals_to_buy
 from dpnotebook.reuse.range_purchase import ranges_to_buy
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
@@ -27,6 +28,7 @@ from dpnotebook.reuse.reuse_words import described
 from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
+WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 
 
@@ -100,6 +102,8 @@ class Way:
         As in `Plan`.
     bought
         How many of the items, the first ones, are bought for later questions too.
+    own
+        Whether the promise rests on the question's own measurement alone.
     """
 
     items: tuple[Planned, ...]
@@ -113,6 +117,7 @@ class Way:
     combined: bool = False
     target: float = 0.0
     bought: int = 0
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -168,6 +173,11 @@ class Setting:
             return None
         return self.history.along(names[0], measurement.summand)
 
+    @property
+    def alone_errors(self) -> Floats:
+        """Standard errors of what is estimated, asked alone."""
+        return self.linear.std_errors(self.noise, self.alone.items[0].scale)
+
     @cached_property
     def spend(self) -> Spend:
         """What every cell of the table has cost."""
@@ -199,9 +209,9 @@ def _recorded(
     if told is not None:
         estimates = estimates_from_json(told, accountant.noise, accuracy.confidence)
         errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
-        width = kappa(accuracy.confidence, accountant.noise) * float(errors.max())
-        if "ranks" not in told:
-            width = min(width, float((estimates.upper - estimates.lower).max()) / 2)
+        width = float((estimates.upper - estimates.lower).max()) / 2
+        if "ranks" in told:
+            width = farthest(float(errors.max()), accountant.noise, accuracy.confidence, told["step"], told["scale"])
         expected = [Expected(errors, width)]
     elif not past.plan["measures"]:
         return None  # charged, to be combined with others, and not measured yet
@@ -251,15 +261,17 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     accuracy
         An epsilon, an error or a variance.
     """
-    asked, linear, noise, alone = setting.asked, setting.linear, setting.noise, setting.alone
+    asked, noise, alone = setting.asked, setting.noise, setting.alone
     if accuracy.epsilon is not None:
         if not asked.told:
             return alone
-        measured = (linear.std_errors(noise, alone.items[0].scale) / asked.step) ** 2
+        measured = (setting.alone_errors / asked.step) ** 2
         return _finished(setting, alone, reactive.combined(asked.known.variances, measured), accuracy)
-    target = reactive.target_of(accuracy, asked.step, noise)
+    target = reactive.target_of(accuracy, asked.step, noise, asked.least_scale)
+    if target <= 0:  # finer than combinations of whole numbers can promise
+        return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
     if asked.told and reactive.is_known(asked, target):
-        free = Way((), 0, alone.std_errors, alone.half_width, (), target=target)
+        free = Way((), 0, alone.std_errors, 0.0, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
     best: reactive.Proposal | None = None
     least = setting.price(alone.items)
@@ -272,9 +284,10 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     if 0 < least <= left and (way := _with_purchase(setting, least, accuracy, target)) is not None:
         return way
     if best is not None:
-        way = Way(best.items, _units(best.items, setting), best.variances, 0.0, (), target=target)
+        own = best.half_width > 0
+        way = Way(best.items, _units(best.items, setting), best.variances, best.half_width, (), target=target, own=own)
         return _finished(setting, way, best.variances, accuracy)
-    way = replace(alone, target=target)
+    way = replace(alone, target=target, own=True)
     return _finished(setting, way, None, accuracy) if asked.told else way
 
 
@@ -286,7 +299,9 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     """Return the way that buys a strategy first, where that is likely to pay."""
     table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
     pricing = Pricing(table, books.accountant, history)
-    credit = CREDIT * (history.alone_total + setting.price(setting.alone.items)) - setting.spend.maximum
+    # What earlier questions would have cost counts twice, this one once: the first question never pays for others.
+    alone = setting.price(setting.alone.items)
+    credit = CREDIT * history.alone_total + alone - setting.spend.maximum
     block = setting.along
     if block is not None:
         bought = ranges_to_buy(
@@ -299,14 +314,20 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     own = identity(setting.answer.measurement)
     after = replace(setting, asked=reactive.supposing(asked, bought, setting.noise))
     bought = tuple(sorted(bought, key=lambda item: identity(item.measurement) == own))
+    later = sum(identity(item.measurement) != own for item in bought)
+    if not later:
+        if setting.price(bought) < WORTH_SAYING * least:
+            return None  # hardly more than the question needs
+        later = len(bought)
     items = bought
     if not reactive.is_known(after.asked, target):
         rest = min(_proposals(after, target), key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
-    if setting.price(items) > credit:
+    price = setting.price(items)
+    ahead = history.alone_total + alone - setting.spend.maximum
+    if price > credit or price > ahead + max(price, history.dearest):  # never behind by more than one purchase
         return None
     variances = np.minimum(after.asked.known.variances, target)
-    later = sum(identity(item.measurement) != own for item in bought)
     way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
     return _finished(setting, way, variances, accuracy)
 
@@ -317,6 +338,8 @@ def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
     pricing = Pricing(setting.table, setting.books.accountant, setting.history)
     if not asked.told:
         return
+    if (refined := as_precise_as(setting.alone.items[0], pricing)) is not None:
+        yield reactive.Proposal((refined,), (setting.alone_errors / asked.step) ** 2, setting.alone.half_width)
     yield reactive.direct(asked, linear, target, pricing)
     if (joint := reactive.together(asked, linear, target, pricing)) is not None:
         yield joint
@@ -333,7 +356,7 @@ def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Ac
     std_errors, half_width = way.std_errors, way.half_width
     if variances is not None:
         errors = np.sqrt(variances) * asked.step
-        half_width = kappa(accuracy.confidence, noise) * float(errors.max())
+        half_width = min(half_width or math.inf, reactive.half_width(asked, float(errors.max()), accuracy, noise))
         std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     reused = reactive.sources_of(asked)
     actions, steps = described(
