@@ -29,7 +29,7 @@ Subset = tuple[int, ...]
 
 HORIZON = 10  # questions that are expected before any was asked; each that was asked adds one
 # What is measured for one of them serves the next, so that together they cost less than one by one.
-WORTH: dict[Noise, float] = {"laplace": 0.5, "gaussian": 1.0}
+WORTH: dict[Noise, float] = {"laplace": 0.5, "gaussian": 0.7}
 ANY = 20.0  # weight of group-bys in general, a question that was asked counting 1
 MOST_KEYS, MOST_FILTERS = 3, 2  # of group-bys in general
 RAISES = 16  # steps by which the rate of a marginal may rise, from a fiftieth of what is ever useful
@@ -38,7 +38,7 @@ LATEST = 64  # questions that are looked at
 ROUNDS = 40
 HALVINGS = 12
 ENOUGH = 1.01  # for levels that are known less well than others
-LEAST_GAIN = 1e-3  # of the expected cost, below which nothing more is bought
+LEAST_GAIN = 1e-2  # of the expected cost, below which nothing more is bought
 NOTHING = 1e-12
 
 
@@ -241,7 +241,8 @@ class _Prices:
         found = np.repeat(rates[None], steps.size * rates.size, axis=0)
         for i in range(rates.size):
             found[i * steps.size : (i + 1) * steps.size, i] = self.start[i] + steps
-        return np.concatenate([found, self._enough(rates)])
+        # Costs of Gaussian noise add up over parts, so that what is still needed can as well be measured by itself.
+        return np.concatenate([found, self._enough(rates)]) if self.noise == "laplace" else found
 
     def _enough(self, rates: Floats) -> Floats:
         """Return rates of which one is just so high that the present question needs nothing else."""

@@ -25,6 +25,7 @@ from dpnotebook.reuse.pricing import Pricing, more_precise
 from dpnotebook.workload import Identity, Kron, Workload
 
 MOST_CELLS = 2_000  # of the attributes in play, for which marginals are bought
+MOST_AHEAD = 1_000  # cells up to which attributes that nobody has asked about yet are counted among them
 MOST_ATTRIBUTES = 6
 
 Floats = NDArray[np.float64]
@@ -83,7 +84,7 @@ def _in_play(names: Sequence[str], domain: Domain) -> tuple[str, ...] | None:
     if not 1 <= len(chosen) <= MOST_ATTRIBUTES or cells > MOST_CELLS:
         return None
     for name in sorted(domain.names, key=lambda name: domain[name].size):
-        if name not in chosen and len(chosen) < MOST_ATTRIBUTES and cells * domain[name].size <= MOST_CELLS:
+        if name not in chosen and len(chosen) < MOST_ATTRIBUTES and cells * domain[name].size <= MOST_AHEAD:
             chosen.add(name)
             cells *= domain[name].size
     return tuple(name for name in domain.names if name in chosen)
