@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dpnotebook.errors import (
 )
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
+from dpnotebook.offer import Offer, checked_errors, errors_for
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
@@ -36,6 +38,8 @@ from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
 from dpnotebook.reuse.recorded import plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.reuse.table import Table
+from dpnotebook.workload import Workload
+from dpnotebook.workload.requests import WorkloadRequest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -235,6 +239,47 @@ class Session:
         question = question_from_sql(statement, tables, parameters or {})
         return Query(self, question, Accuracy(epsilon, cast("float | None", error), variance, confidence), fresh)
 
+    def prefetch(
+        self,
+        workload: Workload | WorkloadRequest,
+        on: str | Sequence[str] | None = None,
+        *,
+        table: str | None = None,
+        where: str | None = None,
+        errors: Sequence[float] | None = None,
+        confidence: float = 0.95,
+    ) -> Offer:
+        """Return what all answers of a workload would cost at several accuracies; nothing is spent by looking.
+
+        Bought once, each of these answers is free after that, within the error that was bought, and so is what follows
+        from them. A session buys by itself where that is likely to pay; this buys ahead.
+
+        Parameters
+        ----------
+        workload, on, where
+            As for `df.dp.answer`: for example `dpn.ranges("age")`.
+        table
+            Which protected table; the only one, unless given.
+        errors
+            Half-widths of the interval of the worst answer to price; those that some shares of the budget buy, if None.
+        confidence
+            Probability that an interval holds the exact answer.
+
+        Raises
+        ------
+        NotProtected
+            If there is no such table, or several and none is named.
+        """
+        if table is None:
+            if len(self._tables) != 1:
+                raise NotProtected(
+                    f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}"
+                )
+            (table,) = self._tables
+        asked = self.table(table).answer(workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence)
+        listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
+        return Offer(asked, listed, _offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
+
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""
         return self._plan(query)
@@ -380,6 +425,7 @@ class Session:
                 table,
                 self.ledger,
                 history=self._history(table.name) if self.planner != "naive" else None,
+                planner=self.planner,
                 fresh=query.fresh,
                 assumption=query.assumption,
                 strategy=query.strategy,
@@ -470,6 +516,19 @@ class Session:
                 callback()
             except Exception:  # what watches a release must not lose it
                 logging.getLogger(__name__).exception("a callback of on_change failed")
+
+
+def _offer_code(
+    workload: Workload | WorkloadRequest,
+    on: str | Sequence[str] | None,
+    table: str | None,
+    where: str | None,
+    errors: Sequence[float] | None,
+) -> str:
+    asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
+    named = {"table": table, "where": where, "errors": errors}
+    options = [f"{name}={value!r}" for name, value in named.items() if value is not None]
+    return f"session.prefetch({', '.join([asked, *([repr(on)] if on is not None else []), *options])})"
 
 
 @dataclass(frozen=True)

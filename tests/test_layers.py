@@ -15,7 +15,7 @@ LAYERS = [
     {"question"},
     {"measurement", "strategy", "inference"},
     {"sql", "reuse", "engine", "ledger"},
-    {"answer_labels", "scans", "release", "query", "verbs", "protected", "answering", "session", "testing"},
+    {"answer_labels", "scans", "release", "query", "offer", "verbs", "protected", "answering", "session", "testing"},
     {"notebook"},
     {"__init__"},
 ]

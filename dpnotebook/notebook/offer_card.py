@@ -11,7 +11,7 @@ from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 
 if TYPE_CHECKING:
-    from dpnotebook.reuse.prefetch import Offer
+    from dpnotebook.offer import Offer
 
 NOTHING = "nothing is spent by looking"
 

@@ -40,7 +40,7 @@ class Wanted:
 def prefetch(session: Session, rest: str, scope: Mapping[str, Any]) -> Any:
     """Return the offer of a session for what the line asks; nothing is spent by that."""
     wanted = read(rest, list(session.tables()["table"]), scope)
-    return session.prefetch(wanted.workload, table=wanted.table, where=wanted.where)  # type: ignore[attr-defined]
+    return session.prefetch(wanted.workload, table=wanted.table, where=wanted.where)
 
 
 def read(rest: str, tables: list[str], scope: Mapping[str, Any]) -> Wanted:

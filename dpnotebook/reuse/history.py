@@ -84,6 +84,8 @@ class Item:
         The numbers, shape (components, queries).
     refines
         The measurement that this one is a more accurate version of.
+    group
+        As in `Planned`.
     """
 
     key: Key
@@ -92,6 +94,7 @@ class Item:
     variance: float
     noisy: Floats = field(repr=False)
     refines: Key | None = None
+    group: str | None = None
 
 
 class History:
@@ -147,7 +150,7 @@ class History:
     def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
         noisy = np.ldexp(answers.astype(float), -planned.bits)
         variance = noise_variance(self.noise, planned.scale)
-        item = Item(key, planned.measurement, planned.scale, variance, noisy, planned.refines)
+        item = Item(key, planned.measurement, planned.scale, variance, noisy, planned.refines, planned.group)
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(planned.scale))
         self._order.append(key)

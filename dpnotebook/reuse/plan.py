@@ -96,6 +96,8 @@ class Planned:
         The release and the place in it of the noisy answers that this makes more accurate, losslessly.
     before
         The scale of the noise that those have.
+    group
+        The group of disjoint selections that share one price, where Pioneer planned it.
     """
 
     measurement: Measurement
@@ -104,6 +106,7 @@ class Planned:
     strategy: Strategy | None = None
     refines: tuple[int, int] | None = None
     before: Fraction | None = None
+    group: str | None = None
 
 
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]

@@ -34,6 +34,7 @@ def make_plan(
     books: Books,
     *,
     history: History | None = None,
+    planner: str = "optimal",
     fresh: bool = False,
     assumption: Assumption | None = None,
     strategy: Strategy | None = None,
@@ -51,6 +52,8 @@ def make_plan(
         The budget and the record of past answers.
     history
         Least squares over what was recorded; None to measure every new question by itself.
+    planner
+        "optimal", or "pioneer" for the plans of Pioneer.
     fresh
         Measure anew, and answer from that alone, although recorded releases tell something.
     assumption
@@ -89,7 +92,7 @@ def make_plan(
         if asked is not None and history is not None:
             units = books.price(table.name, cost_of(way.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            setting = Setting(table, books, history, question, answers[0], way, asked)
+            setting = Setting(table, books, history, question, answers[0], way, asked, planner)
             way = with_history(setting, accuracy)
             if alternatives and way.combined and accuracy.epsilon is None:
                 others = _other_errors(setting, answers, way, accuracy)

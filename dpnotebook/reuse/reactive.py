@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Floats, LinearAnswers
-from dpnotebook.measurement import Measurement
+from dpnotebook.measurement import Axis
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import farthest, spread_within
@@ -165,34 +165,26 @@ def together(asked: Asked, answers: LinearAnswers, target: float, pricing: Prici
     measurement = answers.measurement
     if not measured.all():
         # Counts outside of what is needed are noise alone, and cost nothing.
-        chosen = _cells(measurement, measured, pricing.table.domain)
+        chosen = cells_predicate(measurement.axes, measured, pricing.table.domain)
         measurement = replace(measurement, where=measurement.where & chosen)
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.known.variances)
     return Proposal((planned,), variances)
 
 
-def _cells(measurement: Measurement, chosen: NDArray[np.bool_], domain: Domain) -> Predicate:
-    """Return the predicate of some cells of a histogram, shape (cells,)."""
-    if len(measurement.axes) == 1:
-        (axis,) = measurement.axes
-        mask = np.zeros(domain[axis.attribute].size, dtype=bool)
-        mask[np.asarray(axis.levels)[chosen]] = True
-        return Predicate.box(domain, {axis.attribute: mask})
-    # Rows of cells along the last axis that are alike share a box.
-    shape = [axis.size for axis in measurement.axes]
-    lines = chosen.reshape(-1, shape[-1])
+def cells_predicate(axes: Sequence[Axis], chosen: NDArray[np.bool_], domain: Domain) -> Predicate:
+    """Return the predicate of some cells of a histogram, shape (cells,), in C order of one or more axes."""
+    *others, last = axes
+    lines = chosen.reshape(-1, last.size)
     found: Predicate | None = None
-    for line in np.unique(lines, axis=0):
-        if not line.any():
-            continue
-        alike = (lines == line).all(axis=1)
-        head = Measurement(measurement.operator, measurement.axes[:-1], measurement.where)
-        tail = Measurement(measurement.operator, measurement.axes[-1:], measurement.where)
-        box = _cells(head, alike, domain) & _cells(tail, line, domain)
+    for line in np.unique(lines[lines.any(axis=1)], axis=0):  # cells along the last axis that are alike share a box
+        mask = np.zeros(domain[last.attribute].size, dtype=bool)
+        mask[np.asarray(last.levels)[line]] = True
+        box = Predicate.box(domain, {last.attribute: mask})
+        if others:
+            box &= cells_predicate(others, (lines == line).all(axis=1), domain)
         found = box if found is None else found | box
-    assert found is not None
-    return found
+    return ~Predicate.everything(domain) if found is None else found
 
 
 def combined(before: Floats, measured: Floats) -> Floats:

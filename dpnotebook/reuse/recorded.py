@@ -158,6 +158,8 @@ def _noise_to_json(item: Planned) -> dict[str, Any]:
     values: dict[str, Any] = {"scale": str(item.scale), "bits": item.bits}
     if item.refines is not None:
         values |= {"refines": list(item.refines), "before": str(item.before)}
+    if item.group is not None:
+        values["group"] = item.group
     return values
 
 
@@ -170,6 +172,7 @@ def _planned(measurement: Measurement, values: Mapping[str, Any], strategy: Stra
         strategy,
         None if refines is None else (int(refines[0]), int(refines[1])),
         None if before is None else Fraction(before),
+        values.get("group"),
     )
 
 

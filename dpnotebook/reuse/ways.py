@@ -18,6 +18,7 @@ from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.history import History, Release, identity
+from dpnotebook.reuse.pioneer_way import pioneer_items
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.pricing import Pricing, as_precise_as, cost_of, scales, units_for
@@ -138,6 +139,8 @@ class Setting:
         That way to answer it.
     asked
         The measure over the atoms of what was recorded.
+    planner
+        "optimal" or "pioneer".
     """
 
     table: Table
@@ -147,6 +150,7 @@ class Setting:
     answer: Answers
     alone: Way
     asked: reactive.Asked
+    planner: str = "optimal"
 
     @property
     def linear(self) -> LinearAnswers:
@@ -273,6 +277,8 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     if asked.told and reactive.is_known(asked, target):
         free = Way((), 0, alone.std_errors, 0.0, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
+    if setting.planner == "pioneer":
+        return _by_pioneer(setting, accuracy, target)
     best: reactive.Proposal | None = None
     least = setting.price(alone.items)
     left = setting.books.accountant.total - setting.books.spent
@@ -289,6 +295,16 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
         return _finished(setting, way, best.variances, accuracy)
     way = replace(alone, target=target, own=True)
     return _finished(setting, way, None, accuracy) if asked.told else way
+
+
+def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+    """Return what Pioneer would do for a count; other questions are measured by themselves."""
+    alone = replace(setting.alone, target=target)
+    items = pioneer_items(setting.asked, target, setting.history) if setting.asked.told else None
+    if not items:
+        return alone
+    way = Way(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
+    return _finished(setting, way, np.full(1, target), accuracy)
 
 
 def _units(items: Sequence[Planned], setting: Setting) -> int:
