@@ -92,6 +92,11 @@ def p_identity(
     return sorted(refined, key=lambda descent: descent.loss)
 
 
+def starting_point(n: int, p: int) -> Array:
+    """Return the Theta from which a single descent starts: many narrow and few wide rows, shape (p, n)."""
+    return next(_starts(n, p, 0, None))
+
+
 def default_rows(n: int) -> int:
     """Return the number of rows besides the identity: n/16 as in HDMM, section 5.2, and a few where n is small."""
     return max(1, n // 16, min(4, n // 4))

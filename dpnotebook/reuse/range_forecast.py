@@ -1,0 +1,183 @@
+"""Which ranges of one ordered attribute are likely to be asked next, judged by those asked so far.
+
+Starts and ends cluster: around a few levels of interest, or on a grid. Each range asked so far stands for a spread of
+ranges around it (a kernel density with heavy tails); where cuts are likely every level is a cut point, and where they
+are not, levels are merged, so that few cells are left to plan a strategy for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+CELLS = 200  # merged cells that are told apart unless said
+LATEST = 200  # ranges that are looked at
+FINEST = 0.002  # share of all cuts that may lie inside one merged cell
+PARTS = 16  # into which a merged cell is divided at most,
+ALL_PARTS = 1000  # and all of them together
+LEAST_SPREAD = 0.7  # levels
+REACH = 40  # spreads beyond the outermost cut
+GRIDDED = 4  # ranges whose cuts all lie on a grid, from which on it is taken for one
+STRICT = 2.0  # standard deviations of the asked variances below their mean, for which a strategy is bought
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Ranges that are likely to be asked.
+
+    Parameters
+    ----------
+    edges
+        Cut points between merged cells, ascending, shape (cells + 1,).
+    parts
+        Those and further cut points inside of merged cells, ascending, shape (parts + 1,).
+    weights
+        Probability of the range from one edge to another, an upper triangle, shape (cells + 1, cells + 1).
+    variance
+        What nearly all of them may have.
+    """
+
+    edges: Integers
+    parts: Integers
+    weights: Floats
+    variance: float
+
+    @property
+    def cells(self) -> int:
+        """Number of merged cells."""
+        return int(self.edges.size) - 1
+
+
+def range_forecast(
+    starts: ArrayLike,
+    ends: ArrayLike,
+    variances: ArrayLike,
+    levels: int,
+    cells: int = CELLS,
+    cuts: ArrayLike = (),
+) -> Forecast:
+    """Return the ranges that are likely to be asked, given those that were.
+
+    Parameters
+    ----------
+    starts, ends
+        The ranges [start, end) asked so far, the latest last, shape (ranges,); at least two.
+    variances
+        The variance asked for each.
+    levels
+        Number of levels of the attribute.
+    cells
+        Most merged cells.
+    cuts
+        Cut points of what was measured before: where it makes no great difference they are taken again, since
+        something is known between them.
+    """
+    asked = np.stack([np.asarray(starts), np.asarray(ends)])[:, -LATEST:].astype(np.int64)
+    spreads = [_spread(cuts) for cuts in asked]
+    margin = REACH * max(spreads)
+    step, offset = _grid(asked)
+    first, last = max(0.0, asked.min() - margin), min(float(levels), asked.max() + margin)
+    places = np.arange(offset + step * np.ceil((first - offset) / step), last + 1e-9, step).astype(np.int64)
+    before = np.unique(np.asarray(cuts, dtype=np.int64))
+    edges = _snapped(_edges(places, asked, spreads, step, cells), before, asked[:, -1])
+    middle = (edges[1:] + edges[:-1]) / 2
+    shares = [
+        np.diff(_below(middle, cuts, spread), axis=1, prepend=0.0, append=1.0)
+        for cuts, spread in zip(asked, spreads, strict=True)
+    ]
+    weights = np.triu(shares[0].T @ shares[1], 1)
+    return Forecast(
+        edges,
+        _parts(edges, step, before),
+        weights / weights.sum(),
+        _strict(np.asarray(variances, dtype=float)[-LATEST:]),
+    )
+
+
+def _strict(variances: Floats) -> float:
+    """Return a variance that nearly all questions to come allow, with a margin while few were asked."""
+    m = variances.size
+    return max(variances.mean() - STRICT * variances.std(ddof=1) * (1 + 1 / m) ** 1.5, variances.min() / 2)
+
+
+def _spread(cuts: Integers) -> float:
+    """Return the spread of the kernel around each cut."""
+    m = cuts.size
+    deviation = float(np.std(cuts, ddof=1))
+    quartiles = float(np.subtract(*np.quantile(cuts, (0.75, 0.25)))) / 1.35
+    if m >= 10 and quartiles > 0:
+        deviation = min(deviation, 1.2 * quartiles)
+    return max(LEAST_SPREAD, deviation * m**-0.2 * (1 + 2 / m))
+
+
+def _grid(asked: Integers) -> tuple[int, int]:
+    """Return the step and the offset of the grid on which all cuts lie; 1 and 0 if there is none."""
+    distances = asked.ravel() - asked.min()
+    step = reduce(gcd, distances.tolist())
+    if asked.shape[1] < GRIDDED or step == 0:
+        return 1, 0
+    return step, int(asked.min()) % step
+
+
+def _edges(places: Integers, asked: Integers, spreads: list[float], step: int, cells: int) -> Integers:
+    """Return those of the places that leave an equal share of the cuts between them, and all where cuts are dense."""
+    below = np.mean([_below(places + step / 2, c, s).mean(axis=0) for c, s in zip(asked, spreads, strict=True)], axis=0)
+    share = max(FINEST, 1 / (2 * cells))
+    while True:
+        counts = np.floor(below / share)
+        kept = np.diff(counts, prepend=0.0) > 0
+        if np.count_nonzero(kept) <= cells + 1:
+            break
+        share *= 1.1
+    kept[np.isin(places, asked[:, -1])] = True
+    return places[kept]
+
+
+def _snapped(edges: Integers, before: Integers, kept: Integers) -> Integers:
+    """Return the edges, those that are not to be kept moved to an earlier cut point in the nearer half of a cell."""
+    if not before.size:
+        return edges
+    right = np.searchsorted(before, edges)
+    low = before[np.maximum(right - 1, 0)]
+    high = before[np.minimum(right, before.size - 1)]
+    nearest = np.where(np.abs(edges - low) <= np.abs(edges - high), low, high)
+    widths = np.diff(edges)
+    reach = np.minimum(np.append(widths[0], widths), np.append(widths, widths[-1])) / 2
+    moved = (np.abs(nearest - edges) < reach) & ~np.isin(edges, kept)
+    return np.unique(np.where(moved, nearest, edges))
+
+
+def _parts(edges: Integers, step: int, before: Integers) -> Integers:
+    """Return the edges, and cut points on the grid that divide the cells between them into a few parts each."""
+    widths = np.diff(edges)
+    most = min(PARTS, max(2, ALL_PARTS // max(1, int((widths > step).sum()))))
+    found = [edges]
+    for first, width in zip(edges[:-1][widths > step].tolist(), widths[widths > step].tolist(), strict=True):
+        known = before[np.searchsorted(before, first + 1) : np.searchsorted(before, first + width)]
+        if known.size >= most:
+            found.append(known[np.arange(1, most) * known.size // most])
+        else:
+            found.append(known)
+            count = min(width // step, most)
+            even = first + step * (np.arange(1, count) * (width // step) // count)
+            far = np.abs(even[:, None] - known).min(axis=1, initial=width) >= width / count / 2
+            found.append(even[far][: most - known.size])
+    return np.unique(np.concatenate(found)).astype(np.int64)
+
+
+def _below(points: NDArray[np.floating[Any]], cuts: Integers, spread: float) -> Floats:
+    """Return the mass of the kernel around each cut that lies below each point, shape (cuts, points).
+
+    The kernel is Student's law of 4 degrees of freedom, whose distribution function has a closed form.
+    """
+    distance = (points - cuts[:, None]) / spread
+    sine = distance / np.sqrt(4 + distance**2)
+    return np.asarray(0.5 + 0.75 * sine * (1 - sine**2 / 3))
