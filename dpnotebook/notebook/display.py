@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dpnotebook.errors import DPError
+from dpnotebook.offer import Offer
 from dpnotebook.progress import Progress, show_with, unwatched
 from dpnotebook.query import Query
 from dpnotebook.release import Release
@@ -20,6 +21,7 @@ def attach() -> None:
     _show(Plan, lambda plan: plan, "plan")
     _show(Query, lambda query: query.plan, "plan")
     _show(Release, lambda release: release, "release")
+    _show(Offer, _listed, "offer")
     _show(Strategy, lambda strategy: strategy, "strategy")
     _show(Session, lambda session: session, "budget")
     Query._ipython_display_ = _show_with_controls  # type: ignore[attr-defined]
@@ -31,6 +33,12 @@ def _show_with_controls(shown: Query) -> None:
     from dpnotebook.notebook import controls
 
     controls.show(shown)
+
+
+def _listed(offer: Offer) -> Any:
+    from dpnotebook.notebook.offer_card import listed
+
+    return listed(offer)
 
 
 def _plot_strategy(self: Strategy, *args: Any, **options: Any) -> Any:

@@ -26,47 +26,69 @@ class Price:
     affordable: bool
 
 
-def prices(offer: Offer) -> Iterator[Price]:
-    """Yield the lines of an offer's price list, as it has them."""
+@dataclass(frozen=True)
+class Listing:
+    """An offer as it stands now: every price of it is a plan, so they are worked out once for text and picture.
+
+    Parameters
+    ----------
+    title, scope, unit
+        What is offered; of which table, which rows and how many answers; what they are counted in.
+    confidence
+        Probability that an interval holds the exact answer.
+    code
+        The Python that makes the offer.
+    prices
+        The list.
+    """
+
+    title: str
+    scope: str
+    unit: str
+    confidence: float
+    code: str
+    prices: tuple[Price, ...]
+
+
+def listed(offer: Offer) -> Listing:
+    """Return an offer with its prices as the ledger stands now."""
+    where = f" where {offer.where}" if offer.where else ""
+    scope = f"in {offer.table}{where} · {words.plural(offer.answers, 'answer')}"
+    found = []
     for row in offer.prices.itertuples(index=False):
         values: Any = row
-        yield Price(float(values.error), float(values.epsilon), float(values.remaining), bool(values.affordable))
+        price = Price(float(values.error), float(values.epsilon), float(values.remaining), bool(values.affordable))
+        found.append(price)
+    return Listing(offer.title, scope, offer.unit, offer.confidence, offer.code, tuple(found))
 
 
-def offer_html(offer: Offer) -> str:
+def offer_html(offer: Listing) -> str:
     """Return the price list as HTML that untrusted notebooks keep."""
-    listed = list(prices(offer))
     parts = [
         f"<div><b>For sale</b> {quiet(f'· {NOTHING}')}</div>",
-        line(f"<b>{escape(offer.title)}</b> {quiet(escape(scope(offer)))}"),
+        line(f"<b>{escape(offer.title)}</b> {quiet(escape(offer.scope))}"),
         line(escape(meaning(offer))),
     ]
-    if listed:
-        parts += [_list(offer, listed), *map(line, _advice(offer, listed))]
-    rows = "\n".join(buying(offer, each) for each in listed if each.affordable)
+    if offer.prices:
+        parts += [_table(offer), *map(line, _advice(offer))]
+    rows = "\n".join(buying(offer, each) for each in offer.prices if each.affordable)
     if rows:
         parts.append(details("The code that buys it", f'<pre style="margin:4px 0">{escape(rows)}</pre>'))
     return box(*parts)
 
 
-def offer_text(offer: Offer) -> str:
+def offer_text(offer: Listing) -> str:
     """Return the price list as aligned text."""
-    rows = [f"For sale ({NOTHING})  {offer.title} {scope(offer)}", f"  {meaning(offer)}"]
-    for each in prices(offer):
+    rows = [f"For sale ({NOTHING})  {offer.title} {offer.scope}", f"  {meaning(offer)}"]
+    for each in offer.prices:
         error = f"±{words.error(each.error)} {offer.unit}"
         after = f"leaves ε {words.left(each.left)}" if each.affordable else "not enough budget"
         code = buying(offer, each) if each.affordable else ""
-        rows.append(f"  {error:<16} ε {words.cost(each.epsilon):<9} {after:<18} {code}".rstrip())
-    return "\n".join([*rows, *(f"  {text}" for text in _advice(offer, list(prices(offer))))])
+        rows.append(f"  {error:<16} {_price(each):<11} {after:<18} {code}".rstrip())
+    return "\n".join([*rows, *(f"  {text}" for text in _advice(offer))])
 
 
-def scope(offer: Offer) -> str:
-    """Return the table, the rows and the number of answers of an offer."""
-    where = f" where {offer.where}" if offer.where else ""
-    return f"in {offer.table}{where} · {words.plural(offer.answers, 'answer')}"
-
-
-def meaning(offer: Offer) -> str:
+def meaning(offer: Listing) -> str:
     """Return what is bought."""
     return (
         "Bought once, each of these answers costs nothing after that, within the error that was bought "
@@ -74,7 +96,7 @@ def meaning(offer: Offer) -> str:
     )
 
 
-def buying(offer: Offer, price: Price) -> str:
+def buying(offer: Listing, price: Price) -> str:
     """Return the code that buys at a price."""
     return f"{offer.code}.buy(error={written(price.error)})"
 
@@ -84,22 +106,26 @@ def written(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def _list(offer: Offer, listed: list[Price]) -> str:
-    high = max(each.error for each in listed)
+def _price(price: Price) -> str:
+    return f"ε {words.cost(price.epsilon)}" if price.epsilon else "free"
+
+
+def _table(offer: Listing) -> str:
+    high = max(each.error for each in offer.prices)
     rows, styles = [], []
-    for each in listed:
+    for each in offer.prices:
         error = words.error(each.error)
         picture = svg.interval(-each.error, 0.0, each.error, -high, high, f"plus or minus {error}")
         after = words.left(each.left) if each.affordable else "not enough budget"
-        rows.append((f"±{error} {escape(offer.unit)}", picture, words.cost(each.epsilon), after))
+        rows.append((f"±{error} {escape(offer.unit)}", picture, _price(each).removeprefix("ε "), after))
         styles.append("" if each.affordable else "opacity:0.55")
     return table((f"error, {words.percent(offer.confidence)}", "", "ε, once", "left after"), rows, "llrr", styles)
 
 
-def _advice(offer: Offer, listed: list[Price]) -> Iterator[str]:
-    if any(each.epsilon == 0 for each in listed):
-        yield "What costs nothing is answered by what is recorded already."
-    if listed and not any(each.affordable for each in listed):
-        least = min(listed, key=lambda each: each.epsilon)
-        if math.isfinite(least.epsilon):
-            yield f"None of these fits what is left; the least needs ε {words.cost(least.epsilon)}."
+def _advice(offer: Listing) -> Iterator[str]:
+    if any(each.epsilon == 0 for each in offer.prices):
+        yield "What is free is answered by what is recorded already."
+    if offer.prices and not any(each.affordable for each in offer.prices):
+        least = min(each.epsilon for each in offer.prices)
+        if math.isfinite(least):
+            yield f"None of these fits what is left; the least needs ε {words.cost(least)}."

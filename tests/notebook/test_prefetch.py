@@ -5,8 +5,8 @@ import pytest
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
-from dpnotebook.notebook.offer_card import offer_html, offer_text
-from dpnotebook.notebook.prefetch import read
+from dpnotebook.notebook.offer_card import listed, offer_html, offer_text
+from dpnotebook.notebook.prefetch import prefetch, read
 
 TABLES = ["patients", "visits"]
 
@@ -89,7 +89,7 @@ def test_nothing_in_a_line_is_executed():
 
 
 def test_the_card_lists_prices_with_what_would_be_left(offer, page):
-    parsed = page(offer_html(offer))
+    parsed = page(offer_html(listed(offer)))
     assert "For sale · nothing is spent by looking" in parsed.text
     assert 'ranges("age") in patients · 6,670 answers' in parsed.text
     assert parsed.rows == [
@@ -102,14 +102,14 @@ def test_the_card_lists_prices_with_what_would_be_left(offer, page):
 
 
 def test_the_card_has_the_code_for_every_price_that_can_be_paid(offer, page):
-    text = page(offer_html(offer)).text
+    text = page(offer_html(listed(offer))).text
     for error in ("100", "50"):
         assert f'session.prefetch(dpn.ranges("age"), table="patients").buy(error={error})' in text
     assert "buy(error=12.5)" not in text
 
 
 def test_the_text_of_an_offer(offer):
-    lines = offer_text(offer).splitlines()
+    lines = offer_text(listed(offer)).splitlines()
     assert lines[0].startswith("For sale (nothing is spent by looking)")
     assert lines[2].split() == ["±100", "rows", "ε", "0.05", "leaves", "ε", "0.55", *buy(100).split()]
     assert lines[4].endswith("not enough budget")
@@ -121,10 +121,36 @@ def buy(error):
 
 def test_an_offer_that_nothing_is_left_for_says_what_the_least_needs(offer, page):
     offer.prices["affordable"] = False
-    assert "None of these fits what is left; the least needs ε 0.05." in page(offer_html(offer)).text
-    assert "the least needs ε 0.05" in offer_text(offer)
+    assert "None of these fits what is left; the least needs ε 0.05." in page(offer_html(listed(offer))).text
+    assert "the least needs ε 0.05" in offer_text(listed(offer))
+
+
+def test_what_is_known_already_is_free(offer, page):
+    offer.prices.loc[0, "epsilon"] = 0.0
+    parsed = page(offer_html(listed(offer)))
+    assert parsed.rows[1] == ["±100 rows", "", "free", "0.55"]
+    assert "answered by what is recorded already" in parsed.text
+    assert "free" in offer_text(listed(offer)).splitlines()[2]
+
+
+def test_the_magic_makes_an_offer_that_can_be_bought(session, page):
+    found = prefetch(session, "ranges(\"age\") where sex == 'F'", {})
+    assert session.ledger.spent == 0
+    bundle = found._repr_mimebundle_()
+    parsed = page(bundle["text/html"])
+    assert "in people where sex == 'F' · 465 answers" in parsed.text
+    assert len(parsed.rows) > 3
+    code = next(line for line in bundle["text/plain"].splitlines() if ".buy(" in line).partition("session.")[2]
+    release = eval(f"session.{code}", {"session": session, "dpn": dpn})
+    assert release.paid > 0
+    within = session.table("people").count(where="sex == 'F' and age >= 5 and age < 20", error=parsed_error(code))
+    assert within.plan.free
+
+
+def parsed_error(code):
+    return float(code.rpartition("error=")[2].rstrip(")"))
 
 
 def test_texts_of_an_offer_are_escaped(offer, page, evil):
     offer.title = offer.table = offer.where = offer.unit = offer.code = evil
-    assert page(offer_html(offer)).text.count("<script>alert") > 4
+    assert page(offer_html(listed(offer))).text.count("<script>alert") > 4
