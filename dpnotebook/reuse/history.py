@@ -119,6 +119,7 @@ class History:
         self.reactive = 0  # units paid since a strategy was last bought
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, Price] = {}
+        self.other_prices: dict[float, dict[str, Price]] = {}  # of the same at other errors, by how much larger
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
@@ -141,7 +142,7 @@ class History:
             self.releases[release.number] = release
             self.reactive += release.units
             if "buy" in release.plan.get("actions", ()):
-                self.reactive, self.prices = 0, {}
+                self.reactive, self.prices, self.other_prices = 0, {}, {}
                 self.dearest = max(self.dearest, release.units)
             for index, planned in enumerate(planned_from_json(release.plan, self.domain)):
                 self._take(planned, (release.number, index), release.answers[index])

@@ -174,14 +174,19 @@ def _alternative(accountant: Accountant, spent: int, price: int, error: float, u
 def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accuracy: Accuracy) -> list[Alternative]:
     """Return what other errors would cost, past answers taken into account."""
     accountant, spent = setting.books.accountant, setting.books.spent
-    found = []
+    history, found = setting.history, []
+    own = history.prices
     for factor in ERRORS:
         other = _scaled(accuracy, factor)
+        # Prices of purchases at other errors are kept apart: they must not decide what is bought when this one is run.
+        history.prices = history.other_prices.setdefault(factor, {})
         try:
             alone = by_itself(answers, other, setting.table, accountant)
             found_way = with_history(replace(setting, alone=alone), other)
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
+        finally:
+            history.prices = own
         price = setting.price(found_way.items)
         found.append(_alternative(accountant, spent, price, found_way.half_width, price, False))
     price = setting.price(way.items)
