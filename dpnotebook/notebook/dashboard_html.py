@@ -71,10 +71,12 @@ def saving_line(found: Saving) -> str:
     if found.share < LEAST_SHARE:
         return ""
     counts = Counter(found.how.values())
-    kinds = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse", "purchase") if counts[kind])
+    kinds = [f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse") if counts[kind]]
+    if counts["purchase"]:
+        kinds.append(words.plural(counts["purchase"], "purchase"))
     return (
         f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where measuring every question alone "
-        f"would have cost ε {words.left(found.alone)}" + (f" ({kinds})" if kinds else "")
+        f"would have cost ε {words.left(found.alone)}" + (f" ({', '.join(kinds)})" if kinds else "")
     )
 
 

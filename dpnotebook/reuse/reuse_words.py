@@ -12,6 +12,7 @@ from dpnotebook.privacy.tails import half_widths
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.pricing import cost_of
 from dpnotebook.reuse.table import Table
+from dpnotebook.workload import Identity, Kron
 
 LISTED = 6  # releases that are named one by one
 
@@ -51,10 +52,8 @@ def described(
         epsilon = accountant.epsilon(cost_of([item], table, accountant).bound)
         worth = float(item.measurement.summand.step)
         if place < bought:
-            reach = _reach(item.scale, accountant.noise, confidence) * worth
-            text = (
-                f"buys {said(item.measurement)} within ±{reach:,.4g} each, for later questions too: ε = {epsilon:.4g}"
-            )
+            text = f"buys {_bought(item, accountant.noise, confidence)}"
+            text += f", for later questions too: ε = {epsilon:.4g}" if _plain(item.measurement) else ""
             actions.append(Action("buy", text, () if item.refines is None else (item.refines[0],), epsilon))
             steps.append(f"{said(item.measurement)}, {law} noise of scale {float(item.scale) * worth:,.6g} on each")
             continue
@@ -103,6 +102,23 @@ def said(measurement: Measurement) -> str:
     number = "" if measurement.answers == 1 else f"{measurement.answers:,} "
     where = "" if measurement.where.is_everything else f" where {measurement.where}"
     return f"{number}{what}" + (f" over {axes}" if axes else "") + where
+
+
+def _bought(item: Planned, noise: Noise, confidence: float) -> str:
+    measured = item.measurement
+    if _plain(measured):
+        reach = _reach(item.scale, noise, confidence) * float(measured.summand.step)
+        return f"{said(measured)} within ±{reach:,.4g} each"
+    # Weights say little, and so does the noise on weighted counts: what they are for says more.
+    names = " x ".join(axis.attribute for axis in measured.axes)
+    said_of_it = f"a strategy for all ranges of {names} ({measured.answers:,} weighted counts)"
+    return f"{said_of_it}: later ones cost little or nothing"
+
+
+def _plain(measurement: Measurement) -> bool:
+    operator = measurement.operator
+    factors = operator.factors if isinstance(operator, Kron) else (operator,)
+    return all(isinstance(factor, Identity) for factor in factors)
 
 
 def _afresh(item: Planned) -> Planned:
