@@ -182,7 +182,7 @@ def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accura
         history.prices = history.other_prices.setdefault(factor, {})
         try:
             alone = by_itself(answers, other, setting.table, accountant)
-            found_way = with_history(replace(setting, alone=alone), other)
+            found_way = with_history(replace(setting, alone=alone, buying=False), other)
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
         finally:

@@ -14,17 +14,18 @@ from dpnotebook.privacy.spend import Spend
 from dpnotebook.question import Question
 from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.history import Price
-from dpnotebook.reuse.line import line_of
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.pricing import Pricing, scale_for_units
 from dpnotebook.reuse.range_forecast import range_forecast
-from dpnotebook.reuse.range_strategy import range_strategy
+from dpnotebook.reuse.range_strategy import price_of, range_strategy, to_be_paid
 from dpnotebook.reuse.spare import range_of
-from dpnotebook.workload import Identity
+from dpnotebook.workload import Coarse, Identity
 
 LEAST_ASKED = 4  # ranges from which it is guessed what comes
 CELLS = 160  # that a strategy tells apart
 AGAIN = 1.25  # how much more must have been paid before a price is worked out anew
+LEAST_PAID = 3  # prices of the range that is asked, after a first purchase: no strategy will be cheaper
+NEVER = 2**62
 
 
 def ranges_to_buy(
@@ -38,7 +39,7 @@ def ranges_to_buy(
     """Return the strategy to measure now for the ranges that are likely to come, or nothing.
 
     Ski rental: it is bought when what ranges have cost since the last purchase, the present one included, has come to
-    its price. So no more than twice what was best in hindsight is paid, whatever is asked.
+    a share of its price. So not much more than what was best in hindsight is paid, whatever is asked.
 
     Parameters
     ----------
@@ -58,35 +59,39 @@ def ranges_to_buy(
     if found is None or block.names != (found[0],):
         return ()
     name, start, end = found
+    per_unit = accountant.per_unit(pricing.table.max_rows)
     prices = pricing.history.prices
     known = prices.get(name)
     if known is not None and reactive < min(known.rise, AGAIN * known.reactive):
+        return ()
+    bought = sum(isinstance(source.part.operator, Coarse) for source in block.sources.values())
+    if reactive < (LEAST_PAID if bought else 0) * price_of(target, accountant.noise, per_unit):
         return ()
     asked = [*_asked(pricing.history.recent, name, pricing), (start, end, target)]
     if len(asked) < LEAST_ASKED:
         return ()
     starts, ends, variances = np.array(asked).T
-    forecast = range_forecast(starts, ends, variances, domain[name].size, CELLS)
-    per_unit = accountant.per_unit(pricing.table.max_rows)
+    labels = block.atoms.labels
+    cuts = np.flatnonzero(np.diff(labels)) + 1
+    forecast = range_forecast(starts, ends, variances, domain[name].size, CELLS, cuts)
     spent = spend.by_attribute(name)[: forecast.parts[-1]]
     purchase = range_strategy(
         forecast,
-        line_of(block.information, block.atoms.labels, forecast.parts),
+        line_of(block.information, labels, forecast.parts),
         np.maximum.reduceat(spent, forecast.parts[:-1]),
         spend.maximum,
         domain[name].size,
         accountant.noise,
         per_unit,
     )
-    if purchase is None:
-        return ()
-    prices[name] = Price(purchase.rise, reactive)
-    if reactive < purchase.rise:
+    needed = to_be_paid(purchase.price, bought) if purchase is not None else NEVER
+    prices[name] = Price(needed, reactive)
+    if purchase is None or reactive < needed:
         return ()
     axis = Axis(name, tuple(range(domain[name].size)))
-    bought = Measurement(purchase.operator, (axis,), Predicate.everything(domain))
-    scale = scale_for_units(bought, purchase.units, pricing.table, accountant)
-    return (Planned(bought, scale, grid_bits(accountant.noise, scale)),)
+    strategy = Measurement(purchase.operator, (axis,), Predicate.everything(domain))
+    scale = scale_for_units(strategy, purchase.units, pricing.table, accountant)
+    return (Planned(strategy, scale, grid_bits(accountant.noise, scale)),)
 
 
 def _asked(recent: Sequence[Mapping[str, Any]], name: str, pricing: Pricing) -> list[tuple[float, float, float]]:

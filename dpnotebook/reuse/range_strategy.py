@@ -99,7 +99,7 @@ def range_strategy(
     None where history knows enough already.
     """
     search = _Search(forecast, line, noise)
-    price = UNITS * per_unit * (np.sqrt(2 / forecast.variance) if noise == "laplace" else 1 / forecast.variance)
+    price = price_of(forecast.variance, noise, per_unit)
     spent = np.asarray(spend, dtype=np.int64)
     room = (maximum - np.maximum.reduceat(spent, search.first)) / price
     if search.enough():
@@ -130,20 +130,23 @@ def range_strategy(
     )
 
 
-def worth_buying(price: float, paid: float, bought: int) -> bool:
-    """Return whether a strategy is worth its price (ski rental: by what was paid without it).
+def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
+    """Return what a range costs that is measured by itself with this variance, in units."""
+    return float(UNITS * per_unit * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance))
+
+
+def to_be_paid(price: int, bought: int) -> int:
+    """Return by how much answers one by one must have raised the dearest cell before a strategy is bought (ski rental).
 
     Parameters
     ----------
     price
         Of the strategy, as in `RangePurchase`.
-    paid
-        By how much answers one by one have raised the dearest cell since the last purchase, the next one included.
     bought
         Strategies bought before. What is left to pay after the first one is rare, and another one would take from the
         cells what they have to spare for it.
     """
-    return paid >= price * (AGAIN if bought else FIRST)
+    return int(np.ceil(price * (AGAIN if bought else FIRST)))
 
 
 class _Search:

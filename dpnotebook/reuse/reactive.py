@@ -77,11 +77,14 @@ class Proposal:
         A bound on the variance of every answer afterwards, in squared integers of the summand; shape (answers,).
     half_width
         Half-width of the interval of the worst answer where that is known better than from its variance; else 0.
+    sparing
+        Whether it leaves so much to spare for later questions that it may be preferred to what is cheaper now.
     """
 
     items: tuple[Planned, ...]
     variances: Floats
     half_width: float = 0.0
+    sparing: bool = False
 
 
 def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
@@ -177,7 +180,8 @@ def cells_predicate(axes: Sequence[Axis], chosen: NDArray[np.bool_], domain: Dom
     *others, last = axes
     lines = chosen.reshape(-1, last.size)
     found: Predicate | None = None
-    for line in np.unique(lines[lines.any(axis=1)], axis=0):  # cells along the last axis that are alike share a box
+    alike = {line.tobytes(): line for line in lines[lines.any(axis=1)]}
+    for line in alike.values():  # cells along the last axis that are alike share a box
         mask = np.zeros(domain[last.attribute].size, dtype=bool)
         mask[np.asarray(last.levels)[line]] = True
         box = Predicate.box(domain, {last.attribute: mask})

@@ -13,7 +13,6 @@ from dpnotebook.measurement import Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.spend import Spend
 from dpnotebook.reuse.block import Block
-from dpnotebook.reuse.line import line_of
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.pricing import Pricing, more_precise, scale_for_units
 from dpnotebook.reuse.segments import Piece, spare_pieces
@@ -25,7 +24,7 @@ Indices = NDArray[np.intp]
 
 
 def spare_range(
-    measurement: Measurement, block: Block, spend: Spend, target: float, pricing: Pricing
+    measurement: Measurement, block: Block, spend: Spend, target: float, pricing: Pricing, most: int = 0
 ) -> tuple[Planned, ...] | None:
     """Return measurements of pieces in and around a range that together bring it to a variance at the least price.
 
@@ -41,6 +40,8 @@ def spare_range(
         The variance to be reached.
     pricing
         Of which table, with which noise.
+    most
+        What may be paid, in units, for a short piece that leaves other cells what they have to spare.
 
     Returns
     -------
@@ -55,7 +56,7 @@ def spare_range(
     accountant = pricing.accountant
     asked = int(np.searchsorted(cuts, start)), int(np.searchsorted(cuts, end))
     pieces = spare_pieces(
-        line_of(block.information, labels, cuts),
+        block.line(cuts),
         np.diff(cuts),
         np.maximum.reduceat(spend.by_attribute(name), cuts[:-1]),
         spend.maximum,
@@ -63,6 +64,7 @@ def spare_range(
         target,
         accountant.noise,
         accountant.per_unit(pricing.table.max_rows),
+        most,
     ).pieces
     if not pieces or [(piece.start, piece.end) for piece in pieces] == [asked]:
         return None

@@ -30,6 +30,7 @@ from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
+SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 
 
@@ -141,6 +142,8 @@ class Setting:
         The measure over the atoms of what was recorded.
     planner
         "optimal" or "pioneer".
+    buying
+        Whether a strategy for ranges may be bought: it takes a moment to find one.
     """
 
     table: Table
@@ -151,6 +154,7 @@ class Setting:
     alone: Way
     asked: reactive.Asked
     planner: str = "optimal"
+    buying: bool = True
 
     @property
     def linear(self) -> LinearAnswers:
@@ -186,6 +190,12 @@ class Setting:
     def spend(self) -> Spend:
         """What every cell of the table has cost."""
         return self.books.spend(self.table.name)
+
+    @cached_property
+    def extra(self) -> int:
+        """What may be paid, in units, for measuring less: no more than twice the price, nor than reuse has saved."""
+        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum
+        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.books.accountant).bound, ahead))
 
 
 def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
@@ -283,7 +293,7 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     least = setting.price(alone.items)
     left = setting.books.accountant.total - setting.books.spent
     for proposal in _proposals(setting, target):
-        if (price := setting.price(proposal.items)) < least:
+        if (price := setting.price(proposal.items)) < least or (proposal.sparing and price <= setting.extra):
             best, least = proposal, price
         if not 0 < least <= left:
             break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
@@ -320,6 +330,8 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     credit = CREDIT * history.alone_total + alone - setting.spend.maximum
     block = setting.along
     if block is not None:
+        if not setting.buying:
+            return None
         bought = ranges_to_buy(
             setting.linear.measurement, target, block, setting.spend, history.reactive + least, pricing
         )
@@ -361,9 +373,9 @@ def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
         yield joint
     block = setting.along
     if block is not None:
-        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing)
+        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing, setting.extra)
         if pieces is not None:
-            yield reactive.Proposal(pieces, np.full(1, target))
+            yield reactive.Proposal(pieces, np.full(1, target), sparing=True)
 
 
 def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Accuracy) -> Way:

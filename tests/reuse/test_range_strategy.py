@@ -6,7 +6,7 @@ import pytest
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.reuse.line import line_of_covariance
 from dpnotebook.reuse.range_forecast import range_forecast
-from dpnotebook.reuse.range_strategy import SHARE, _gram, _Search, range_strategy, worth_buying
+from dpnotebook.reuse.range_strategy import SHARE, _gram, _Search, price_of, range_strategy, to_be_paid
 
 UNKNOWN = 1e12
 
@@ -16,10 +16,6 @@ def _asked(rng, sequences, count, **options):
     return np.array([one.start for one in asked]), np.array([one.end for one in asked]), [one.variance for one in asked]
 
 
-def _price(variance, noise):
-    return UNITS * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance)
-
-
 def _history(rng, parts, starts, ends, variances, noise):
     """Return what measuring some ranges says of the parts (dense), and what it costs there."""
     information = np.eye(parts.size - 1) / UNKNOWN
@@ -27,7 +23,7 @@ def _history(rng, parts, starts, ends, variances, noise):
     for start, end, variance in zip(starts, ends, variances, strict=True):
         inside = (parts[:-1] >= start) & (parts[1:] <= end)
         information += np.outer(inside, inside) / variance
-        spend += inside * int(np.ceil(_price(variance, noise)))
+        spend += inside * int(np.ceil(price_of(variance, noise)))
     return information, spend
 
 
@@ -184,7 +180,4 @@ def test_few_and_extreme_ranges(starts, ends, levels):
 
 
 def test_the_first_strategy_is_bought_sooner_than_others():
-    assert worth_buying(10, 5, 0)
-    assert not worth_buying(10, 4.9, 0)
-    assert not worth_buying(10, 14.9, 1)
-    assert worth_buying(10, 15, 3)
+    assert to_be_paid(10, 0) < 10 < to_be_paid(10, 1) == to_be_paid(10, 3)
