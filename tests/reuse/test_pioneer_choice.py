@@ -139,10 +139,14 @@ def test_other_spending_takes_the_room():
 def test_bad_input():
     with pytest.raises(ValueError, match="selects nothing"):
         choose(np.zeros(ATOMS, dtype=bool), 1, [])
-    with pytest.raises(ValueError, match="no row in common"):
-        choose(EVERY, 1, [PastQuery(span(0, 4), 1, "a"), PastQuery(span(3, 6), 1, "a")])
-    with pytest.raises(ValueError, match="one variance"):
-        choose(EVERY, 1, [PastQuery(span(0, 4), 1, "a"), PastQuery(span(4, 6), 2, "a")])
+
+
+def test_what_another_planner_refined_or_measured_again_is_a_group_of_its_own():
+    past = [PastQuery(span(0, 4), 1, "a"), PastQuery(span(4, 6), 2, "a"), PastQuery(span(5, 8), 2, "a")]
+    groups, where = Groups.of(past, ATOMS)
+    assert where == [0, 1, 2]
+    assert groups.spend == pytest.approx(spent(past))
+    assert estimated(follow(choose(EVERY, 1, past), past), EVERY) <= 1 + 1e-9
 
 
 @pytest.mark.parametrize("variance", [1.0, 1e-6])

@@ -97,7 +97,7 @@ def choose(
     Raises
     ------
     ValueError
-        If the question selects nothing, or a group is not one.
+        If the question selects nothing.
 
     Notes
     -----
@@ -106,11 +106,11 @@ def choose(
     """
     if not asked.any():
         raise ValueError("a question that selects nothing needs no plan")
-    groups = Groups.of(past, asked.size, spend)
+    groups, where = Groups.of(past, asked.size, spend)
     step = decide(groups, asked, variance, k)
-    labels = list(dict.fromkeys(query.label(i) for i, query in enumerate(past)))
+    labels = {at: query.label(i) for i, (query, at) in enumerate(zip(past, where, strict=True))}
     after = dict(step.refine)
-    refined = [(i, after[at]) for i, query in enumerate(past) if (at := labels.index(query.label(i))) in after]
+    refined = [(i, after[at]) for i, at in enumerate(where) if at in after]
     added = [(m.mask, m.variance if m.group is None else after.get(m.group, m.variance)) for m in step.measure]
     return Choice(
         tuple(refined),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -25,7 +26,8 @@ class PastQuery:
     variance
         Of its noise now.
     group
-        Queries of one group select no row in common and have the same variance; None: it is alone.
+        Queries of one group select no row in common and have the same variance: their price is paid once; None: it is
+        alone.
     refinable
         Whether it can be made more accurate at the difference of the prices.
     """
@@ -83,29 +85,27 @@ class Groups:
         self._unions = np.zeros((16, atoms), dtype=np.float32)
 
     @classmethod
-    def of(cls, past: Sequence[PastQuery], atoms: int, spend: Floats | None = None) -> Groups:
-        """Return the groups of recorded queries, in order of first appearance.
+    def of(cls, past: Sequence[PastQuery], atoms: int, spend: Floats | None = None) -> tuple[Groups, list[int]]:
+        """Return the groups of recorded queries, and the number of each query's group.
 
-        Raises
-        ------
-        ValueError
-            If queries of one group have a row in common, or different variances.
+        What belongs to a group by its label but not by its selection or its variance (another planner may have refined
+        one query of it) starts a group of its own.
         """
         groups = cls(atoms)
         numbers: dict[Hashable, int] = {}
+        where = []
         for i, query in enumerate(past):
-            label = query.label(i)
-            if label not in numbers:
-                numbers[label] = groups.add(query.mask, query.variance, refinable=query.refinable)
-                continue
-            at = numbers[label]
-            if not np.isclose(groups.variances[at], query.variance, rtol=1e-9) or groups.meets(at, query.mask):
-                raise ValueError("queries of one group select no row in common and have one variance")
-            groups.extend(at, query.mask)
-            groups.refinable[at] &= query.refinable
+            at = numbers.get(query.label(i))
+            apart = at is None or groups.meets(at, query.mask)
+            if at is None or apart or not math.isclose(groups.variances[at], query.variance, rel_tol=1e-9):
+                at = numbers[query.label(i)] = groups.add(query.mask, query.variance, refinable=query.refinable)
+            else:
+                groups.extend(at, query.mask)
+                groups.refinable[at] &= query.refinable
+            where.append(at)
         if spend is not None:
             groups.spend = np.array(spend, dtype=float)
-        return groups
+        return groups, where
 
     @property
     def epsilon(self) -> float:
