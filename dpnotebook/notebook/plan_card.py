@@ -140,11 +140,15 @@ def _meaning(plan: Plan) -> str:
 
 
 def _distinct(plan: Plan) -> list[Alternative]:
-    """Return the alternatives, of those that are the same to a reader only one: several errors may all be free."""
-    found: dict[tuple[str, str], Alternative] = {}
-    for other in sorted(plan.alternatives, key=lambda other: not other.chosen):
-        found.setdefault((words.cost(other.epsilon), words.error(other.error)), other)
-    return sorted(found.values(), key=lambda other: (other.epsilon, -other.error))
+    """Return the alternatives, the cheapest first, and none that costs as much as another without being more accurate:
+    where past answers help, several errors may be free, and one may come with a purchase.
+    """
+    found: list[Alternative] = []
+    for other in sorted(plan.alternatives, key=lambda other: (other.epsilon, not other.chosen, other.error)):
+        reached = min((one.error for one in found), default=np.inf)
+        if other.chosen or (other.error < reached and words.error(other.error) != words.error(reached)):
+            found.append(other)
+    return found
 
 
 def _alternatives_html(plan: Plan) -> str:

@@ -146,6 +146,15 @@ def test_prices_that_are_the_same_are_listed_once(free, page):
     assert [row[:3] for row in page(plan_html(free)).rows[1:]] == [["▶", "free", "±31 rows"], ["", "0.1", "±10 rows"]]
 
 
+def test_what_is_dearer_and_no_better_is_not_offered(purchase, page):
+    values = [(0.04, 75.0, False), (0.0582, 121.0, True), (0.08, 37.0, False), (0.0978, 89.3, False)]
+    purchase.alternatives = tuple(
+        SimpleNamespace(epsilon=epsilon, error=error, left_after=0.5, affordable=True, chosen=chosen)
+        for epsilon, error, chosen in values
+    )
+    assert [row[1] for row in page(plan_html(purchase)).rows[1:]] == ["0.04", "0.0582", "0.08"]
+
+
 def test_texts_of_actions_are_escaped(make_plan, page, evil):
     for kind in ("reuse", "refine", "measure", "buy"):
         plan = make_plan(actions=(action(kind, evil, (1,)), action("reuse", "a", (2,))), bought=kind == "buy")
