@@ -310,7 +310,7 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
 def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
     """Return what Pioneer would do for a count; other questions are measured by themselves."""
     alone = replace(setting.alone, target=target)
-    items = pioneer_items(setting.asked, target, setting.history) if setting.asked.told else None
+    items = pioneer_items(setting.asked, target, setting.history)
     if not items:
         return alone
     way = Way(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
