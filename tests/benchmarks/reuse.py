@@ -140,6 +140,8 @@ def main() -> None:
     counts = [100, 500, 2_000] if everything else [100, 500]
     row("total epsilon, means of 3 sequences", "one by one", "Pioneer (k)", "ours", "at most")
     seconds = print_totals("default workload", counts, [MOST[count] for count in counts])
+    real = [ask_ranges(sequences.ranges(100, np.random.default_rng(s)), planner="pioneer")[0][-1] for s in range(SEEDS)]
+    row("Pioneer in a session, 100 ranges", "", number(real))
     print_totals("wide workload", [1_000], [0.075], **WIDE)
     print_answered(100, 10_000 if everything else 1_000, 10_000 if everything else 1_000)
     print_answered(25, 700, 450)
