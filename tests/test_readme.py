@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -27,12 +28,23 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
         }
     )
     names = {"patients": patients}
-    example, choosing = blocks("python")
+    example, reusing, choosing = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
     assert session.spent.epsilon == names["release"].paid > 0
     assert len(patients.dp.groupby("sex").mean("income", epsilon=0.1).run().frame) == 2
+
+    spent = session.spent.epsilon
+    exec(reusing, names)
+    assert session.spent.epsilon - spent == pytest.approx(names["table"].paid)
+    assert names["part"].plan.free
+    assert names["table"].number in names["part"].plan.reused
+    sharper = names["sharper"].plan
+    assert {action.kind for action in sharper.actions} & {"refine", "buy"}
+    assert 0 < sharper.cost.epsilon < sharper.without_reuse.epsilon
+    assert names["around"].plan.error < 0.05 * 2000
+    assert names["offer"].prices["epsilon"].is_monotonic_increasing
 
     exec(choosing, names)
     workload, best = names["workload"], names["best"]
