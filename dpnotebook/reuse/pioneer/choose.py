@@ -90,7 +90,7 @@ def choose(
     past
         Counts that were measured with Laplace noise.
     k
-        Number of groups that a plan may use.
+        Most groups that a plan may use.
     spend
         What has been spent on each atom, in epsilon, `past` and everything else included; that of `past` unless given.
 
@@ -133,7 +133,7 @@ def decide(groups: Groups, asked: Mask, variance: float, k: int = 4, *, exactly:
         less on a long sequence.
     """
     uses = groups.uses(asked, variance, k)
-    numbers = range(1, len(uses) + 1) if not exactly else range(len(uses), 0, -max(len(uses), 1))
+    numbers = [len(uses)] if exactly and uses else range(1, len(uses) + 1)
     best = Step("alone", (), (Measure(asked, variance),))
     least = _price(groups, best)
     for number in numbers:
@@ -200,7 +200,10 @@ def _beside(asked: Mask, variance: float, uses: Sequence[Use]) -> list[Measure]:
     for use in uses:
         if use.sticks_out:
             at = next((i for i, union in enumerate(unions) if not (union & use.beyond).any()), len(unions))
-            unions[at:] = [unions[at] | use.beyond, *unions[at + 1 :]] if at < len(unions) else [use.beyond]
+            if at == len(unions):
+                unions.append(use.beyond)
+            else:
+                unions[at] = unions[at] | use.beyond
             measures.append(Measure(use.beyond, variance, None, at))
     return measures
 
