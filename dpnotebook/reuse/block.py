@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.reuse.atoms import Atoms, one_atom, places
 from dpnotebook.reuse.information import Information, Solved, screened, solve
+from dpnotebook.reuse.line import Line, LineIndex, line_index
 from dpnotebook.reuse.parts import Part, unique_columns
 
 MOST_ATOMS = 2_000
 MOST_CELLS = 10**6
 MOST_ENTRIES = 4 * 10**6  # of the queries of one part
-FEW = 32  # classes of cells that are answered exactly in a plan already
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -121,6 +121,7 @@ class Block:
         self.information = Information(1)
         self.sources: dict[tuple[int, int, int], Source] = {}
         self._keys: set[Key] = set()
+        self._index: tuple[int, LineIndex] | None = None
 
     def holds(self, key: Key) -> bool:
         """Return whether some of a measurement is in here."""
@@ -199,8 +200,10 @@ class Block:
         if not self.sources:
             nothing = np.zeros(classes, dtype=bool)
             return Known(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
-        solved = self._solved(queries, exact=classes <= FEW)
         whole = self._whole(queries)
+        if queries.count == 1 and not whole[0]:
+            return Known(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
+        solved = self._solved(queries, exact=False)
         variances = np.where(whole, solved.variances(queries.columns), np.inf)
         return Known(variances, solved.covariance, solved.determined(np.eye(classes)) & self._whole_classes(queries))
 
@@ -209,6 +212,12 @@ class Block:
         if not exact:
             return screened(self.information, at, classes)
         return solve(self.information, (at == np.arange(classes)[:, None]).astype(float))
+
+    def line(self, cuts: Indices) -> Line:
+        """Return what is known of the runs between cut points, for a block of one attribute."""
+        if self._index is None or self._index[0] != self.information.changes:
+            self._index = self.information.changes, line_index(self.information, self.atoms.labels)
+        return self._index[1].line(cuts)
 
     def touches(self, queries: Queries) -> bool:
         """Return whether something was measured of the cells that the queries are about."""

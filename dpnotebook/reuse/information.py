@@ -39,11 +39,22 @@ class Information:
         self.vector: Floats = np.zeros(atoms)
         self.rank = 0
         self._inverse: Floats | None = np.zeros((atoms, atoms))
+        self._probes: tuple[Floats, Floats] | None = None
+        self.changes = 0  # how often this was added to or split
 
     @property
     def atoms(self) -> int:
         """Number of unknown counts."""
         return int(self.vector.size)
+
+    @property
+    def probes(self) -> tuple[Floats, Floats]:
+        """A few fixed vectors and what X makes of them, shape (atoms, 3) each: through them residuals are screened."""
+        if self._probes is None:
+            angles = np.arange(1.0, self.atoms + 1)[:, None] * np.sqrt([2.0, 3.0, 5.0])
+            vectors = 1.5 + np.cos(angles)  # as good as random, and no row of small integers is orthogonal to all
+            self._probes = vectors, self.matrix @ vectors
+        return self._probes
 
     @property
     def inverse(self) -> Floats:
@@ -56,6 +67,7 @@ class Information:
         """Return a copy that can be added to without changing this one."""
         twin = Information(0)
         twin.matrix, twin.vector, twin.rank = self.matrix.copy(), self.vector.copy(), self.rank
+        twin.changes = self.changes
         twin._inverse = None if self._inverse is None else self._inverse.copy()
         return twin
 
@@ -68,6 +80,8 @@ class Information:
             The present atom in which each new one lies, shape (new atoms,); the first so many are the present ones.
         """
         old = self.atoms
+        self._probes = None
+        self.changes += 1
         self.matrix = self.matrix[np.ix_(parents, parents)]
         self.vector = self.vector[parents]
         if self._inverse is not None:
@@ -88,6 +102,8 @@ class Information:
         weighted
             By how much precision times noisy answer rises, shape (m,).
         """
+        self._probes = None
+        self.changes += 1
         left = 0
         while self._inverse is not None and left < rows.shape[0] <= ONE_BY_ONE:
             self._add_one(rows[left], float(precision[left]))
@@ -188,11 +204,9 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
     count
         Number of bins.
     """
-    inverse, matrix = information.inverse, information.matrix
-    z = _summed(inverse, bins, count)
-    angles = np.arange(1.0, information.atoms + 1)[:, None] * np.sqrt([2.0, 3.0, 5.0])
-    probes = 1.5 + np.cos(angles)  # as good as random, and no row of small integers is orthogonal to all
-    left = _summed(probes, bins, count) - z @ (matrix @ probes)
+    z = _summed(information.inverse, bins, count)
+    probes, seen = information.probes
+    left = _summed(probes, bins, count) - z @ seen
     return Solved(z, _summed(z.T, bins, count), left * SCREENED)
 
 

@@ -75,8 +75,39 @@ def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None
     return Line(corners, groups)
 
 
-def line_of(information: Information, labels: ArrayLike, cuts: ArrayLike) -> Line:
-    """Return what history knows along an attribute.
+@dataclass(frozen=True, eq=False)
+class LineIndex:
+    """All that history knows along an attribute, summed up once, so that a line at any cut points is read off.
+
+    Parameters
+    ----------
+    starts
+        First level of every maximal run of levels in one atom, ascending, shape (runs,).
+    corners
+        Covariances of the counts before each run, shape (runs + 1, runs + 1).
+    told
+        What the counts before each run tell of a few fixed vectors over the levels, shape (runs + 1, probes).
+    wanted
+        The sums of those vectors before each level, shape (levels + 1, probes).
+    """
+
+    starts: Indices
+    corners: Floats
+    told: Floats
+    wanted: Floats
+
+    def line(self, cuts: ArrayLike) -> Line:
+        """Return the line between cut points, ascending; they may cut atoms: of a part of one nothing is known."""
+        at = np.asarray(cuts, dtype=np.intp)
+        # As when atoms are split: of a run that is cut, the part at its start takes the atom's place.
+        before = np.searchsorted(self.starts, at, side="left")
+        residuals = self.wanted[at] - self.told[before]
+        size = 1 + np.abs(self.wanted[-1]).max(initial=0.0)
+        return Line(self.corners[np.ix_(before, before)], _alike(residuals, ALIKE * size))
+
+
+def line_index(information: Information, labels: ArrayLike) -> LineIndex:
+    """Return what history knows along an attribute, for lines at any cut points.
 
     Parameters
     ----------
@@ -84,41 +115,29 @@ def line_of(information: Information, labels: ArrayLike, cuts: ArrayLike) -> Lin
         Least squares over the atoms of that attribute.
     labels
         The atom of each level, shape (levels,).
-    cuts
-        Cut points, ascending, from 0 to the number of levels: a run is the levels from one to before another. They may
-        cut atoms: of a part of an atom nothing is known.
     """
-    atom_of, at = np.asarray(labels, dtype=np.intp), np.asarray(cuts, dtype=np.intp)
-    cells, atoms = at.size - 1, information.atoms
-    cell_of = np.searchsorted(at, np.arange(atom_of.size), side="right") - 1
-    cell_of[(cell_of >= cells) | (cell_of < 0)] = cells  # beyond the cut points
-    parts, first = np.unique(atom_of * (cells + 1) + cell_of, return_index=True)
-    part_atom, part_cell = atom_of[first], cell_of[first]
-    # As when atoms are split: one part of each, no matter which, takes the atom's place in the generalised inverse.
-    kept = np.full(atoms, cells, dtype=np.intp)
-    kept[part_atom[::-1]] = part_cell[::-1]
-    rows = _summed(information.inverse, kept, cells)
-    # A run is determined if q - X G q vanishes; a few fixed vectors see whether it does.
-    probes = 1.5 + np.cos(np.arange(1.0, parts.size + 1)[:, None] * np.sqrt(PROBES))
-    by_atom = np.zeros((atoms, len(PROBES)))
-    np.add.at(by_atom, part_atom, probes)
-    wanted = np.zeros((cells + 1, len(PROBES)))
-    np.add.at(wanted, part_cell, probes)
-    residuals = np.zeros((cells + 1, len(PROBES)))
-    residuals[1:] = np.cumsum(wanted[:cells] - rows @ (information.matrix @ by_atom), axis=0)
-    size = 1 + np.abs(wanted[:cells]).sum(axis=0).max(initial=0.0)
-    return line_of_covariance(_summed(rows.T, kept, cells), _alike(residuals, ALIKE * size))
-
-
-def _summed(values: Floats, places: Indices, count: int) -> Floats:
-    """Return the sums of the rows that have each place, those of place `count` left out; shape (count, columns)."""
-    order = np.argsort(places, kind="stable")
-    order = order[: int(np.searchsorted(places[order], count))]
-    found = np.zeros((count, values.shape[1]))
-    if order.size:
-        present, starts = np.unique(places[order], return_index=True)
-        found[present] = np.add.reduceat(values[order], starts, axis=0)
-    return found
+    atom_of = np.asarray(labels, dtype=np.intp)
+    starts = np.flatnonzero(np.r_[True, atom_of[1:] != atom_of[:-1]])
+    _, first = np.unique(atom_of[starts], return_index=True)  # the first run of each atom stands for it
+    runs = np.full(starts.size, information.atoms, dtype=np.intp)
+    runs[first] = atom_of[starts[first]]
+    padded = np.zeros((information.atoms + 1, information.atoms + 1))
+    padded[:-1, :-1] = information.inverse
+    corners = np.zeros((starts.size + 1, starts.size + 1))
+    corners[1:, 1:] = padded[np.ix_(runs, runs)]
+    np.cumsum(corners, axis=0, out=corners)
+    np.cumsum(corners, axis=1, out=corners)
+    probes = 1.5 + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(PROBES))
+    by_atom = np.zeros((information.atoms, len(PROBES)))
+    np.add.at(by_atom, atom_of, probes)
+    told = np.zeros((information.atoms + 1, len(PROBES)))
+    told[:-1] = information.inverse @ (information.matrix @ by_atom)
+    return LineIndex(
+        starts,
+        corners,
+        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(told[runs], axis=0)]),
+        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(probes, axis=0)]),
+    )
 
 
 def _alike(points: Floats, tolerance: float) -> Indices:

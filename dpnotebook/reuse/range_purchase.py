@@ -77,7 +77,7 @@ def ranges_to_buy(
     spent = spend.by_attribute(name)[: forecast.parts[-1]]
     purchase = range_strategy(
         forecast,
-        line_of(block.information, labels, forecast.parts),
+        block.line(forecast.parts),
         np.maximum.reduceat(spent, forecast.parts[:-1]),
         spend.maximum,
         domain[name].size,

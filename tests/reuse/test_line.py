@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.reuse.information import Information
-from dpnotebook.reuse.line import line_of, line_of_covariance
+from dpnotebook.reuse.line import line_index, line_of_covariance
 
 
 def _levels(information, labels):
@@ -33,7 +33,7 @@ def test_variances_of_runs_are_those_of_least_squares(seed):
     n = labels.size
     inner = rng.choice(np.arange(1, n), min(n - 1, int(rng.integers(0, 6))), replace=False) if n > 1 else []
     cuts = np.unique([0, n, *inner])
-    line = line_of(information, labels, cuts)
+    line = line_index(information, labels).line(cuts)
     matrix = _levels(information, labels)
     inverse = np.linalg.pinv(matrix, rcond=1e-10)
     for i in range(cuts.size):
@@ -48,11 +48,11 @@ def test_variances_of_runs_are_those_of_least_squares(seed):
 def test_cut_points_may_leave_levels_out():
     information = Information(3)
     information.add(np.array([[1.0, 1, 0]]), np.array([0.5]), np.zeros(1))
-    line = line_of(information, [0, 0, 1, 1, 2, 2], [0, 2, 4])
+    line = line_index(information, [0, 0, 1, 1, 2, 2]).line([0, 2, 4])
     assert line.cells == 2
     assert line.variances()[0, 2] == pytest.approx(2)
     assert np.isinf(line.variances()[0, 1])
-    assert np.isinf(line_of(information, [0, 0, 1, 1, 2, 2], [1, 2, 4]).variances()).sum() == 6
+    assert np.isinf(line_index(information, [0, 0, 1, 1, 2, 2]).line([1, 2, 4]).variances()).sum() == 6
 
 
 def test_a_diffuse_prior_knows_what_the_line_knows():

@@ -1,0 +1,104 @@
+"""How long a plan takes beside much history: milliseconds of processor time."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pandas as pd
+
+import dpnotebook as dpn
+
+
+def times(queries):
+    """Return the processor time of each plan, in milliseconds, one value a query."""
+    found = []
+    for query in queries:
+        start = time.process_time()
+        query.session._plan(query, alternatives=False)
+        found.append(1e3 * (time.process_time() - start))
+    return found
+
+
+def line(name, session, queries, limit):
+    """Print one line of the table."""
+    queries[0].plan  # noqa: B018 - what is worked out once after a release
+    found = times(queries)
+    free = np.mean([query.plan.free for query in queries])
+    history = session._history("t")
+    block = max((block for block, _ in history._blocks.values()), key=lambda block: block.atoms.count)
+    median, high = np.percentile(found, [50, 95])
+    print(
+        f"{name:<42} {len(history.items):>6} {block.atoms.count:>6} {median:>9.1f} {high:>9.1f} {limit:>7} {free:>6.0%}"
+    )
+
+
+def ranges(rng, count, levels=10_000):
+    """Return random ranges of an attribute."""
+    ends = np.sort(rng.integers(0, levels + 1, (count, 2)), axis=1)
+    return [(int(a), int(max(b, a + 1))) for a, b in ends]
+
+
+def random_ranges(count, spread=None):
+    """Return a session with so many past ranges, and queries of others."""
+    rng = np.random.default_rng(1)
+    session = dpn.Session(budget=dpn.Budget(1e5))
+    table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, 9_999)})
+    for a, b in ranges(rng, count):
+        table.count(where=f"x >= {a} and x < {b}", epsilon=0.5, fresh=True).run()
+    return session, [
+        table.count(where=f"x >= {a} and x < {b}", variance=float(10 ** rng.uniform(1, 4))) for a, b in ranges(rng, 100)
+    ]
+
+
+def group_bys(count):
+    """Return a session with so many past group-bys over 480 cells, and queries of others."""
+    rng = np.random.default_rng(2)
+    sizes = {"a": 10, "b": 2, "c": 4, "d": 6}
+    session = dpn.Session(budget=dpn.Budget(1e5))
+    table = session.protect(
+        pd.DataFrame(dict.fromkeys(sizes, [0])), "t", domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()}
+    )
+
+    def query(**accuracy):
+        keys = rng.choice(list(sizes), int(rng.integers(1, 4)), replace=False).tolist()
+        name = rng.choice(list(sizes))
+        chosen = sorted(rng.choice(sizes[name], max(1, sizes[name] // 2), replace=False).tolist())
+        return table.groupby(keys).count(where=f"{name} in {chosen}", **accuracy)
+
+    for _ in range(count):
+        query(epsilon=0.5, fresh=True).run()
+    return session, [query(variance=float(10 ** rng.uniform(-1, 2))) for _ in range(100)]
+
+
+def two_thousand_atoms():
+    """Return a session whose measurements tell 2,000 cells apart, and queries of all kinds."""
+    rng = np.random.default_rng(3)
+    session = dpn.Session(budget=dpn.Budget(1e5))
+    domain = {"x": dpn.Range(0, 199), "y": dpn.Range(0, 9)}
+    table = session.protect(pd.DataFrame({"x": [0], "y": [0]}), "t", domain=domain)
+    table.crosstab("x", "y", epsilon=0.5).run()
+    table.histogram("x", epsilon=0.5, fresh=True).run()
+    queries = []
+    for a, b in ranges(rng, 25, 200):
+        accuracy = {"variance": float(10 ** rng.uniform(0, 3))}
+        queries += [
+            table.count(where=f"x >= {a} and x < {b}", **accuracy),
+            table.histogram("y", where=f"x >= {a} and x < {b}", **accuracy),
+            table.histogram("x", **accuracy),
+            table.crosstab("x", "y", **accuracy),
+        ]
+    return session, queries
+
+
+def main():
+    """Print the table."""
+    print(f"{'':<42} {'past':>6} {'atoms':>6} {'median ms':>9} {'95% ms':>9} {'limit':>7} {'free':>6}")
+    line("ranges of one attribute", *random_ranges(200), "")
+    line("ranges of one attribute", *random_ranges(1000), "10")
+    line("group-bys over 480 cells", *group_bys(200), "50")
+    line("everything over 2,000 cells", *two_thousand_atoms(), "300")
+
+
+if __name__ == "__main__":
+    main()
