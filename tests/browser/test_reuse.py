@@ -57,3 +57,18 @@ def test_a_refinement_shows_what_it_saves_and_runs(asked, shot):
     whole(dashboard)
     shot(dashboard, "dashboard")
     assert asked.errors == []
+
+
+def test_an_offer_is_shown_whole_and_spends_nothing(open_notebook, shot):
+    notebook = open_notebook("offer.ipynb", ["%load_ext dpnotebook", '%dp prefetch patients ranges("age")', "session"])
+    for cell in range(4):
+        notebook.run_cell(cell)
+    offer = notebook.output(2)
+    assert "For sale" in offer.inner_text()
+    assert offer.locator("table tbody tr").count() > 3
+    whole(offer)
+    offer.get_by_text("The code that buys it").click()
+    assert 'session.prefetch(dpn.ranges("age")).buy(error=' in offer.inner_text().replace("'", '"')
+    shot(offer, "offer")
+    assert "ε 1 left" in notebook.output(3).inner_text()
+    assert notebook.errors == []
