@@ -92,7 +92,7 @@ def meaning(offer: Listing) -> str:
     """Return what is bought."""
     return (
         "Bought once, each of these answers costs nothing after that, within the error that was bought "
-        f"({words.percent(offer.confidence)}); so does what follows from them."
+        f"({words.percent(offer.confidence)}). What follows from them costs nothing either, at an error of its own."
     )
 
 
