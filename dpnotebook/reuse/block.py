@@ -17,6 +17,7 @@ from dpnotebook.reuse.parts import Part, unique_columns
 
 MOST_ATOMS = 2_000
 MOST_CELLS = 10**6
+FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown
 MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 
 Floats = NDArray[np.float64]
@@ -204,8 +205,8 @@ class Block:
         if queries.count == 1 and not whole[0]:
             return Known(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
         solved = self._solved(queries, exact=False)
-        variances = np.where(whole, solved.variances(queries.columns), np.inf)
-        return Known(variances, solved.covariance, solved.determined(np.eye(classes)) & self._whole_classes(queries))
+        variances = np.where(whole, solved.variances(None if queries.bins else queries.columns), np.inf)
+        return Known(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
 
     def _solved(self, queries: Queries, *, exact: bool) -> Solved:
         at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
@@ -231,9 +232,10 @@ class Block:
 
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
-        solved = self._solved(queries, exact=True)
-        variances = np.where(self._whole(queries), solved.variances(queries.columns), np.inf)
-        coefficients = queries.columns @ solved.coefficients
+        solved = self._solved(queries, exact=queries.columns.shape[1] <= FEW)
+        columns = None if queries.bins else queries.columns
+        variances = np.where(self._whole(queries), solved.variances(columns), np.inf)
+        coefficients = solved.coefficients if columns is None else columns @ solved.coefficients
         return coefficients @ self.information.vector, variances, coefficients
 
     def weights(self, coefficients: Floats) -> list[tuple[Source, Floats]]:

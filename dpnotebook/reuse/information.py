@@ -159,13 +159,20 @@ class Solved:
     covariance: Floats
     residuals: Floats
 
-    def determined(self, combinations: Floats) -> NDArray[np.bool_]:
-        """Return which combinations of the queries, shape (m, queries), the measurements determine, shape (m,)."""
+    def determined(self, combinations: Floats | None = None) -> NDArray[np.bool_]:
+        """Return which combinations of the queries, shape (m, queries), the measurements determine, shape (m,).
+
+        The queries themselves when None.
+        """
+        if combinations is None:
+            return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= RESIDUAL)
         left = np.abs(combinations @ self.residuals).max(axis=1, initial=0.0)
         return np.asarray(left <= RESIDUAL * np.abs(combinations).max(axis=1, initial=0.0))
 
-    def variances(self, combinations: Floats) -> Floats:
+    def variances(self, combinations: Floats | None = None) -> Floats:
         """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""
+        if combinations is None:
+            return np.where(self.determined(), np.diagonal(self.covariance), np.inf)
         found = np.einsum("ij,ij->i", combinations @ self.covariance, combinations)
         return np.where(self.determined(combinations), found, np.inf)
 

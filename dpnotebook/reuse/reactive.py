@@ -205,12 +205,14 @@ def half_width(asked: Asked, std_error: float, accuracy: Accuracy, noise: Noise)
 
 def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:
     """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
-    rows = asked.block.rows(asked.queries)[np.isfinite(asked.known.variances)]
-    if not rows.shape[0]:
+    queries, known = asked.queries, np.isfinite(asked.known.variances)
+    columns = queries.columns[known]
+    if not columns.shape[0]:
         return ()
-    if rows.shape[0] > limit:
-        rows = (1.5 + np.cos(np.arange(rows.shape[0]) * math.sqrt(2)))[None, :] @ rows
+    if columns.shape[0] > limit:
+        columns = (1.5 + np.cos(np.arange(columns.shape[0]) * math.sqrt(2)))[None, :] @ columns
     found: set[int] = set()
+    rows = asked.block.rows(replace(queries, columns=columns, bins=False))
     for z in rows @ asked.block.information.inverse:
         sizes = {source.key[0]: 0.0 for source in asked.block.sources.values()}
         for source, weights in asked.block.weights(z):

@@ -57,7 +57,7 @@ def group_bys(count):
     sizes = {"a": 10, "b": 2, "c": 4, "d": 6}
     session = dpn.Session(budget=dpn.Budget(1e5))
     table = session.protect(
-        pd.DataFrame(dict.fromkeys(sizes, [0])), "t", domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()}
+        pd.DataFrame({name: [0] for name in sizes}), "t", domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()}
     )
 
     def query(**accuracy):
