@@ -62,7 +62,7 @@ class Source:
     part
         Its queries.
     columns
-        Its distinct columns times its weight, shape (queries, classes).
+        Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
     atoms
         The class of every atom, -1 for none.
     precision
@@ -73,15 +73,27 @@ class Source:
 
     key: Key
     part: Part
-    columns: Floats
+    columns: Floats | None
     atoms: Indices
     precision: float
     noisy: Floats
 
     def rows(self) -> Floats:
         """Return its queries over the atoms, shape (queries, atoms)."""
+        if self.columns is None:
+            rows = np.zeros((self.noisy.size, self.atoms.size))
+            inside = np.flatnonzero(self.atoms >= 0)
+            rows[self.atoms[inside], inside] = 1.0
+            return rows
         padded = np.concatenate([self.columns, np.zeros((self.columns.shape[0], 1))], axis=1)
         return padded[:, self.atoms]  # -1 is the column of zeros
+
+    def weights(self, coefficients: Floats) -> Floats:
+        """Return what each noisy answer counts for in an answer with coefficients z, shape (queries,)."""
+        inside = self.atoms >= 0
+        classes = self.noisy.size if self.columns is None else self.columns.shape[1]
+        own = np.bincount(self.atoms[inside], coefficients[inside], classes)
+        return np.asarray((own if self.columns is None else self.columns @ own) * self.precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,13 +252,7 @@ class Block:
 
     def weights(self, coefficients: Floats) -> list[tuple[Source, Floats]]:
         """Return what each noisy number counts for in an answer with coefficients z, shape (atoms,), by source."""
-        found = []
-        for source in self.sources.values():
-            inside = source.atoms >= 0
-            own = np.bincount(source.atoms[inside], coefficients[inside], source.columns.shape[1])
-            weights = source.columns @ own * source.precision
-            found.append((source, weights))
-        return found
+        return [(source, source.weights(coefficients)) for source in self.sources.values()]
 
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:
         """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
@@ -283,13 +289,14 @@ class Block:
             if finer.count > most:
                 continue
             atoms, parents = finer, parents[above]
-            prepared.append((key, index, part, queries, precision, noisy))
+            columns = None if queries.bins else queries.columns
+            prepared.append((key, index, part, columns, queries.cells, precision, noisy))
         if atoms.count > self.atoms.count:
             self.atoms = atoms
             self.information.split(parents)
             for source in self.sources.values():
                 source.atoms = source.atoms[parents]
         return [
-            ((*key, index), Source(key, part, queries.columns, queries.cells[atoms.first], precision, noisy))
-            for key, index, part, queries, precision, noisy in prepared
+            ((*key, index), Source(key, part, columns, cells[atoms.first], precision, noisy))
+            for key, index, part, columns, cells, precision, noisy in prepared
         ]

@@ -240,11 +240,18 @@ def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
     n = matrix.shape[0]
     scale = np.sqrt(np.diagonal(matrix))
     safe = np.where(scale > 0, scale, 1.0)
-    factor, pivots, rank, _ = dpstrf(matrix / safe / safe[:, None], tol=RANK, lower=1)
-    found = np.zeros((n, n))
+    scaled = np.divide(matrix, safe, order="F")
+    scaled /= safe[:, None]
+    factor, pivots, rank, _ = dpstrf(scaled, tol=RANK, lower=1, overwrite_a=1)
+    del scaled
     kept = pivots[:rank] - 1
+    found = np.zeros((n, n))
     if rank:
-        part, _ = dpotri(factor[:rank, :rank], lower=1)
-        part = np.tril(part) + np.tril(part, -1).T
-        found[np.ix_(kept, kept)] = part / safe[kept] / safe[kept, None]
+        part, _ = dpotri(factor[:rank, :rank], lower=1, overwrite_c=1)
+        del factor
+        upper = np.triu_indices(rank, 1)
+        part[upper] = part.T[upper]
+        part /= safe[kept]
+        part /= safe[kept, None]
+        found[np.ix_(kept, kept)] = part
     return found, int(rank)

@@ -35,7 +35,7 @@ def pioneer_items(asked: Asked, target: float, history: History) -> tuple[Planne
     atoms, parents = block.atoms.refined(queries.cells)
     past, keys = [], []
     for source in block.sources.values():
-        if source.columns.shape != (1, 1) or source.columns[0, 0] != 1 or source.part.totals is not None:
+        if source.columns is not None or source.noisy.size != 1 or source.part.totals is not None:
             continue
         item = history.items[source.key]
         refinable = source.key not in history.refining and item.measurement.answers == 1
