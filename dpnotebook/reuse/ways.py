@@ -31,6 +31,7 @@ from dpnotebook.reuse.table import Table
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
+DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 
 
@@ -329,6 +330,10 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     alone = setting.price(setting.alone.items)
     credit = CREDIT * history.alone_total + alone - setting.spend.maximum
     block = setting.along
+    share = 1.0 if block is not None else DISJOINT
+    ahead = math.floor(share * (history.alone_total + alone)) - setting.spend.maximum
+    if history.dearest and ahead < 0:  # never behind by more than the price of one purchase
+        credit = min(credit, ahead + history.dearest)
     if block is not None:
         if not setting.buying:
             return None
@@ -351,9 +356,7 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     if not reactive.is_known(after.asked, target):
         rest = min(_proposals(after, target), key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
-    price = setting.price(items)
-    ahead = history.alone_total + alone - setting.spend.maximum
-    if price > credit or price > ahead + max(price, history.dearest):  # never behind by more than one purchase
+    if setting.price(items) > credit:
         return None
     variances = np.minimum(after.asked.known.variances, target)
     way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
