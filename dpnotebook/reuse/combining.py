@@ -19,6 +19,7 @@ from dpnotebook.reuse.recorded import estimates_to_json
 
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000
+MOST_EXACT = 64  # answers whose intervals are found so
 MEANT = 6  # digits of an answer below its standard error
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 
@@ -45,7 +46,7 @@ def combined_details(
     assert asked is not None
     values, variances, coefficients = asked.block.estimates(asked.queries)
     std_errors = np.sqrt(variances) * asked.step
-    weights = [asked.block.weights(z) for z in coefficients] if coefficients.shape[0] <= 64 else []
+    weights = [asked.block.weights(z) for z in coefficients] if coefficients.shape[0] <= MOST_EXACT else []
     widths = _widths(history, weights, std_errors, asked.step, confidence)
     values = _without_rounding(values * asked.step, std_errors)
     best = Estimates(values, std_errors, values - widths, values + widths)
@@ -59,6 +60,16 @@ def combined_details(
         told["ranks"] = answer.worst(best.std_error).tolist()
         best = answer.read(best)
     return {"estimates": estimates_to_json(best, confidence, sources) | told}
+
+
+def exact_half_width(history: History, asked: reactive.Asked, confidence: float) -> float:
+    """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
+    _, variances, coefficients = asked.block.estimates(asked.queries)
+    if coefficients.shape[0] > MOST_EXACT or not np.isfinite(variances).all():
+        return math.inf
+    weights = [asked.block.weights(z) for z in coefficients]
+    widths = _widths(history, weights, np.sqrt(variances) * asked.step, asked.step, confidence)
+    return float(widths.max(initial=0.0))
 
 
 def linear_of(answer: Answers) -> LinearAnswers | None:
