@@ -17,6 +17,7 @@ from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.block import Block
+from dpnotebook.reuse.combining import exact_half_width
 from dpnotebook.reuse.history import History, Release, identity
 from dpnotebook.reuse.pioneer_way import pioneer_items
 from dpnotebook.reuse.plan import Action, Planned
@@ -31,6 +32,7 @@ from dpnotebook.reuse.table import Table
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
+NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
 DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 
@@ -288,6 +290,12 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     if asked.told and reactive.is_known(asked, target):
         free = Way((), 0, alone.std_errors, 0.0, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
+    if asked.told and accuracy.error is not None and reactive.is_known(asked, target * NEARLY):
+        # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise.
+        width = exact_half_width(setting.history, asked, accuracy.confidence)
+        if width <= accuracy.error * reactive.SLACK:
+            free = Way((), 0, alone.std_errors, width, (), target=target)
+            return _finished(setting, free, asked.known.variances, accuracy)
     if setting.planner == "pioneer":
         return _by_pioneer(setting, accuracy, target)
     best: reactive.Proposal | None = None

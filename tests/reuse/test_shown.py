@@ -26,3 +26,18 @@ def test_a_purchase_is_shown_before_it_is_bought_and_bought_when_it_was_shown(bu
         bought += shown[0].bought
     assert bought
     session.close()
+
+
+def test_a_number_of_a_table_that_was_released_is_free_at_the_same_error():
+    people = pd.DataFrame({"sex": ["F", "M", "M"], "region": ["N", "N", "S"]})
+    session = dpn.Session(budget=dpn.Budget(1.0))
+    session.protect(people, "people", domain={"sex": ["F", "M"], "region": ["N", "S", "W"]})
+    table = people.dp.crosstab("sex", "region", error=200).run()
+    for row in table.frame.to_dict("records"):
+        query = people.dp.count(where=f"sex == '{row['sex']}' and region == '{row['region']}'", error=200)
+        assert query.plan.free
+        assert query.plan.error <= 200
+        release = query.run()
+        assert release.paid == 0
+        assert (release.value, *release.interval) == pytest.approx((row["value"], row["lower"], row["upper"]))
+    session.close()
