@@ -61,7 +61,7 @@ def test_no_prefix_costs_more_than_naive_and_one_announced_purchase(kind, delta,
     naive, (ours, purchases) = found["naive"][0], found["optimal"]
     # Before anything is bought, pieces beside a range may make a later one dearer, by less than one question's price.
     single = np.maximum.accumulate(np.diff(naive, prepend=0.0))
-    assert (ours <= naive + np.maximum(np.maximum.accumulate(purchases), single)).all()
+    assert (ours <= naive + np.maximum.accumulate(purchases) + single).all()
 
 
 def test_a_hundred_published_ranges(sequences):
