@@ -244,9 +244,14 @@ class Block:
 
     def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
         """Return the best answers to queries, their variances and the coefficients z, with certificates."""
-        solved = self._solved(queries, exact=queries.columns.shape[1] <= FEW)
         columns = None if queries.bins else queries.columns
-        variances = np.where(self._whole(queries), solved.variances(columns), np.inf)
+        whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
+        solved = self._solved(queries, exact=exact)
+        variances = np.where(whole, solved.variances(columns), np.inf)
+        if np.isinf(variances[whole]).any():  # not determined, or lost in rounding: from a new factorisation
+            self.information.refactor()
+            solved = self._solved(queries, exact=exact)
+            variances = np.where(whole, solved.variances(columns), np.inf)
         coefficients = solved.coefficients if columns is None else columns @ solved.coefficients
         return coefficients @ self.information.vector, variances, coefficients
 

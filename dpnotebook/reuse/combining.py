@@ -62,6 +62,12 @@ def combined_details(
     return {"estimates": estimates_to_json(best, confidence, sources) | told}
 
 
+def determined(history: History, question: Question) -> bool:
+    """Return whether everything recorded determines the answers, by the certificates of what would be shown."""
+    asked = reactive.asked_of(question.measures[0], question, history)
+    return asked is not None and bool(np.isfinite(asked.block.estimates(asked.queries)[1]).all())
+
+
 def exact_half_width(history: History, asked: reactive.Asked, confidence: float) -> float:
     """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
     _, variances, coefficients = asked.block.estimates(asked.queries)
@@ -81,7 +87,7 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 def _without_rounding(values: Floats, std_errors: Floats) -> Floats:
     """Return values without the digits that noise drowns: what is left of rounding is no part of an answer."""
-    largest = float(std_errors.max(initial=0.0))
+    largest = float(std_errors[np.isfinite(std_errors)].max(initial=0.0))
     return np.round(values, 9 if largest <= 0 else min(MEANT - math.floor(math.log10(largest)), 9))
 
 

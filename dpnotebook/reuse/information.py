@@ -63,6 +63,11 @@ class Information:
             self._inverse, self.rank = generalised_inverse(self.matrix)
         return self._inverse
 
+    def refactor(self) -> None:
+        """Forget the generalised inverse, so that it is made anew from the information matrix."""
+        self._inverse = None
+        self.changes += 1
+
     def copy(self) -> Information:
         """Return a copy that can be added to without changing this one."""
         twin = Information(0)

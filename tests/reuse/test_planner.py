@@ -356,3 +356,15 @@ def test_what_others_recorded_meanwhile_is_used(rows, tmp_path):
     assert second.plan.actions[-1].releases == (2,)  # the refined one, not the one it refined
     second.run()
     assert one.audit().ok
+
+
+def test_what_does_not_stand_the_whole_test_is_measured(session, monkeypatch):
+    """A plan looks at residuals in passing; what is shown is answered only if its own residual vanishes."""
+    table = session.table("t")
+    table.histogram("age", variance=10.0).run()
+    query = table.count(variance=500.0)
+    assert query.plan.free
+    monkeypatch.setattr("dpnotebook.session.determined", lambda history, question: False)
+    release = query.run()
+    assert release.paid > 0
+    assert release.sources == (release.number,)
