@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 from dpnotebook.errors import AccuracyError
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse import reactive
+from dpnotebook.workload import Workload
+from dpnotebook.workload.requests import WorkloadRequest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,3 +148,17 @@ def checked_errors(errors: Sequence[float]) -> tuple[float, ...]:
     if any(error is None for error in found):
         raise AccuracyError("errors= lists numbers in the answers' own units, such as errors=[10, 25, 50]")
     return tuple(float(error) for error in found if error is not None)
+
+
+def offer_code(
+    workload: Workload | WorkloadRequest,
+    on: str | Sequence[str] | None,
+    table: str | None,
+    where: str | None,
+    errors: Sequence[float] | None,
+) -> str:
+    """Return the Python that asks a session for an offer."""
+    asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
+    named = {"table": table, "where": where, "errors": errors}
+    options = [f"{name}={value!r}" for name, value in named.items() if value is not None]
+    return f"session.prefetch({', '.join([asked, *([repr(on)] if on is not None else []), *options])})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.answering import Draw, Redraw, draw_noise, measure, redraw_noise, reveal
+from dpnotebook.answering import Draw, Redraw, draw_noise, redraw_noise, reveal
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import plain, shorten
 from dpnotebook.errors import (
@@ -23,20 +22,17 @@ from dpnotebook.errors import (
     LedgerError,
     NotProtected,
 )
-from dpnotebook.inference.answers import Estimates
+from dpnotebook.histories import Histories
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
-from dpnotebook.offer import Offer, checked_errors, errors_for
+from dpnotebook.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.release import Release
-from dpnotebook.reuse.combining import combined_details, determined, linear_of
-from dpnotebook.reuse.history import RECENT, History, Measured
 from dpnotebook.reuse.plan import Plan
-from dpnotebook.reuse.planner import make_plan
-from dpnotebook.reuse.recorded import plan_from_json, plan_to_json, planned_from_json
+from dpnotebook.reuse.recorded import plan_to_json
 from dpnotebook.reuse.table import Table
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
@@ -108,13 +104,12 @@ class Session:
             0.05 * budget.epsilon if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         )
         self.ledger = Ledger(ledger, budget, timeout=timeout)
+        self._histories = Histories(self.ledger, planner)
         self._tables: dict[str, ProtectedTable] = {}
         self._draw: Draw = draw_noise
         self._redraw: Redraw = redraw_noise
         self._callbacks: list[Callable[[], None]] = []
         self._running = threading.RLock()
-        self._histories: dict[str, History] = {}
-        self._looking = threading.RLock()  # held while a history is read or moved on
         self._closed = False
         global _latest
         _latest = self
@@ -278,7 +273,7 @@ class Session:
             (table,) = self._tables
         asked = self.table(table).answer(workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence)
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
-        return Offer(asked, listed, _offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
+        return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""
@@ -299,7 +294,7 @@ class Session:
             plan = self._plan(query, alternatives=False)
             if plan.recorded is not None:
                 return self._reveal(self._recorded(protected, plan.recorded, report), query, paid=0)
-            details = self._combined(plan.question, plan.confidence) if plan.free else None
+            details = self._histories.free(plan.question, plan.confidence, protected.table) if plan.free else None
             if plan.free and details is None:  # what a plan screens in passing did not stand the whole test
                 plan = self._plan(replace(query, fresh=True), alternatives=False)
             if details is not None:
@@ -419,74 +414,10 @@ class Session:
         self.ledger.close()
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        table = self.table(query.question.table).table
-        with self._looking:
-            return make_plan(
-                query.question,
-                query.accuracy,
-                table,
-                self.ledger,
-                history=self._history(table.name) if self.planner != "naive" else None,
-                planner=self.planner,
-                fresh=query.fresh,
-                assumption=query.assumption,
-                strategy=query.strategy,
-                alternatives=alternatives,
-            )
-
-    def _history(self, name: str) -> History:
-        """Return what was recorded of a table, up to date."""
-        history = self._histories.get(name)
-        if history is None:
-            history = History(self.table(name).table.domain, self.ledger.accountant.noise)
-            self._histories[name] = history
-        before, (version, news) = history.version, self.ledger.news(name, history.version)
-        if version != before:
-            history.recent = [record.plan for record in self.ledger.latest(name, RECENT)]
-        history.take(news, version)
-        history.refining = self.ledger.refining(name)
-        return history
+        return self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
-        """Measure what was charged and not recorded: nobody has seen an answer for that charge."""
-        name = protected.table.name
-        planned = planned_from_json(charge.plan, protected.table.domain)
-        confidence: float = charge.plan.get("combined", 0.0)  # 0 where the answer is that of its own measurement
-
-        def combine(noisy: Sequence[NDArray[np.int64]]) -> dict[str, Any]:
-            with self._looking:
-                history = self._history(name)
-                history.take([Measured(charge.number, charge.plan, charge.units, tuple(noisy))])
-                question = Question.from_json(charge.plan["question"], history.domain)
-                return combined_details(history, question, confidence, self._own(charge, noisy))
-
-        try:
-            using = combine if confidence else None
-            record = measure(self.ledger, protected, charge.number, planned, self._draw, report, using, self._redraw)
-        except BaseException:
-            self._histories.pop(name, None)
-            raise
-        if confidence and not all(map(np.array_equal, record.answers, self._histories[name].answers(charge.number))):
-            self._histories.pop(name, None)  # another kernel was first: what it recorded counts
-        return record
-
-    def _own(self, charge: Charge, noisy: Sequence[NDArray[np.int64]]) -> Estimates | None:
-        """Return what a measurement says by itself, where it is of the question's own strategy."""
-        if not charge.plan.get("own"):
-            return None
-        domain, noise = self.table(charge.table).table.domain, self.ledger.accountant.noise
-        recorded = plan_from_json(charge.plan, domain)
-        linear = linear_of(recorded.answers[0])
-        if linear is None:
-            return None
-        item = recorded.planned[0]
-        values = np.ldexp(noisy[0].astype(np.float64), -item.bits)
-        return linear.estimate(values, noise, item.scale, charge.plan["combined"])
-
-    def _combined(self, question: Question, confidence: float) -> dict[str, Any] | None:
-        with self._looking:
-            history = self._history(question.table)
-            return combined_details(history, question, confidence) if determined(history, question) else None
+        return self._histories.finish(protected, charge, self._draw, self._redraw, report)
 
     def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
         """Return a record that answers a question, after measuring it where that was interrupted."""
@@ -519,19 +450,6 @@ class Session:
                 callback()
             except Exception:  # what watches a release must not lose it
                 logging.getLogger(__name__).exception("a callback of on_change failed")
-
-
-def _offer_code(
-    workload: Workload | WorkloadRequest,
-    on: str | Sequence[str] | None,
-    table: str | None,
-    where: str | None,
-    errors: Sequence[float] | None,
-) -> str:
-    asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
-    named = {"table": table, "where": where, "errors": errors}
-    options = [f"{name}={value!r}" for name, value in named.items() if value is not None]
-    return f"session.prefetch({', '.join([asked, *([repr(on)] if on is not None else []), *options])})"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ def line(name, session, queries, limit):
     queries[0].plan  # noqa: B018 - what is worked out once after a release
     found = times(queries)
     free = np.mean([query.plan.free for query in queries])
-    history = session._history("t")
+    (history,) = session._histories._known.values()
     block = max((block for block, _ in history._blocks.values()), key=lambda block: block.atoms.count)
     median, high = np.percentile(found, [50, 95])
     print(
@@ -57,7 +57,9 @@ def group_bys(count):
     sizes = {"a": 10, "b": 2, "c": 4, "d": 6}
     session = dpn.Session(budget=dpn.Budget(1e5))
     table = session.protect(
-        pd.DataFrame({name: [0] for name in sizes}), "t", domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()}
+        pd.DataFrame({name: [0] for name in sizes}),
+        "t",
+        domain={name: dpn.Range(0, n - 1) for name, n in sizes.items()},
     )
 
     def query(**accuracy):

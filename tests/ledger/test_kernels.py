@@ -133,6 +133,6 @@ def test_the_slower_of_two_kernels_that_complete_a_charge_forgets_its_own_answer
     assert everybody.paid == 0
     assert abs(everybody.frame["value"].item() - 60) < 10**3
     for session in (slow, last):
-        answers = session._history("people").answers(1)
+        answers = session._histories._history(session.table("people").table).answers(1)
         assert [answer.tolist() for answer in answers] == [a.tolist() for a in last.ledger.get(1).answers]
     assert last.audit().ok
