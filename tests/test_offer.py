@@ -1,0 +1,95 @@
+"""Price lists of whole workloads, and what buying from them makes free."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, NotProtected, WorkloadError
+
+
+@pytest.fixture
+def people():
+    rng = np.random.default_rng(2)
+    return pd.DataFrame({"age": rng.integers(0, 40, 2000), "sex": rng.choice(["F", "M"], 2000)})
+
+
+@pytest.fixture(params=[0.0, 1e-6], ids=["pure", "gaussian"])
+def session(request, people):
+    session = dpn.Session(budget=dpn.Budget(4.0, request.param))
+    session.protect(people, "people", domain={"age": dpn.Range(0, 39), "sex": ["F", "M"]})
+    return session
+
+
+def test_looking_is_free_and_reads_no_data(session, monkeypatch):
+    monkeypatch.setattr(type(session.table("people").engine), "totals", lambda *_: pytest.fail("read the data"))
+    offer = session.prefetch(dpn.ranges("age"))
+    prices = offer.prices
+    assert list(prices.columns) == ["error", "epsilon", "remaining", "affordable"]
+    assert len(prices) >= 4
+    assert (np.diff(prices["error"]) < 0).all()
+    assert (np.diff(prices["epsilon"]) > 0).all()
+    assert prices["affordable"].all()
+    assert session.spent.epsilon == 0
+    assert (offer.table, offer.title, offer.answers) == ("people", "ranges('age') by age", 820)
+
+
+def test_what_was_bought_is_free_within_its_error(session, people):
+    offer = session.prefetch(dpn.ranges("age"), errors=[60])
+    price = offer.prices["epsilon"][0]
+    release = offer.buy(error=60)
+    assert release.paid == pytest.approx(price)
+    spent = session.spent.epsilon
+    for low, high in [(0, 39), (3, 3), (10, 30), (0, 20)]:
+        query = people.dp.count(where=f"age >= {low} and age <= {high}", error=60)
+        assert query.plan.free
+        assert query.run().paid == 0
+    assert people.dp.cdf("age", error=60).plan.free
+    assert people.dp.histogram("age", error=60).plan.free
+    assert not people.dp.count(where="sex == 'F'", error=60).plan.free
+    assert session.spent.epsilon == spent
+    assert offer.prices["epsilon"][0] == 0
+
+
+def test_a_finer_one_costs_less_after_a_coarse_one(session):
+    offer = session.prefetch(dpn.ranges("age"), errors=[60, 20])
+    coarse, fine = offer.prices["epsilon"]
+    offer.buy(error=60)
+    left = offer.prices["epsilon"]
+    assert left[0] == 0
+    assert left[1] < fine
+    # Of pure noise the price is the difference; of Gaussian noise that of the squares.
+    if session.budget.delta == 0:
+        assert left[1] == pytest.approx(fine - coarse, rel=0.02)
+
+
+def test_the_code_of_an_offer_makes_it_again(session):
+    offer = session.prefetch(dpn.ranges("age"), where="sex == 'F'", errors=[50])
+    again = eval(offer.code, {"session": session, "dpn": dpn})
+    assert again.prices.equals(offer.prices)
+    assert again.where == offer.where
+
+
+def test_bad_input(session, people):
+    with pytest.raises(WorkloadError, match="did you mean 'age'"):
+        session.prefetch(dpn.ranges("agee"))
+    with pytest.raises(AccuracyError, match="errors= lists"):
+        session.prefetch(dpn.ranges("age"), errors=[])
+    with pytest.raises(AccuracyError, match="error"):
+        session.prefetch(dpn.ranges("age"), errors=[-3])
+    with pytest.raises(DomainError, match="takes a workload"):
+        session.prefetch("ranges of age")
+    with pytest.raises(NotProtected, match="no table 'peple'"):
+        session.prefetch(dpn.ranges("age"), table="peple")
+    session.protect(people.copy(), "others", domain={"age": dpn.Range(0, 39)})
+    with pytest.raises(NotProtected, match="say which table with table="):
+        session.prefetch(dpn.ranges("age"))
+    offer = session.prefetch(dpn.ranges("age"), table="people")
+    with pytest.raises(AccuracyError, match="exactly one of"):
+        offer.buy()
+    if session.budget.delta == 0:
+        with pytest.raises(AccuracyError, match="finer than combinations"):
+            session.prefetch(dpn.ranges("age"), table="people", errors=[0.3]).buy(error=0.3)
+    with pytest.raises(BudgetExceeded):
+        session.prefetch(dpn.ranges("age"), table="people", errors=[1.5]).buy(error=1.5)
+    assert session.spent.epsilon == 0
