@@ -76,6 +76,7 @@ def make_plan(
         assumption = Assumption(table.rows, assumption.value)
     own = fresh or strategy is not None
     asked = None if own or history is None else reactive.asked_of(question.measures[0], question, history)
+    given = accuracy
     if accuracy.relative is not None:
         accuracy = resolved(accuracy, question, asked, table)
     _check_accuracy(question, accuracy, table, assumption)
@@ -122,10 +123,11 @@ def make_plan(
         alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
         reused=way.reused,
         affordable=spent + price <= accountant.total,
-        assumption=words.assumption(question, assumption, answers[0]) if answers else "",
+        assumption=words.size_assumed(given, accuracy, words.unit(question.measures[0]))
+        or (words.assumption(question, assumption, answers[0]) if answers else ""),
         warnings=words.warnings(question, table.domain, assumption, expected, epsilon),
         steps=way.steps,
-        code=words.code(question, accuracy),
+        code=words.code(question, given),
         noise=accountant.noise,
         measurements=way.items,
         cells=cells,

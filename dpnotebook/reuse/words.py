@@ -41,6 +41,19 @@ def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
 
 
+def size_assumed(given: Accuracy, planned: Accuracy, unit: str) -> str:
+    """Return about how large the answers are taken to be where a relative error was asked for; else empty."""
+    if given.relative is None or planned.error is None:
+        return ""
+    size = planned.error / given.relative
+    about, error = (_three_figures(number) for number in (size, planned.error))
+    return f"assuming answers of about {about} {unit}: {given.percent} of that is ±{error}"
+
+
+def _three_figures(number: float) -> str:
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
+
+
 def warnings(
     question: Question, domain: Domain, assumed: Assumption, expected: Expected, epsilon: float
 ) -> tuple[str, ...]:

@@ -109,6 +109,14 @@ def test_the_text_of_a_plan(make_plan):
     ]
 
 
+def test_a_relative_error_says_of_what_and_stays_as_it_was_asked(session, page):
+    plan = session.table("people").count(error="5%").plan
+    text = page(plan_html(plan)).text
+    assert "Assuming answers of about 4,000 rows: 5% of that is ±200" in text
+    assert "people.dp.count(error='5%')" in text
+    assert "  assumes   answers of about 4,000 rows: 5% of that is ±200" in plan_text(plan).splitlines()
+
+
 def test_the_budget_of_a_session(session, page):
     session.table("people").count(epsilon=0.25).run()
     parsed = page(budget_html(session))
