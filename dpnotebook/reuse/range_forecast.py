@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 CELLS = 200  # merged cells that are told apart unless said
 LATEST = 200  # ranges that are looked at
 FINEST = 0.002  # share of all cuts that may lie inside one merged cell
-PARTS = 16  # into which a merged cell is divided at most,
-ALL_PARTS = 1000  # and all of them together
+FEW_PARTS, PARTS = 4, 24  # into which a merged cell is divided at least and at most,
+ALL_PARTS = 1400  # and all of them together
 LEAST_SPREAD = 0.7  # levels
 REACH = 40  # spreads beyond the outermost cut
 GRIDDED = 4  # ranges whose cuts all lie on a grid, from which on it is taken for one
@@ -156,21 +156,33 @@ def _snapped(edges: Integers, before: Integers, kept: Integers) -> Integers:
 
 
 def _parts(edges: Integers, step: int, before: Integers) -> Integers:
-    """Return the edges, and cut points on the grid that divide the cells between them into a few parts each."""
-    widths = np.diff(edges)
-    most = min(PARTS, max(2, ALL_PARTS // max(1, int((widths > step).sum()))))
+    """Return the edges, and cut points on the grid that divide the cells between them into parts."""
     found = [edges]
-    for first, width in zip(edges[:-1][widths > step].tolist(), widths[widths > step].tolist(), strict=True):
-        known = before[np.searchsorted(before, first + 1) : np.searchsorted(before, first + width)]
+    for first, last, most in zip(edges[:-1].tolist(), edges[1:].tolist(), _counts(edges, step), strict=True):
+        if most == 1:
+            continue
+        known = before[np.searchsorted(before, first + 1) : np.searchsorted(before, last)]
+        even = first + step * (np.arange(1, most) * ((last - first) // step) // most)
         if known.size >= most:
             found.append(known[np.arange(1, most) * known.size // most])
         else:
-            found.append(known)
-            count = min(width // step, most)
-            even = first + step * (np.arange(1, count) * (width // step) // count)
-            far = np.abs(even[:, None] - known).min(axis=1, initial=width) >= width / count / 2
-            found.append(even[far][: most - known.size])
+            far = np.abs(even[:, None] - known).min(axis=1, initial=last) * 2 * most >= last - first
+            found += [known, even[far][: most - 1 - known.size]]
     return np.unique(np.concatenate(found)).astype(np.int64)
+
+
+def _counts(edges: Integers, step: int) -> list[int]:
+    """Return into how many parts each cell is divided: single levels in narrow cells, where most cuts meet a part."""
+    widths = np.diff(edges) // step
+    counts = np.minimum(widths, FEW_PARTS)
+    left = ALL_PARTS - int(counts.sum())
+    for cell in np.argsort(widths, kind="stable").tolist():
+        more = min(int(widths[cell]), PARTS) - int(counts[cell])
+        if more > left:
+            break
+        counts[cell] += more
+        left -= more
+    return [int(count) for count in counts]
 
 
 def _below(points: NDArray[np.floating[Any]], cuts: Integers, spread: float) -> Floats:

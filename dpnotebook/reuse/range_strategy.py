@@ -19,12 +19,12 @@ from dpnotebook.reuse.range_forecast import Forecast
 from dpnotebook.strategy.laplace import default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
-FIRST, AGAIN = 0.5, 1.5  # of the price of a strategy, that must have been paid one by one before it is bought
+FIRST, AGAIN = 0.5, 3.0  # of the price of a strategy, that must have been paid one by one before it is bought
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
 STEPS = 40  # of each descent
 TOLERANCE = 1e-5
 SHARE = 0.97  # of the ranges that are bounded
-SLIVER = 0.1  # of the variance of a range, left for what is cut off a part that is not told apart
+SLIVER = 0.05  # of the variance of a range, left for what is cut off a part that is not told apart
 PRIOR = 1e6  # variance of what is unknown, relative to the one that is aimed at
 LEAST, MOST = 0.02, 100.0  # rise, in prices of one range
 HALVINGS = 9

@@ -196,8 +196,8 @@ class Setting:
 
     @cached_property
     def extra(self) -> int:
-        """What may be paid, in units, for measuring less: no more than twice the price, nor than reuse has saved."""
-        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum
+        """What may be paid, in units, for measuring less: twice the price, and never behind by more than a purchase."""
+        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum + self.history.dearest
         return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.books.accountant).bound, ahead))
 
 
