@@ -18,7 +18,9 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.question import Question
 from dpnotebook.reuse.block import Block
-from dpnotebook.reuse.group_strategy import GroupBy, Outlook, average_information, group_strategy, subsets
+from dpnotebook.reuse.group_forecast import GroupBy, Outlook
+from dpnotebook.reuse.group_spaces import average_information, subsets
+from dpnotebook.reuse.group_strategy import group_strategy
 from dpnotebook.reuse.history import History
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.pricing import Pricing, more_precise

@@ -9,7 +9,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.measurement import Axis
 from dpnotebook.predicate import Predicate
 from dpnotebook.reuse.block import Block
-from dpnotebook.reuse.group_strategy import average_information, subsets
+from dpnotebook.reuse.group_spaces import average_information, subsets
 from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.purchase import _in_play, _information
 from dpnotebook.workload import Identity, Kron
