@@ -19,8 +19,9 @@ from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.reuse.prepare import Assumption, as_asked, prepare
 from dpnotebook.reuse.pricing import cost_of, scales
 from dpnotebook.reuse.relative import resolved
+from dpnotebook.reuse.setting import Books, Setting, Way
 from dpnotebook.reuse.table import Table
-from dpnotebook.reuse.ways import Books, Setting, Way, by_itself, repeated, with_history
+from dpnotebook.reuse.ways import by_itself, repeated, with_history
 from dpnotebook.strategy import Strategy
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows, of a question that is asked by itself

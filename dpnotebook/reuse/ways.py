@@ -3,202 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from dpnotebook.inference.answers import Answers, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
-from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.spend import CellCost, Spend
+from dpnotebook.inference.answers import Answers, Expected, Floats, QuantileAnswers, grid_bits
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
-from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.combining import exact_half_width
-from dpnotebook.reuse.history import History, Release, identity
+from dpnotebook.reuse.history import identity
 from dpnotebook.reuse.pioneer_way import pioneer_items
-from dpnotebook.reuse.plan import Action, Planned
+from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.pricing import Pricing, as_precise_as, cost_of, scales, units_for
 from dpnotebook.reuse.purchase import marginals_to_buy
 from dpnotebook.reuse.range_purchase import ranges_to_buy
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
+from dpnotebook.reuse.setting import Books, Charged, PastRelease, Setting, Way
 from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
-SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
 NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
 DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
-
-
-class PastRelease(Release, Protocol):
-    """A recorded answer, as the planner sees it."""
-
-    @property
-    def question(self) -> str:
-        """The key of its question."""
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """What belongs to its answers."""
-
-
-class Charged(Protocol):
-    """A charge whose answer is still to be measured."""
-
-    @property
-    def number(self) -> int:
-        """Its number in the ledger."""
-
-    @property
-    def question(self) -> str:
-        """The key of its question."""
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """What was planned, as `plan_to_json` wrote it."""
-
-
-class Books(Protocol):
-    """The read-only side of a ledger."""
-
-    accountant: Accountant
-
-    @property
-    def spent(self) -> int:
-        """Units spent so far."""
-
-    def price(self, table: str, cost: CellCost) -> int:
-        """Return by how many units the total would rise."""
-
-    def spend(self, table: str) -> Spend:
-        """Return what every cell of a table has cost."""
-
-    def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
-        """Return the recorded answers to a question."""
-
-    def pending(self, table: str) -> Sequence[Charged]:
-        """Return what was charged and is still to be measured."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """One way to answer a question: what is measured, and how wrong the answers are.
-
-    Parameters
-    ----------
-    items
-        What is measured.
-    units
-        What that alone costs, whatever else was asked.
-    std_errors
-        Standard error of every answer in its own units, keys in the domain's order; shape (answers,).
-    half_width
-        Half-width of the interval, worst answer.
-    steps
-        How it is computed, in words.
-    reused, recorded, actions, combined, target
-        As in `Plan`.
-    bought
-        How many of the items, the first ones, are bought for later questions too.
-    own
-        Whether the promise rests on the question's own measurement alone.
-    """
-
-    items: tuple[Planned, ...]
-    units: int
-    std_errors: Floats
-    half_width: float
-    steps: tuple[str, ...]
-    reused: tuple[int, ...] = ()
-    recorded: int | None = None
-    actions: tuple[Action, ...] = ()
-    combined: bool = False
-    target: float = 0.0
-    bought: int = 0
-    own: bool = False
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What stays the same while ways to answer one question are compared.
-
-    Parameters
-    ----------
-    table, books
-        What is public about the table; the budget and the record of past answers.
-    history
-        Least squares over what was recorded.
-    question
-        One linear measure.
-    answer
-        How the measure would be answered by itself.
-    alone
-        That way to answer it.
-    asked
-        The measure over the atoms of what was recorded.
-    planner
-        "optimal" or "pioneer".
-    buying
-        Whether a strategy for ranges may be bought: it takes a moment to find one.
-    """
-
-    table: Table
-    books: Books
-    history: History
-    question: Question
-    answer: Answers
-    alone: Way
-    asked: reactive.Asked
-    planner: str = "optimal"
-    buying: bool = True
-
-    @property
-    def linear(self) -> LinearAnswers:
-        """The linear answers that are estimated: of a quantile the cumulative counts."""
-        found = self.answer.ranks if isinstance(self.answer, QuantileAnswers) else self.answer
-        assert isinstance(found, LinearAnswers)
-        return found
-
-    @property
-    def noise(self) -> Noise:
-        """The law of the noise."""
-        return self.books.accountant.noise
-
-    def price(self, items: Sequence[Planned]) -> int:
-        """Return by how many units the session's total would rise."""
-        return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
-
-    @property
-    def along(self) -> Block | None:
-        """What was measured of the one attribute that a single count depends on; None for other questions."""
-        measurement = self.linear.measurement
-        names = measurement.where.attributes
-        if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
-            return None
-        return self.history.along(names[0], measurement.summand)
-
-    @property
-    def alone_errors(self) -> Floats:
-        """Standard errors of what is estimated, asked alone."""
-        return self.linear.std_errors(self.noise, self.alone.items[0].scale)
-
-    @cached_property
-    def spend(self) -> Spend:
-        """What every cell of the table has cost."""
-        return self.books.spend(self.table.name)
-
-    @cached_property
-    def extra(self) -> int:
-        """What may be paid, in units, for measuring less: twice the price, and never behind by more than a purchase."""
-        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum + self.history.dearest
-        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.books.accountant).bound, ahead))
 
 
 def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
@@ -362,7 +194,8 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
         later = len(bought)
     items = bought
     if not reactive.is_known(after.asked, target):
-        rest = min(_proposals(after, target), key=lambda proposal: after.price((*bought, *proposal.items)))
+        missing = [proposal for proposal in _proposals(after, target) if not proposal.half_width]
+        rest = min(missing, key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
     if setting.price(items) > credit:
         return None
