@@ -16,7 +16,7 @@ from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
 from dpnotebook.question import Question
 from dpnotebook.reuse.combining import combined_details, determined, linear_of
-from dpnotebook.reuse.history import RECENT, History, Measured
+from dpnotebook.reuse.history import History, Measured
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
 from dpnotebook.reuse.recorded import plan_from_json, planned_from_json
@@ -103,9 +103,8 @@ class Histories:
         history = self._known.get(table.name)
         if history is None:
             history = self._known[table.name] = History(table.domain, self.ledger.accountant.noise)
-        before, (version, news) = history.version, self.ledger.news(table.name, history.version)
-        if version != before:
-            history.recent = [record.plan for record in self.ledger.latest(table.name, RECENT)]
+            history.latest_plans = lambda count: [record.plan for record in self.ledger.latest(table.name, count)]
+        version, news = self.ledger.news(table.name, history.version)
         history.take(news, version)
         history.refining = self.ledger.refining(table.name)
         return history

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Protocol
@@ -114,7 +114,9 @@ class History:
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
-        self.recent: Sequence[Mapping[str, Any]] = ()  # plans of the latest questions, free ones too, oldest first
+        self.latest_plans: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()  # of free questions too
+        self._recent: tuple[int, Sequence[Mapping[str, Any]]] = -1, ()
+        self._alone: tuple[int, int] = -1, 0
         self.least_scale = math.inf  # of all noise
         self.reactive = 0  # units paid since a strategy was last bought
         self.dearest = 0  # units paid at once for the dearest purchase
@@ -163,9 +165,21 @@ class History:
             self.refined.add(item.refines)
 
     @property
+    def recent(self) -> Sequence[Mapping[str, Any]]:
+        """Plans of the latest questions, free ones too, oldest first."""
+        if self._recent[0] != self.version:
+            self._recent = self.version, self.latest_plans(RECENT)
+        return self._recent[1]
+
+    @property
     def alone_total(self) -> int:
         """What all questions so far would have cost one by one, in units."""
-        return max((int(plan.get("alone_total", 0)) for plan in self.recent), default=0)
+        version, total = self._alone
+        if version != self.version:
+            plans = self.latest_plans(RECENT if version < 0 else 1)
+            total = max([total, *(int(plan.get("alone_total", 0)) for plan in plans)])
+            self._alone = self.version, total
+        return total
 
     def answers(self, number: int) -> Sequence[NDArray[np.int64]]:
         """Return the noisy numbers of a release as they were taken in."""
