@@ -31,6 +31,7 @@ WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it
 NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
 DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
+GROUP_CREDIT = 3  # the same of group-bys, which have more in common
 
 
 def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
@@ -166,11 +167,11 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     """Return the way that buys a strategy first, where that is likely to pay."""
     table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
     pricing = Pricing(table, books.accountant, history)
-    # What earlier questions would have cost counts twice, this one once: the first question never pays for others.
-    alone = setting.price(setting.alone.items)
-    credit = CREDIT * history.alone_total + alone - setting.spend.maximum
     block = setting.along
-    share = 1.0 if block is not None else DISJOINT
+    # What earlier questions would have cost counts several times, this one once: the first one never pays for others.
+    alone = setting.price(setting.alone.items)
+    times, share = (CREDIT, 1.0) if block is not None else (GROUP_CREDIT, DISJOINT)
+    credit = times * history.alone_total + alone - setting.spend.maximum
     ahead = math.floor(share * (history.alone_total + alone)) - setting.spend.maximum
     if history.dearest and ahead < 0:  # never behind by more than the price of one purchase
         credit = min(credit, ahead + history.dearest)
