@@ -122,7 +122,7 @@ def together(covariance: Floats, residual: Floats | None = None) -> Together:
     inside = directions.T @ covariance @ directions
     values, vectors = np.linalg.eigh((inside + inside.T) / 2)
     # A variance that rounding has made nothing, or less, is taken for the least that rounding allows.
-    least = 1e-14 * max(float(values.max(initial=0.0)), 1e-300)
+    least = max(1e-14 * float(values.max(initial=0.0)), 1e-300)
     return Together(directions @ vectors, 1 / np.maximum(values, least))
 
 

@@ -161,6 +161,11 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
         assert np.allclose(state.variances(0.3), expected, rtol=1e-7)
 
 
+def test_what_is_known_exactly_needs_nothing():
+    with np.errstate(all="raise"):
+        assert together(np.zeros((2, 2))).least(np.ones(2)) == 0.0
+
+
 def test_no_precision_gives_no_variance():
     with pytest.raises(WorkloadError, match="without variance"):
         together(np.eye(2)).least(np.array([1.0, 0.0]))
