@@ -48,8 +48,8 @@ def resolved(accuracy: Accuracy, question: Question, asked: Asked | None, table:
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
     if table.rows is not None and counts and asked is not None:
         return accuracy.resolved(accuracy.relative * table.rows / asked.queries.count)
+    rows = f", or say about how many rows there are with rows= when you protect {table.name!r}" if counts else ""
     raise AccuracyError(
         f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "
-        "it once with error= or epsilon= (any accuracy will do), or say about how many rows there are with rows= when "
-        f"you protect {table.name!r}"
+        f"it once with error= or epsilon= (any accuracy will do){rows if table.rows is None else ''}"
     )
