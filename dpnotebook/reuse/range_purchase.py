@@ -64,10 +64,12 @@ def ranges_to_buy(
     known = prices.get(name)
     if known is not None and reactive < min(known.rise, AGAIN * known.reactive):
         return ()
-    bought = sum(isinstance(source.part.operator, Coarse) for source in block.sources.values())
-    if reactive < (LEAST_PAID if bought else 0) * price_of(target, accountant.noise, per_unit):
+    bought = any(isinstance(source.part.operator, Coarse) for source in block.sources.values())
+    paid = reactive / price_of(target, accountant.noise, per_unit)
+    if bought and paid < LEAST_PAID:
         return ()
-    asked = [*_asked(pricing.history.recent, name, pricing), (start, end, target)]
+    recent = pricing.history.recent
+    asked = [*_asked(recent, name, pricing), (start, end, target)]
     if len(asked) < LEAST_ASKED:
         return ()
     starts, ends, variances = np.array(asked).T
@@ -84,7 +86,9 @@ def ranges_to_buy(
         accountant.noise,
         per_unit,
     )
-    needed = to_be_paid(purchase.price, bought) if purchase is not None else NEVER
+    needed = NEVER
+    if purchase is not None:
+        needed = to_be_paid(purchase.price, paid / (_since_purchase(recent) + 1) if bought else None)
     prices[name] = Price(needed, reactive)
     if purchase is None or reactive < needed:
         return ()
@@ -92,6 +96,14 @@ def ranges_to_buy(
     strategy = Measurement(purchase.operator, (axis,), Predicate.everything(domain))
     scale = scale_for_units(strategy, purchase.units, pricing.table, accountant)
     return (Planned(strategy, scale, grid_bits(accountant.noise, scale)),)
+
+
+def _since_purchase(recent: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many of the latest questions were asked after something was bought."""
+    for count, plan in enumerate(reversed(recent)):
+        if "buy" in plan.get("actions", ()):
+            return count
+    return len(recent)
 
 
 def _asked(recent: Sequence[Mapping[str, Any]], name: str, pricing: Pricing) -> list[tuple[float, float, float]]:

@@ -19,7 +19,9 @@ from dpnotebook.reuse.range_forecast import Forecast
 from dpnotebook.strategy.laplace import default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
-FIRST, AGAIN = 0.5, 3.0  # of the price of a strategy, that must have been paid one by one before it is bought
+# Shares of the price of a strategy that must have been paid one by one: before the first one, and before another one.
+FIRST, CHANGED, AGAIN = 0.5, 1.0, 3.0
+HIGH_RATE = 0.25  # see `to_be_paid`
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
 STEPS = 40  # of each descent
 TOLERANCE = 1e-5
@@ -135,18 +137,20 @@ def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
     return float(UNITS * per_unit * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance))
 
 
-def to_be_paid(price: int, bought: int) -> int:
+def to_be_paid(price: int, rate: float | None = None) -> int:
     """Return by how much answers one by one must have raised the dearest cell before a strategy is bought (ski rental).
 
     Parameters
     ----------
     price
         Of the strategy, as in `RangePurchase`.
-    bought
-        Strategies bought before. What is left to pay after the first one is rare, and another one would take from the
-        cells what they have to spare for it.
+    rate
+        What a question has cost in the mean since the last purchase, as a share of its price if it were measured by
+        itself; None before the first one. A low rate is what is left to pay after a good purchase, and another one
+        would take from the cells what they have to spare for it; at a high one, something else is asked now.
     """
-    return int(np.ceil(price * (AGAIN if bought else FIRST)))
+    share = FIRST if rate is None else CHANGED if rate >= HIGH_RATE else AGAIN
+    return int(np.ceil(price * share))
 
 
 class _Search:

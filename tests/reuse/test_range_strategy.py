@@ -179,5 +179,6 @@ def test_few_and_extreme_ranges(starts, ends, levels):
     assert found.variances[tuple(asked)] <= 3 * 100
 
 
-def test_the_first_strategy_is_bought_sooner_than_others():
-    assert to_be_paid(10, 0) < 10 < to_be_paid(10, 1) == to_be_paid(10, 3)
+def test_a_strategy_is_bought_again_soon_only_where_most_questions_cost_again():
+    assert to_be_paid(1000) < to_be_paid(1000, 0.5) < to_be_paid(1000, 0.1)
+    assert to_be_paid(1000, 0.5) <= 1000
