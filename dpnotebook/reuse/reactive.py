@@ -97,7 +97,8 @@ def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
             if small is not None:
                 parts.append((small, added_precision(item, noise) / small.spread))
     block = asked.block.supposing(parts)
-    return replace(asked, block=block, known=block.known(asked.queries))
+    least = min([asked.least_scale, *(float(item.scale) for item in items)])
+    return replace(asked, block=block, known=block.known(asked.queries), least_scale=least)
 
 
 def asked_of(measure: Measure, question: Question, history: History) -> Asked | None:

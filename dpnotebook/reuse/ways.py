@@ -187,6 +187,10 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
         return None
     own = identity(setting.answer.measurement)
     after = replace(setting, asked=reactive.supposing(asked, bought, setting.noise))
+    # Coarse noise that is added up can reach further, for its variance, than what a question needs by itself.
+    target = min(target, reactive.target_of(accuracy, asked.step, setting.noise, after.asked.least_scale))
+    if target <= 0:
+        return None
     bought = tuple(sorted(bought, key=lambda item: identity(item.measurement) == own))
     later = sum(identity(item.measurement) != own for item in bought)
     if not later:
@@ -202,7 +206,8 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
         return None
     variances = np.minimum(after.asked.known.variances, target)
     way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
-    return _finished(setting, way, variances, accuracy)
+    reaching = replace(setting, asked=replace(asked, least_scale=after.asked.least_scale))
+    return _finished(reaching, way, variances, accuracy)
 
 
 def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:

@@ -90,3 +90,22 @@ def test_rows_of_a_unit_do_not_change_what_is_bought(noise):
     assert [plan.bought for plan in one] == [plan.bought for plan in many]
     factor = 3 if noise == "laplace" else 9
     assert several.ledger.spent == pytest.approx(factor * session.ledger.spent, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", [4, 19, 22])
+def test_small_errors_are_kept_when_coarse_noise_is_added_up(seed):
+    """Noise of few steps, bought for sums of many counts, reaches further than its variance says."""
+    sizes = {"a": 2, "b": 3, "c": 4, "d": 12}
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({name: rng.integers(0, size, 100) for name, size in sizes.items()})
+    session = dpn.Session(budget=dpn.Budget(epsilon=200), ledger=":memory:")
+    session.protect(frame, "t", domain={name: dpn.Range(0, size - 1) for name, size in sizes.items()})
+    bought = 0
+    for _ in range(10):
+        keys = list(rng.choice(list(sizes), int(rng.integers(1, 4)), replace=False))
+        error = float(np.exp(rng.uniform(np.log(1.8), np.log(6))))
+        query = frame.dp.groupby(keys).count(error=error)
+        bought += session._plan(query, alternatives=False).bought
+        answer = query.run().frame
+        assert (answer["upper"] - answer["lower"]).max() / 2 <= error * (1 + 1e-6)
+    assert bought
