@@ -21,6 +21,7 @@ FINEST = 0.002  # share of all cuts that may lie inside one merged cell
 FEW_PARTS, PARTS = 4, 24  # into which a merged cell is divided at least and at most,
 ALL_PARTS = 1400  # and all of them together
 LEAST_SPREAD = 0.7  # levels
+WIDER = 1.3  # than a kernel for normal cuts: a cut that was not foreseen costs more than a few more cells
 REACH = 40  # spreads beyond the outermost cut
 GRIDDED = 4  # ranges whose cuts all lie on a grid, from which on it is taken for one
 STRICT = 2.0  # standard deviations of the asked variances below their mean, for which a strategy is bought
@@ -115,7 +116,7 @@ def _spread(cuts: Integers) -> float:
     quartiles = float(np.subtract(*np.quantile(cuts, (0.75, 0.25)))) / 1.35
     if m >= 10 and quartiles > 0:
         deviation = min(deviation, 1.2 * quartiles)
-    return max(LEAST_SPREAD, deviation * m**-0.2 * (1 + 2 / m))
+    return max(LEAST_SPREAD, WIDER * deviation * m**-0.2 * (1 + 2 / m))
 
 
 def _grid(asked: Integers) -> tuple[int, int]:

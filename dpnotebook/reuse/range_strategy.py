@@ -20,7 +20,7 @@ from dpnotebook.strategy.laplace import default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
 # Shares of the price of a strategy that must have been paid one by one: before the first one, and before another one.
-FIRST, CHANGED, AGAIN = 0.5, 1.0, 3.0
+FIRST, CHANGED, AGAIN = 0.6, 1.0, 3.0
 HIGH_RATE = 0.25  # see `to_be_paid`
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
 STEPS = 40  # of each descent
