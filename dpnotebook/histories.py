@@ -21,6 +21,7 @@ from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
 from dpnotebook.reuse.recorded import plan_from_json, planned_from_json
 from dpnotebook.reuse.table import Table
+from dpnotebook.strategy.blas import threads_for
 
 if TYPE_CHECKING:
     from dpnotebook.query import Query
@@ -47,7 +48,8 @@ class Histories:
 
     def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands; see `make_plan`."""
-        with self._lock:
+        asked = [measure.workload for measure in query.question.measures if measure.workload is not None]
+        with self._lock, threads_for(max((workload.shape[1] for workload in asked), default=0)):
             return make_plan(
                 query.question,
                 query.accuracy,
@@ -63,7 +65,7 @@ class Histories:
 
     def free(self, question: Question, confidence: float, table: Table) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
-        with self._lock:
+        with self._lock, threads_for(0):
             history = self._history(table)
             return combined_details(history, question, confidence) if determined(history, question) else None
 
@@ -82,7 +84,7 @@ class Histories:
         confidence: float = charge.plan.get("combined", 0.0)  # 0 where the answer is that of its own measurement
 
         def combine(noisy: Sequence[Integers]) -> dict[str, Any]:
-            with self._lock:
+            with self._lock, threads_for(0):
                 history = self._history(table)
                 history.take([Measured(charge.number, charge.plan, charge.units, tuple(noisy))])
                 question = Question.from_json(charge.plan["question"], table.domain)

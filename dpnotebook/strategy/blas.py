@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any
@@ -19,13 +20,14 @@ def threads_for(n: int) -> AbstractContextManager[object]:
     """
     if n > SMALL:
         return nullcontext()
-    limits: AbstractContextManager[object] = _libraries().limit(limits=1, user_api="blas")
+    limits: AbstractContextManager[object] = _libraries("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
     return limits
 
 
-@lru_cache(maxsize=1)
-def _libraries() -> Any:
-    # Found once: looking through all that is loaded takes milliseconds, and numpy's BLAS is there already.
+@lru_cache(maxsize=2)
+def _libraries(with_scipy: bool) -> Any:
+    # Found once: looking through all that is loaded takes milliseconds. numpy's BLAS is there already; scipy may bring
+    # one of its own, later.
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
