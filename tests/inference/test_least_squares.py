@@ -90,7 +90,7 @@ def test_parts_that_cannot_be_combined_are_answered_from_their_own_measurements(
     # A person is told, before anything is measured.
     everything = Predicate.everything(Domain({"age": Range(0, 9)}))
     answer = LinearAnswers(Measurement(chosen.operator, (), everything), chosen)
-    said = steps(SimpleNamespace(unit=None, name="t"), [answer], [Fraction(1)], "laplace", ())
+    said = steps(SimpleNamespace(unit=None, name="t"), [answer], [Fraction(1)], "laplace")
     assert "answers of different parts need not agree" in said[-1]
 
 
