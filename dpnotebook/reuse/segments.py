@@ -170,9 +170,10 @@ class _Problem:
         for piece in way.pieces:
             added[piece.start : piece.end] += piece.units
         steep = STEEP / self.price
-        before = np.exp(steep * (self.spend - self.maximum))
+        before, rise = steep * (self.spend - self.maximum), steep * added
         with np.errstate(over="ignore"):
-            return float(self.lengths @ (before * np.expm1(steep * added)))
+            small = np.exp(before) * np.expm1(np.minimum(rise, 1.0))
+            return float(self.lengths @ np.where(rise < 1, small, np.exp(before + rise) - np.exp(before)))
 
     def cheapest(self, rise: int, share: float) -> Pieces | None:
         """Return pieces that reach the variance while no cell passes the maximum by more than `rise`, if any do."""
