@@ -107,17 +107,3 @@ def test_how_many_ranges_a_budget_of_one_answers(deviation, answered, asked, seq
             break
         count += 1
     assert count >= answered
-
-
-@pytest.mark.slow
-def test_drilling_down_costs_two_fifths(sequences):
-    """Of what every group-by by itself costs; mean of ten sessions."""
-    shares = []
-    for seed in range(10):
-        asked = sequences.drill_down(np.random.default_rng(seed))
-        totals = []
-        for planner in ("naive", "optimal"):
-            session = dpn.Session(budget=dpn.Budget(900.0), planner=planner)
-            totals.append(course(session, group_queries(session, asked, sequences.DRILL_SIZES))[0][-1])
-        shares.append(totals[1] / totals[0])
-    assert np.mean(shares) <= 0.40
