@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.errors import AccuracyError
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse import reactive
+from dpnotebook.reuse.words import request_code
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
 
@@ -158,7 +158,7 @@ def offer_code(
     errors: Sequence[float] | None,
 ) -> str:
     """Return the Python that asks a session for an offer."""
-    asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
+    asked = request_code(repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
     named = {"table": table, "where": where, "errors": errors}
     options = [f"{name}={value!r}" for name, value in named.items() if value is not None]
     return f"session.prefetch({', '.join([asked, *([repr(on)] if on is not None else []), *options])})"

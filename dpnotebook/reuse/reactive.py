@@ -18,7 +18,7 @@ from dpnotebook.privacy.tails import farthest, spread_within
 from dpnotebook.question import Accuracy, Measure, Question
 from dpnotebook.reuse.block import Block, Known, Queries
 from dpnotebook.reuse.history import History
-from dpnotebook.reuse.joint import joint_precision, known_of
+from dpnotebook.reuse.joint import bound_precision, joint_precision, known_of
 from dpnotebook.reuse.parts import Part, parts_of, projected
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
@@ -143,9 +143,7 @@ def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing
     factors = (answers.factors * answers.units**2) / answers.step**2
     before = asked.known.variances
     with np.errstate(divide="ignore"):  # a query that counts nothing is known exactly
-        missing = 1 / target - 1 / before
-    open_ = missing > 0
-    precision = float((factors[open_] * missing[open_]).max())
+        precision = bound_precision(before, factors, np.full(before.size, target))
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
     gained = added_precision(planned, pricing.accountant.noise)
     return Proposal((planned,), combined(before, factors / gained))

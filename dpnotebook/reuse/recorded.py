@@ -65,19 +65,17 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     return values
 
 
-def planned_from_json(values: Mapping[str, Any], domain: Domain, question: Question | None = None) -> list[Planned]:
+def planned_from_json(values: Mapping[str, Any], domain: Domain) -> list[Planned]:
     """Return what a recorded plan measures.
 
     Parameters
     ----------
     values, domain
         What the ledger kept, and the declared domain of its table.
-    question
-        The question of the plan, where it is already read.
     """
     planned = []
     if values["measures"]:
-        asked = question or Question.from_json(values["question"], domain)
+        asked = Question.from_json(values["question"], domain)
         for measure, item in zip(asked.measures, values["measures"], strict=True):
             operator = Workload.from_json(item["strategy"]["operator"])
             measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)

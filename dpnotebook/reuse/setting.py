@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from dpnotebook.inference.answers import Answers, Floats, LinearAnswers, QuantileAnswers
+from dpnotebook.inference.answers import Answers, Floats, LinearAnswers
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.question import Question
 from dpnotebook.reuse import reactive
 from dpnotebook.reuse.block import Block
+from dpnotebook.reuse.combining import linear_of
 from dpnotebook.reuse.history import History, Release
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.pricing import cost_of
@@ -146,8 +147,8 @@ class Setting:
     @property
     def linear(self) -> LinearAnswers:
         """The linear answers that are estimated: of a quantile the cumulative counts."""
-        found = self.answer.ranks if isinstance(self.answer, QuantileAnswers) else self.answer
-        assert isinstance(found, LinearAnswers)
+        found = linear_of(self.answer)
+        assert found is not None
         return found
 
     @property

@@ -128,7 +128,7 @@ def code(question: Question, accuracy: Accuracy) -> str:
             arguments.append(f"{measure.quantile:g}")
         keys = list(question.keys)
         if measure.kind == "workload":
-            asked = re.sub(r"\b(?=[a-z_]+\()", "dpn.", measure.asked) or "workload"
+            asked = request_code(measure.asked) or "workload"
             call = f".answer({asked}, on={keys!r}, "
         elif measure.kind == "count" and len(keys) == 1:
             call = f".histogram({keys[0]!r}, "
@@ -139,6 +139,11 @@ def code(question: Question, accuracy: Accuracy) -> str:
             call = f"{grouped}.{measure.kind}({', '.join(arguments)}{', ' if arguments else ''}"
         calls.append(f"{verbs}{call}{', '.join([*where, accuracy.text])})")
     return "\n".join(calls)
+
+
+def request_code(request: str) -> str:
+    """Return a request for a workload by names, such as ranges('age'), as it is written after one import."""
+    return re.sub(r"\b(?=[a-z_]+\()", "dpn.", request)
 
 
 def _strategy_name(answer: Answers) -> str:
