@@ -37,7 +37,6 @@ class Information:
     def __init__(self, atoms: int) -> None:
         self.matrix: Floats = np.zeros((atoms, atoms))
         self.vector: Floats = np.zeros(atoms)
-        self.rank = 0
         self._inverse: Floats | None = np.zeros((atoms, atoms))
         self._probes: tuple[Floats, Floats] | None = None
         self.changes = 0  # how often this was added to or split
@@ -60,7 +59,7 @@ class Information:
     def inverse(self) -> Floats:
         """A generalised inverse of the information matrix, shape (atoms, atoms)."""
         if self._inverse is None:
-            self._inverse, self.rank = generalised_inverse(self.matrix)
+            self._inverse, _ = generalised_inverse(self.matrix)
         return self._inverse
 
     def refactor(self) -> None:
@@ -71,7 +70,7 @@ class Information:
     def copy(self) -> Information:
         """Return a copy that can be added to without changing this one."""
         twin = Information(0)
-        twin.matrix, twin.vector, twin.rank = self.matrix.copy(), self.vector.copy(), self.rank
+        twin.matrix, twin.vector = self.matrix.copy(), self.vector.copy()
         twin.changes = self.changes
         twin._inverse = None if self._inverse is None else self._inverse.copy()
         return twin
@@ -137,7 +136,6 @@ class Information:
             seen = q @ free
             cross = np.outer(free, z / seen)
             self._inverse += np.outer(free, free * ((q @ z + 1 / precision) / seen**2)) - cross - cross.T
-            self.rank += 1
         used = np.flatnonzero(q)
         self.matrix[np.ix_(used, used)] += precision * np.outer(q[used], q[used])
         z = self._inverse @ q
