@@ -1,0 +1,101 @@
+"""What leaves the engine: integers that every group adds up over privacy units, each bounded whatever a unit holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.statement import Contribution
+
+Statistic = Literal["units", "count", "values", "sum", "average", "centred", "square", "bins"]
+
+ROWS_SAMPLED = 5  # rows of a unit in a group that variances and quantiles look at
+
+
+@dataclass(frozen=True)
+class Component:
+    """One integer a group (or one a bin), summed over units.
+
+    Parameters
+    ----------
+    statistic
+        What a unit adds, by the kind of contribution:
+
+        * "units": 1 where the unit is in the group.
+        * "count": its rows (of which x is not NULL, if there is an input); "groups": clamped to [low, high].
+        * "sum": "groups": its SUM(x), clamped, in steps; "rows": each row's x, clamped, in steps. A unit without
+          a value adds nothing.
+        * "average": "groups" only: (clamped AVG(x) - middle) in steps; nothing without a value.
+        * "values": "groups": 1 where the unit has a value, for "average"; else the number of sampled rows with one.
+        * "centred", "square": of its sampled rows, the sum of (clamped x - middle) in steps, and of
+          (clamped x - middle)^2 in steps.
+        * "bins": of its sampled rows, how many have their clamped x in each bin.
+
+        Sampled are all rows that take part under "rows", at most `ROWS_SAMPLED` of the unit in the group otherwise.
+        Under "l2" "units", "count" and "sum" are the unit's vector over all groups, scaled down to norm `high` (for
+        "units": to norm 1), then cut off towards zero to whole steps.
+    input
+        Number of the input column; None where there is none.
+    low, high
+        Bounds; the middle is half-way.
+    step
+        What one integer is worth; bounds (or the half-width, for centred statistics) need not be multiples, values
+        are rounded to the nearest step inside them.
+    largest
+        The most, in absolute value, that one unit (under "rows": one row) adds to one group.
+    edges
+        For "bins": increasing edges e_0 < ... < e_n of n bins, each closed below; the last one on both sides.
+    """
+
+    statistic: Statistic
+    input: int | None
+    low: Fraction
+    high: Fraction
+    step: Fraction
+    largest: int
+    edges: tuple[float, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """How many integers a group has of it."""
+        return len(self.edges) - 1 if self.statistic == "bins" else 1
+
+    def norm(self, contribution: Contribution, power: int) -> int:
+        """Return the most that one unit changes all groups together: sum of |difference|^power.
+
+        Parameters
+        ----------
+        contribution
+            How a unit is bounded.
+        power
+            1 for Laplace noise, 2 for Gaussian noise.
+        """
+        if contribution.kind == "l2":
+            if power != 2:
+                raise ValueError("a vector clipped to an L2 norm needs Gaussian noise")
+            return self.largest**2
+        if contribution.kind == "groups":
+            return contribution.most * self.largest**power
+        if self.statistic == "units":
+            return contribution.most
+        return (contribution.most * self.largest) ** power
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What the engine found.
+
+    Parameters
+    ----------
+    keys
+        The groups: the values of the keys, shape (groups,), in an order that does not depend on the rows' order.
+    numbers
+        int64, shape (groups, sum of the components' widths), the components in their order.
+    """
+
+    keys: tuple[tuple[Any, ...], ...]
+    numbers: NDArray[np.int64]
