@@ -223,6 +223,16 @@ class PrivateSelect:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A column of a release as cards and plots see it: its name, its words, what it is of and what it is counted in."""
+
+    name: str
+    words: str
+    kind: str
+    column: str | None = None
+
+
+@dataclass(frozen=True)
 class Statement:
     """A statement: private aggregations, and what is worked out from their releases.
 
@@ -255,3 +265,31 @@ class Statement:
     def tables(self) -> tuple[str, ...]:
         """The protected tables that are read, each once, in the order of the statement."""
         return tuple(dict.fromkeys(name for select in self.selects for name in select.tables))
+
+    @property
+    def table(self) -> str:
+        """The protected table that stands first: what the statement costs is charged to its cells, all alike."""
+        return self.tables[0]
+
+    @property
+    def words(self) -> str:
+        """What is asked as a person would say it."""
+        return "; ".join(_said(select) for select in self.selects)
+
+    @property
+    def measures(self) -> tuple[Asked, ...]:
+        """The columns of the first release that have one number a group."""
+        return tuple(_asked(aggregate) for aggregate in self.selects[0].aggregates if not aggregate.array)
+
+
+def _said(select: PrivateSelect) -> str:
+    asked = [aggregate.words or aggregate.name for aggregate in select.aggregates]
+    text = " and ".join([", ".join(asked[:-1]), asked[-1]] if len(asked) > 1 else asked)
+    keys = ", ".join(key.name for key in select.keys)
+    return text + (f" by {keys}" if keys else "")
+
+
+def _asked(aggregate: Aggregate) -> Asked:
+    kind = {"count": "count", "units": "count", "quantiles": "quantile", "average": "mean"}.get(aggregate.kind, "sum")
+    words = aggregate.words or aggregate.name
+    return Asked(aggregate.name, words, kind, None if kind == "count" else words)
