@@ -6,6 +6,8 @@ shows in one or two lines, without a traceback through this package.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 
 class DPError(Exception):
     """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so."""
@@ -32,7 +34,12 @@ class WorkloadError(DPError, ValueError):
 
 
 class SQLError(DPError, ValueError):
-    """A SQL statement that cannot be answered privately; the text points at the token."""
+    """A SQL statement that cannot be answered privately; the text points at the token.
+
+    `mistake` says that no other way of answering could help: what is asked is certainly not what is meant.
+    """
+
+    mistake = False
 
 
 class NotProtected(DPError, LookupError):
@@ -50,11 +57,14 @@ class EngineError(DPError):
 class BudgetExceeded(DPError):
     """A query that costs more than what is left of the budget.
 
-    Its `requested_units` and `remaining_units` say by how much, in the accountant's units.
+    Its `requested_units` and `remaining_units` say by how much, in the accountant's units; where it is the delta of
+    thresholds that does not suffice, `requested_delta` and `remaining_delta` do.
     """
 
     requested_units: int = 0
     remaining_units: int = 0
+    requested_delta: Fraction | None = None
+    remaining_delta: Fraction | None = None
 
 
 class NotConfirmed(DPError):

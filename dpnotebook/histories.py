@@ -48,10 +48,12 @@ class Histories:
 
     def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands; see `make_plan`."""
-        asked = [measure.workload for measure in query.question.measures if measure.workload is not None]
+        question = query.question
+        assert isinstance(question, Question)
+        asked = [measure.workload for measure in question.measures if measure.workload is not None]
         with self._lock, threads_for(max((workload.shape[1] for workload in asked), default=0)):
             return make_plan(
-                query.question,
+                question,
                 query.accuracy,
                 table,
                 self.ledger,
@@ -105,7 +107,9 @@ class Histories:
         history = self._known.get(table.name)
         if history is None:
             history = self._known[table.name] = History(table.domain, self.ledger.accountant.noise)
-            history.latest_plans = lambda count: [record.plan for record in self.ledger.latest(table.name, count)]
+            history.latest_plans = lambda count: [
+                record.plan for record in self.ledger.latest(table.name, count) if "measures" in record.plan
+            ]
         version, news = self.ledger.news(table.name, history.version)
         history.take(news, version)
         history.refining = self.ledger.refining(table.name)

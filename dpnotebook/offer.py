@@ -53,7 +53,7 @@ class Offer:
     @property
     def where(self) -> str:
         """Which rows, as text; empty when all."""
-        return "" if self.asked.question.where.is_everything else str(self.asked.question.where)
+        return self.asked.question.where_text
 
     @property
     def answers(self) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.engine.duckdb import DuckDBEngine
-from dpnotebook.engine.source import FrameSource, source_of
+from dpnotebook.engine.source import FrameSource, TableSource, source_of
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
 from dpnotebook.reuse.table import Table
 from dpnotebook.verbs import Verbs
@@ -56,7 +56,9 @@ class ProtectedTable(Verbs):
         for name in self._used:
             if folded.setdefault(name.casefold(), name) != name:
                 raise DomainError(f"{folded[name.casefold()]!r} and {name!r} differ only in case; rename one of them")
+        self.whole = source
         self.source = source.select(self._used) if isinstance(source, FrameSource) else source
+        self._key, self._undeclared = key, None if isinstance(source, (FrameSource, TableSource)) else ""
         max_rows = table.max_rows if table.unit is not None else None
         self.engine = DuckDBEngine(self.source, table.domain, table.unit, max_rows, key)
         self.fingerprint = self.source.fingerprint(self._used, key)
@@ -70,6 +72,14 @@ class ProtectedTable(Verbs):
     def domain(self) -> Domain:
         """The declared domain."""
         return self.table.domain
+
+    @property
+    def undeclared(self) -> str:
+        """A keyed digest of the columns that the fingerprint leaves out; read when it is first asked for."""
+        if self._undeclared is None:
+            columns = [name for name in self.whole.columns if name not in self._used]
+            self._undeclared = self.whole.fingerprint(columns, self._key) if columns else ""
+        return self._undeclared
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""

@@ -19,6 +19,7 @@ from dpnotebook.strategy import Strategy
 
 if TYPE_CHECKING:
     from dpnotebook.session import Session
+    from dpnotebook.sql.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Query:
     session
         Who pays.
     question, accuracy
-        What is asked, and how good the answer must be or what it may cost.
+        What is asked, of declared columns or by a statement of any form, and how good the answer must be or what it
+        may cost.
     fresh
         Measure anew although the ledger has an answer.
     assumption
@@ -39,15 +41,18 @@ class Query:
         What to measure for a workload; None for the best that is found.
     guard
         Raises where what was asked is no longer what it was; called before anything is charged.
+    outer
+        What is worked out from the answer, where the question came from a statement that says more.
     """
 
     session: Session = field(repr=False)
-    question: Question
+    question: Question | Statement
     accuracy: Accuracy
     fresh: bool = False
     assumption: Assumption = field(default_factory=Assumption)
     strategy: Strategy | None = field(default=None, repr=False)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    outer: Statement | None = field(default=None, repr=False)
 
     @property
     def plan(self) -> Plan:

@@ -311,6 +311,11 @@ class Question:
         text = " and ".join(measure.words for measure in self.measures)
         return text + (f" by {', '.join(self.keys)}" if self.keys else "")
 
+    @property
+    def where_text(self) -> str:
+        """Its predicate as text; empty when every row takes part."""
+        return "" if self.where.is_everything else str(self.where)
+
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same question."""
         return {

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from dpnotebook.sql.statement import Asked, Statement
+
 # What stands beside a value in the frame; share only for cumulative counts.
 PARTS = ("std_error", "lower", "upper", "share")
 
@@ -34,7 +36,7 @@ class Release:
     ----------
     frame
         One row an answer: the keys, then value, std_error, lower, upper (prefixed by the name of the measure where a
-        question has several or names them).
+        question has several or names them). Of a statement that works something out from them, what it selects.
     question
         What was asked.
     number
@@ -56,7 +58,7 @@ class Release:
     """
 
     frame: pd.DataFrame = field(repr=False)
-    question: Question = field(repr=False)
+    question: Question | Statement = field(repr=False)
     number: int
     epsilon: float
     delta: float
@@ -80,7 +82,7 @@ class Release:
     @property
     def where(self) -> str:
         """The predicate as text; empty when every row takes part."""
-        return "" if self.question.where.is_everything else str(self.question.where)
+        return self.question.where_text
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -90,7 +92,17 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the value columns, one a measure."""
-        return tuple(measure.name for measure in self.question.measures)
+        return tuple(measure.name for measure in self.measures)
+
+    @property
+    def measures(self) -> tuple[Measure | Asked, ...]:
+        """What was asked that has its value and its interval in the frame."""
+        columns = set(self.frame.columns)
+        return tuple(
+            measure
+            for measure in self.question.measures
+            if {measure.name, *(column_name(measure.name, part) for part in PARTS[:3])} <= columns
+        )
 
     @property
     def value(self) -> float:

@@ -24,6 +24,8 @@ LAYERS = [
         "histories",
         "verbs",
         "protected",
+        "statement_answers",
+        "statements",
         "answering",
         "session",
         "testing",

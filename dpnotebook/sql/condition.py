@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpnotebook.domain import Domain
+from dpnotebook.domain import Bins, Domain
 from dpnotebook.domain.values import plain
-from dpnotebook.errors import PredicateError
+from dpnotebook.errors import PredicateError, SQLError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.sql.text import Text
@@ -76,7 +76,9 @@ def predicate(where: exp.Expr | None, scope: Scope) -> Predicate:
     if found.is_empty:
         listed = [_bare(item) for inside in where.find_all(exp.In) for item in inside.expressions]
         hint = "; NOT IN a list with NULL is never true" if any(isinstance(item, exp.Null) for item in listed) else ""
-        raise scope.text.error(f"no row of the declared domain satisfies this WHERE, whatever the data{hint}", "WHERE")
+        raise _mistake(
+            scope.text.error(f"no row of the declared domain satisfies this WHERE, whatever the data{hint}", "WHERE")
+        )
     return found
 
 
@@ -184,8 +186,15 @@ def _atom(expression: Expression, node: exp.Expr, scope: Scope) -> Expression:
     try:
         Predicate.of(expression, scope.domain, nulls="sql")
     except PredicateError as error:
-        raise scope.text.error(str(error), node) from None
+        refused = scope.text.error(str(error), node)
+        cut = isinstance(expression, (Compare, OneOf)) and isinstance(scope.domain[expression.attribute], Bins)
+        raise (refused if cut else _mistake(refused)) from None  # values inside a bin can be told apart in the rows
     return expression
+
+
+def _mistake(error: SQLError) -> SQLError:
+    error.mistake = True
+    return error
 
 
 def _column(node: exp.Expr, scope: Scope) -> str:

@@ -62,11 +62,16 @@ def question_from_sql(statement: str, tables: Mapping[str, Table], parameters: M
         tree = parse(text)
         if isinstance(tree, exp.Subquery):
             raise text.error("write one SELECT, without parentheses around it", text.tokens[0])
-        check(tree, text)
         check_complete(tree, text)
-        return _question(tree, text, tables, parameters)
+        return question_of(tree, text, tables, parameters)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
+
+
+def question_of(tree: exp.Expr, text: Text, tables: Mapping[str, Table], parameters: Mapping[str, Any]) -> Question:
+    """Return the question that a tree asks; as `question_from_sql`."""
+    check(tree, text)
+    return _question(tree, text, tables, parameters)
 
 
 def match_name(written: str, known: Iterable[str]) -> list[str]:

@@ -277,6 +277,11 @@ class Statement:
         return "; ".join(_said(select) for select in self.selects)
 
     @property
+    def where_text(self) -> str:
+        """Empty: what rows take part is said by the statement itself."""
+        return ""
+
+    @property
     def measures(self) -> tuple[Asked, ...]:
         """The columns of the first release that have one number a group."""
         return tuple(_asked(aggregate) for aggregate in self.selects[0].aggregates if not aggregate.array)

@@ -1,0 +1,241 @@
+"""After the charge of a statement: measure, add noise, hide small groups, record, reveal."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import DPError, EngineError
+from dpnotebook.inference.answers import Estimates
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.progress import Progress, silent
+from dpnotebook.query import Query
+from dpnotebook.release import Release, column_name, column_of
+from dpnotebook.sql.aggregates import Measuring, estimate, measuring, noisy, released
+from dpnotebook.sql.bounds import bounds_from_json, bounds_to_json, found_bounds
+from dpnotebook.sql.plan import StatementPlan
+from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
+from dpnotebook.sql.rewrite import magnitudes, totals
+from dpnotebook.sql.shares import shares
+from dpnotebook.sql.statement import PrivateSelect, Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Integers = NDArray[np.int64]
+DrawIntegers = Callable[[Noise, Fraction, int], Integers]
+Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
+Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
+
+KIND = "statement"
+
+
+def draw_integers(noise: Noise, scale: Fraction, size: int) -> Integers:
+    """Return exact integer noise, shape (size,)."""
+    return discrete_laplace(scale, size) if noise == "laplace" else rounded_gaussian(scale, size)
+
+
+def statement_plan_to_json(plan: StatementPlan, statement: Statement) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again."""
+    return {
+        "kind": KIND,
+        "words": plan.title,
+        "units": plan.units,
+        "alone": plan.units,
+        "actions": [],
+        "confidence": plan.confidence,
+        "shares": list(plan.shares),
+        "deltas": [str(delta) for delta in plan.deltas],
+        "statement": statement_to_json(statement),
+    }
+
+
+def measure_statement(
+    ledger: Ledger,
+    charge: Charge,
+    execute: Execute,
+    fingerprints: Mapping[str, str],
+    draw: DrawIntegers = draw_integers,
+    *,
+    hide: bool = True,
+    report: Progress = silent,
+) -> Record:
+    """Measure what was charged for a statement and record it.
+
+    Parameters
+    ----------
+    ledger, charge
+        Where it is recorded, and what was paid for.
+    execute
+        Runs SQL over the named tables.
+    fingerprints
+        Of the tables' undeclared columns and of public tables, to tell later whether they are still the same.
+    draw
+        Where noise comes from.
+    hide
+        Whether thresholds hide small groups; not in tests without noise.
+    report
+        Told how far it is.
+
+    Returns
+    -------
+    Record
+        The only answer that may be shown: the first that was recorded of this charge.
+
+    Raises
+    ------
+    EngineError
+        If the data could not be read.
+    """
+    statement = statement_from_json(charge.plan["statement"])
+    accountant = ledger.accountant
+    numbers, told = [], []
+    for i, select in enumerate(statement.selects):
+        report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+        units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
+        try:
+            answer, about = _measured(select, units, delta, accountant, execute, draw, hide)
+        except DPError:
+            raise
+        except Exception as error:
+            # What an engine says may quote a value, so none of it is passed on.
+            raise EngineError(
+                f"{', '.join(select.tables)} could not be asked ({type(error).__name__}). Release {charge.number} was "
+                "charged and nothing of it was shown: run the query again to measure it for that charge"
+            ) from None
+        numbers.append(answer)
+        told.append(about)
+    report(0.9, "recording")
+    return ledger.record(charge.number, numbers, {"selects": told, "fingerprints": dict(fingerprints)})
+
+
+def _measured(
+    select: PrivateSelect,
+    units: int,
+    delta: Fraction,
+    accountant: Accountant,
+    execute: Execute,
+    draw: DrawIntegers,
+    hide: bool,
+) -> tuple[Integers, dict[str, Any]]:
+    """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
+    secret = secrets.token_hex(16)
+
+    def run(query: str) -> dict[str, NDArray[Any]]:
+        return execute(query, (*select.tables, *select.public))
+
+    share = shares(select, units, accountant)
+    bounds = {}
+    for i, aggregate in enumerate(select.aggregates):
+        if aggregate.bounds is None:
+            counts = magnitudes(select, aggregate, run, secret)
+            bounds[i] = found_bounds(select, aggregate, counts, share.bounds[i], accountant, draw)
+    planned = measuring(select, share, accountant, delta, bounds)
+    exact = totals(select, planned.components, run, secret)
+    drawn = noisy(planned, exact, draw)
+    if hide:
+        shown = released(planned, exact, drawn)
+    else:
+        shown = np.ones(len(exact.keys), dtype=bool)
+    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+    return drawn[shown], {"keys": keys_to_json(keys), "bounds": bounds_to_json(bounds)}
+
+
+def reveal_statement(record: Record, query: Query, accountant: Accountant, paid: int, outer: Outer) -> Release:
+    """Return what a record answers to a statement.
+
+    Parameters
+    ----------
+    record
+        From the ledger.
+    query
+        The statement as it is asked now, and the confidence of its intervals.
+    accountant
+        Of the session.
+    paid
+        What this run of it cost, in units.
+    outer
+        Works out SQL over released and public tables.
+    """
+    statement = query.question
+    assert isinstance(statement, Statement)
+    frames = {
+        f"release_{i}": select_frame(record, i, select, accountant, query.accuracy.confidence)
+        for i, select in enumerate(statement.selects)
+    }
+    ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
+    frame = frames["release_0"]
+    if statement.outer is not None:
+        frame = outer(statement.outer, frames, statement.public)
+        names = [key.name for key in statement.selects[0].keys]
+        if list(frame.columns[: len(names)]) != names:
+            ordered = ()
+    return Release(
+        frame=frame,
+        question=statement,
+        number=record.number,
+        epsilon=accountant.epsilon(record.plan["units"]),
+        delta=accountant.delta,
+        paid=accountant.epsilon(paid),
+        confidence=query.accuracy.confidence,
+        unit="",
+        ordered=ordered,
+        sources=(record.number,),
+    )
+
+
+def recorded_statement(record: Record) -> Statement:
+    """Return the statement that a record answers."""
+    return statement_from_json(record.plan["statement"])
+
+
+def select_frame(
+    record: Record, place: int, select: PrivateSelect, accountant: Accountant, confidence: float
+) -> pd.DataFrame:
+    """Return what was released of one private aggregation: keys, then value and interval of every aggregate."""
+    import pandas as pd
+
+    told = record.details["selects"][place]
+    keys = keys_from_json(told["keys"])
+    share = shares(select, int(record.plan["shares"][place]), accountant)
+    delta = Fraction(record.plan["deltas"][place])
+    planned = measuring(select, share, accountant, delta, bounds_from_json(told["bounds"]))
+    columns: dict[str, Any] = {}
+    for i, key in enumerate(select.keys):
+        values = np.empty(len(keys), dtype=object)
+        values[:] = [group[i] for group in keys]
+        columns[key.name] = column_of(values)
+    for aggregate, found in zip(select.aggregates, estimate(planned, record.answers[place], confidence), strict=True):
+        columns |= _columns(aggregate.name, found)
+    return pd.DataFrame(columns)
+
+
+def plan_measurings(plan: StatementPlan, statement: Statement, accountant: Accountant) -> tuple[Measuring, ...]:
+    """Return what a plan will measure, for cards that say more."""
+    return tuple(
+        measuring(select, shares(select, units, accountant), accountant, delta)
+        for select, units, delta in zip(statement.selects, plan.shares, plan.deltas, strict=True)
+    )
+
+
+def _columns(name: str, found: Estimates) -> dict[str, Any]:
+    return {
+        name if part == "value" else column_name(name, part): _column(getattr(found, part))
+        for part in ("value", "std_error", "lower", "upper")
+    }
+
+
+def _column(values: NDArray[np.float64]) -> Any:
+    """Return one value a group; where each is several quantiles, a list of them."""
+    return values if values.ndim == 1 else [list(map(float, row)) for row in values]
+
+
+def _ordered(kind: str) -> bool:
+    return kind in ("integer", "number", "time")

@@ -1,0 +1,269 @@
+"""The statements of a session: what they mean, what they cost, and running them over all of its tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.engine.source import Source
+from dpnotebook.engine.workspace import Workspace
+from dpnotebook.errors import BudgetExceeded, DomainError, FrameChanged
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.progress import Progress
+from dpnotebook.protected import ProtectedTable
+from dpnotebook.query import Query
+from dpnotebook.question import Accuracy
+from dpnotebook.release import Release
+from dpnotebook.reuse.table import Table
+from dpnotebook.sql.statement import Relation, Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.sql.plan import StatementPlan
+    from dpnotebook.statement_answers import DrawIntegers
+
+
+class Statements:
+    """SQL over the protected and the public tables of a session, beside what the planner answers by itself.
+
+    Parameters
+    ----------
+    ledger
+        Who pays, and where everything is recorded.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.workspace = Workspace()
+        self.draw: DrawIntegers | None = None  # noise; the exact laws unless a test says otherwise
+        self.hide = True
+        self._relations: dict[str, Relation] = {}
+        self._protected: dict[str, ProtectedTable] = {}
+        self._public: dict[str, tuple[Source, str | None]] = {}
+
+    def protect(self, protected: ProtectedTable) -> None:
+        """Let statements name a protected table."""
+        table = protected.table
+        self.workspace.add(table.name, protected.whole, table.unit, private=True)
+        self._public.pop(table.name, None)
+        self._protected[table.name] = protected
+        self._relations[table.name] = Relation(
+            table.name,
+            self.workspace.kinds(table.name),
+            unit=table.unit,
+            max_rows=table.max_rows,
+            domain=table.domain,
+            rows=table.rows,
+            unowned=0 if table.unit is None else self.workspace.unowned(table.name),
+        )
+
+    def register(self, name: str, source: Source) -> None:
+        """Let statements name a public table.
+
+        Raises
+        ------
+        DomainError
+            If a protected table has this name.
+        """
+        if name in self._protected:
+            raise DomainError(f"{name!r} is a protected table; register the public one under another name")
+        self.workspace.add(name, source, None, private=False)
+        self._public[name] = source, None
+        self._relations[name] = Relation(name, self.workspace.kinds(name), private=False)
+
+    def query(
+        self,
+        session: Any,
+        text: str,
+        given: Mapping[str, Any],
+        confidence: float,
+        parameters: Mapping[str, Any],
+        fresh: bool,
+        contribution: str | None,
+    ) -> Query:
+        """Return the query that a statement asks: one for the planner where its columns are declared, else its own.
+
+        Parameters
+        ----------
+        session
+            Who is asked.
+        text, parameters
+            The SQL, and the values of `:name` in it.
+        given
+            epsilon, error and variance, of which exactly one is not None unless the statement says its epsilon.
+        confidence, fresh
+            As for a query.
+        contribution
+            "l2" to bound the whole vector of a unit at once.
+
+        Raises
+        ------
+        SQLError, NotProtected, AccuracyError
+            If it cannot be answered, or not like this.
+        """
+        from dpnotebook.sql.analyse import analyse  # sqlglot takes a third of a second to import
+        from dpnotebook.sql.linear import linear_question
+        from dpnotebook.sql.plan import at_epsilon, conflicting
+
+        statement = analyse(text, self._relations, parameters, contribution)
+        statement, own = at_epsilon(statement, self.ledger.accountant)
+        if own is not None:
+            conflicting(own, given)
+            accuracy = Accuracy(epsilon=own, confidence=confidence)
+        else:
+            accuracy = Accuracy(**given, confidence=confidence)
+        tables: dict[str, Table] = {name: protected.table for name, protected in self._protected.items()}
+        question = linear_question(statement, tables) if contribution is None else None
+        if question is None:
+            return Query(session, statement, accuracy, fresh)
+        return Query(session, question, accuracy, fresh, outer=statement if statement.outer else None)
+
+    def plan(self, query: Query, *, alternatives: bool = True) -> StatementPlan:
+        """Return the plan of a query for a statement, as the ledger stands; reads no data."""
+        from dpnotebook.sql.plan import make_statement_plan
+
+        assert isinstance(query.question, Statement)
+        return make_statement_plan(
+            query.question,
+            query.accuracy,
+            self._relations,
+            self.ledger,
+            fresh=query.fresh,
+            rows=query.assumption.rows,
+            alternatives=alternatives,
+        )
+
+    def run(self, query: Query, report: Progress) -> Release:
+        """Plan, charge, measure, record, reveal.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it costs more than is left; nothing is spent.
+        FrameChanged, EngineError
+            If the tables cannot be read any more, or not together; nothing is spent.
+        """
+        from dpnotebook.statement_answers import statement_plan_to_json
+
+        statement = query.question
+        assert isinstance(statement, Statement)
+        for name in statement.tables:
+            self._protected[name].source.check_unchanged()
+        self.workspace.check([*statement.tables, *(name for select in statement.selects for name in select.public)])
+        for charge in self.ledger.pending(statement.table):  # paid for when measuring it was interrupted
+            if charge.question == statement.key:
+                self._finish(charge, statement, report)
+        report(0.0, "planning")
+        plan = self.plan(query, alternatives=False)
+        if plan.recorded is not None:
+            record = self.ledger.get(plan.recorded)
+            self._check_same(record, statement)
+            return self.reveal(record, query, paid=0)
+        report(0.1, "charging the ledger")
+        try:
+            charge = self.ledger.charge(
+                statement.table,
+                statement.key,
+                statement_plan_to_json(plan, statement),
+                plan.cells,
+                delta=plan.threshold_delta,
+            )
+        except BudgetExceeded as refusal:
+            raise self._explained(refusal, query, plan) from None
+        record = self._finish(charge, statement, report)
+        report(1.0, "done")
+        return self.reveal(record, query, paid=charge.units)
+
+    def reveal(self, record: Record, query: Query, paid: int) -> Release:
+        """Return what a record answers to a statement."""
+        from dpnotebook.statement_answers import reveal_statement
+
+        return reveal_statement(record, query, self.ledger.accountant, paid, self._outer)
+
+    def again(self, session: Any, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+        from dpnotebook.statement_answers import recorded_statement
+
+        query = Query(session, recorded_statement(record), Accuracy(1.0, confidence=record.plan["confidence"]))
+        return self.reveal(record, query, paid=0)
+
+    def worked_out(self, release: Release, statement: Statement) -> Release:
+        """Return a release of the planner with what a statement works out from it."""
+        assert statement.outer is not None
+        frame = self._outer(statement.outer, {"release_0": release.frame}, statement.public)
+        keys = list(release.keys)
+        ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
+        return replace(release, frame=frame, ordered=ordered, adjusted=None)
+
+    def close(self) -> None:
+        """Let go of all tables."""
+        self.workspace.close()
+        self._relations.clear()
+        self._protected.clear()
+        self._public.clear()
+
+    def _finish(self, charge: Charge, statement: Statement, report: Progress) -> Record:
+        from dpnotebook.statement_answers import draw_integers, measure_statement
+
+        return measure_statement(
+            self.ledger,
+            charge,
+            self.workspace.run,
+            self._fingerprints(statement),
+            self.draw or draw_integers,
+            hide=self.hide,
+            report=report,
+        )
+
+    def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: tuple[str, ...]) -> pd.DataFrame:
+        import pandas as pd
+
+        from dpnotebook.engine.released import outer
+
+        known = dict(frames)
+        for name in public:
+            quoted = '"' + name.replace('"', '""') + '"'
+            known[name] = pd.DataFrame(self.workspace.run(f"SELECT * FROM {quoted}", [name]))
+        return outer(query, known)
+
+    def _fingerprints(self, statement: Statement) -> dict[str, str]:
+        """Return what tells whether columns that the ledger does not know of, and public tables, are still the same."""
+        found = {name: self._protected[name].undeclared for name in statement.tables}
+        public = {name for select in statement.selects for name in select.public}
+        for name in sorted(public):
+            source, digest = self._public[name]
+            if digest is None:
+                digest = source.fingerprint(source.columns, self.ledger.key)
+                self._public[name] = source, digest
+            found[name] = digest
+        return found
+
+    def _check_same(self, record: Record, statement: Statement) -> None:
+        now = self._fingerprints(statement)
+        for name, digest in record.details["fingerprints"].items():
+            if now.get(name) != digest:
+                what = "the public table" if name in self._public else "a column that is not declared of"
+                raise FrameChanged(
+                    f"{what} {name} was another when release {record.number} answered this statement; nothing was "
+                    "spent. fresh=True asks about what is there now, and costs what the plan says then"
+                )
+
+    def _explained(self, refusal: BudgetExceeded, query: Query, plan: StatementPlan) -> BudgetExceeded:
+        """Say what would still fit."""
+        if refusal.requested_delta is not None:
+            return refusal
+        accountant = self.ledger.accountant
+        left = accountant.epsilon(self.ledger.remaining)
+        text = (
+            f"this statement needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of "
+            f"{self.ledger.budget.epsilon:g} is left; nothing was spent"
+        )
+        fits = float(f"{left * 0.9995:.3g}")
+        if fits > 1e-6:
+            less = self.plan(query.at(epsilon=fits), alternatives=False)
+            text += f". With epsilon={fits:g} the error would be ±{less.error:,.4g} {less.unit}"
+        explained = BudgetExceeded(text)
+        explained.__dict__.update(refusal.__dict__)
+        return explained
