@@ -63,6 +63,13 @@ class Domain(Mapping[str, Attribute], Asking):
                 raise DomainError(f"column {name!r}: {error}") from None
         object.__setattr__(self, "_attributes", found)
 
+    @classmethod
+    def nothing(cls) -> Domain:
+        """Return the domain that declares no column: one cell, which every row is in."""
+        made = object.__new__(cls)
+        object.__setattr__(made, "_attributes", {})
+        return made
+
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError("a Domain does not change; make a new one")
 
@@ -106,17 +113,21 @@ class Domain(Mapping[str, Attribute], Asking):
         if isinstance(names, str):
             raise DomainError(f"names are a list such as [{names!r}]")
         chosen = list(names)
+        if not chosen:
+            return Domain.nothing()
         for place, name in enumerate(chosen):
             if name not in self._attributes:
                 raise DomainError(self.unknown(name))
             if name in chosen[:place]:
                 raise DomainError(f"the column {name!r} is named twice")
-        projected = object.__new__(Domain)  # its parts are checked already, and no column at all is one cell
+        projected = object.__new__(Domain)  # its parts are checked already
         object.__setattr__(projected, "_attributes", {name: self._attributes[name] for name in chosen})
         return projected
 
     def unknown(self, name: object) -> str:
         """Return what to tell someone who asked for a column that is not declared."""
+        if not self:
+            return f"no column of this table is declared; declare {shorten(name)} in domain= when you protect it"
         near = get_close_matches(name, self.names, 1) if isinstance(name, str) else []
         near = near or [known for known in self.names if isinstance(name, str) and known.casefold() == name.casefold()]
         if near:
@@ -135,7 +146,7 @@ class Domain(Mapping[str, Attribute], Asking):
             items = [(item["name"], attribute_from_json(item)) for item in obj["attributes"]]
         except (KeyError, TypeError) as error:
             raise DomainError("this is not a recorded domain") from error
-        return cls(dict(items))
+        return cls(dict(items)) if items else cls.nothing()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Domain):
