@@ -6,8 +6,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dpnotebook.answering import Draw, Redraw, draw_noise, redraw_noise, reveal
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import plain, shorten
+from dpnotebook.engine.source import source_of
 from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
@@ -25,6 +27,7 @@ from dpnotebook.errors import (
 from dpnotebook.histories import Histories
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.offer import Offer, checked_errors, errors_for, offer_code
+from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
@@ -34,6 +37,8 @@ from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.recorded import plan_to_json
 from dpnotebook.reuse.table import Table
+from dpnotebook.sql.statement import Statement
+from dpnotebook.statements import Statements
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
 
@@ -90,21 +95,22 @@ class Session:
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {budget!r}")
         if planner not in PLANNERS:
             raise ValueError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {planner!r}")
-        if planner == "pioneer" and budget.delta:
+        if planner == "pioneer" and budget.noise == "gaussian":
             raise AccuracyError(
                 "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
                 "planner='optimal'"
             )
         if confirm not in ("auto", "always", "never"):
             raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {confirm!r}")
-        self.budget = budget
         self.planner = planner
         self.confirm: Confirm = confirm
         self.confirm_above = (
             0.05 * budget.epsilon if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         )
         self.ledger = Ledger(ledger, budget, timeout=timeout)
+        self.budget = self.ledger.budget
         self._histories = Histories(self.ledger, planner)
+        self._statements = Statements(self.ledger)
         self._tables: dict[str, ProtectedTable] = {}
         self._draw: Draw = draw_noise
         self._redraw: Redraw = redraw_noise
@@ -119,7 +125,7 @@ class Session:
         data: Any,
         name: str,
         *,
-        domain: Mapping[str, Any],
+        domain: Mapping[str, Any] | None = None,
         unit: str | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
@@ -133,7 +139,8 @@ class Session:
         name
             What to call it in SQL and in the ledger.
         domain
-            The attributes that may be asked about, from public knowledge: Range, Bins, a list of levels, bool.
+            What public knowledge says of the columns: Range, Bins, a list of levels, bool. These can be asked about
+            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: no column.
         unit
             The column that says whose row it is; None when each row is a person of its own.
         max_rows
@@ -159,11 +166,38 @@ class Session:
                 unit=unit,
                 max_rows=table.max_rows if unit is not None else None,
             )
+            self._statements.protect(protected)
             self._tables[name] = protected
             frames.bind(data, protected)
             for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
-                self._finish(protected, charge, report)
+                if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
+                    self._finish(protected, charge, report)
         return protected
+
+    def register(self, data: Any, name: str, *, public: bool = False) -> None:
+        """Let statements use a public table: joined with protected ones, or as the list of all groups.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame; the path of a Parquet file; or (database, table) with a DuckDB file or connection.
+        name
+            What to call it in SQL.
+        public
+            Must be True: said by whoever knows that nothing in it is about a privacy unit.
+
+        Raises
+        ------
+        DomainError
+            If it is not said to be public, a protected table has the name, or the data cannot be read.
+        """
+        _check_table_name(name)
+        if public is not True:
+            raise DomainError(
+                f"what is registered is used as it is, without protection: write session.register(data, {name!r}, "
+                "public=True) if nothing in it is about a person, or session.protect(...) if something is"
+            )
+        self._statements.register(name, source_of(data))
 
     def table(self, name: str) -> ProtectedTable:
         """Return a protected table by name.
@@ -209,30 +243,36 @@ class Session:
         confidence: float = 0.95,
         parameters: Mapping[str, Any] | None = None,
         fresh: bool = False,
+        contribution: Literal["l2"] | None = None,
     ) -> Query:
-        """Return a query for a SQL statement: COUNT and SUM over one protected table, WHERE and GROUP BY.
+        """Return a query for a SQL statement: aggregates over protected tables, and what is worked out from them.
+
+        A plain aggregation over the declared columns of one table goes to the planner, which answers from everything
+        recorded. Anything else (joins, columns that were not declared, BigQuery's WITH DIFFERENTIAL_PRIVACY) is
+        bounded for each privacy unit and measured by itself; the plan says which.
 
         Parameters
         ----------
         statement
             The SQL.
         epsilon, error, variance, confidence
-            Exactly one of the first three; error may be relative to the answers, such as "5%".
+            Exactly one of the first three, unless the statement says its epsilon in OPTIONS; error may be relative to
+            the answers, such as "5%", where the planner answers.
         parameters
             Values for `:name` in the statement.
         fresh
             Measure anew although the ledger has an answer.
+        contribution
+            "l2": bound all that a privacy unit adds to all groups together by one L2 norm, the upper bound of each
+            aggregate, instead of sampling its groups. Needs a budget with delta.
 
         Raises
         ------
         SQLError
             If the statement is not one that can be answered.
         """
-        from dpnotebook.sql import question_from_sql
-
-        tables = {name: protected.table for name, protected in self._tables.items()}
-        question = question_from_sql(statement, tables, parameters or {})
-        return Query(self, question, Accuracy(epsilon, cast("float | None", error), variance, confidence), fresh)
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
+        return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
 
     def prefetch(
         self,
@@ -282,6 +322,11 @@ class Session:
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
         report = progress or silent
+        if isinstance(query.question, Statement):
+            with self._running:
+                release = self._statements.run(query, report)
+            self._changed()
+            return release
         protected = self.table(query.question.table)
         with self._running:
             protected.source.check_unchanged()
@@ -331,19 +376,22 @@ class Session:
         if isinstance(number, bool) or not isinstance(number, int):
             raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {number!r}")
         record = self.ledger.get(number)
-        domain = self.table(record.table).table.domain
+        protected = self.table(record.table)
+        if "statement" in record.plan:
+            return self._statements.again(self, record)
+        domain = protected.table.domain
         question = Question.from_json(record.plan["question"], domain)
         return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
 
     @property
     def spent(self) -> Amount:
         """What has been spent, as (epsilon, delta)."""
-        return Amount(self.ledger.accountant.epsilon(self.ledger.spent), self.budget.delta)
+        return self._amount(self.ledger.spent, self.ledger.delta_spent)
 
     @property
     def remaining(self) -> Amount:
         """What a single further query could still take, as (epsilon, delta)."""
-        return Amount(self.ledger.accountant.epsilon(self.ledger.remaining), self.budget.delta)
+        return self._amount(self.ledger.remaining, self.ledger.delta_remaining)
 
     def history(self) -> pd.DataFrame:
         """Return every charge of the ledger: number, time, table, question, epsilon, paid, state."""
@@ -409,11 +457,18 @@ class Session:
             _latest = None
         for protected in self._tables.values():
             protected.engine.close()
+        self._statements.close()
         self._tables.clear()
         self._closed = True
         self.ledger.close()
 
+    def _amount(self, units: int, thresholds: Fraction) -> Amount:
+        accountant = self.ledger.accountant
+        return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
+
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+        if isinstance(query.question, Statement):
+            return self._statements.plan(query, alternatives=alternatives)
         return self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
@@ -427,10 +482,13 @@ class Session:
         return self.ledger.get(number)
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
-        return reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
+        release = reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
+        return release if query.outer is None else self._statements.worked_out(release, query.outer)
 
     def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
         """Say what would still fit."""
+        if refusal.requested_delta is not None:  # of thresholds: another epsilon does not help
+            return refusal
         left = self.remaining.epsilon
         fits = float(f"{left * 0.9995:.3g}")
         text = (
@@ -454,10 +512,21 @@ class Session:
 
 @dataclass(frozen=True)
 class Amount:
-    """An amount of privacy loss, as (epsilon, delta)."""
+    """An amount of privacy loss, as (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon
+        At the delta that the budget does not keep for thresholds.
+    delta
+        That one, and what belongs to thresholds.
+    threshold_delta
+        What belongs to thresholds, which hide groups of few units.
+    """
 
     epsilon: float
     delta: float
+    threshold_delta: float = 0.0
 
 
 def active_session() -> Session:
@@ -473,14 +542,18 @@ def active_session() -> Session:
     return _latest
 
 
-def _checked_table(
-    name: str, domain: Mapping[str, Any], unit: str | None, max_rows: int | None, rows: float | None
-) -> Table:
+def _check_table_name(name: str) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise DomainError(f"a protected table needs a name, such as 'patients', not {shorten(name)}")
+        raise DomainError(f"a table needs a name, such as 'patients', not {shorten(name)}")
     if len(name) > MOST_NAME or not name.isprintable():
-        raise DomainError(f"the name of a protected table is one line of at most {MOST_NAME} characters")
-    declared = domain if isinstance(domain, Domain) else Domain(domain)
+        raise DomainError(f"the name of a table is one line of at most {MOST_NAME} characters")
+
+
+def _checked_table(
+    name: str, domain: Mapping[str, Any] | None, unit: str | None, max_rows: int | None, rows: float | None
+) -> Table:
+    _check_table_name(name)
+    declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
     if unit is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
     if unit is not None and not isinstance(unit, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
 from dpnotebook.ledger.releases import unpack
 from dpnotebook.ledger.store import Store
 from dpnotebook.ledger.view import View
-from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
 
@@ -34,8 +35,8 @@ class Audit:
         How many entries there are.
     releases, pending
         How many charges there are, and how many of them have no recorded answer.
-    spent
-        What they cost, in units, recomputed.
+    spent, delta
+        What they cost, in units, recomputed; and what their thresholds cost of delta.
     head
         The hash of the last entry: note it elsewhere, and a later audit can prove that nothing before it was changed.
     problems
@@ -51,6 +52,7 @@ class Audit:
     releases: int
     pending: int
     spent: int
+    delta: Fraction
     head: str
     problems: tuple[str, ...]
     compared: bool | None
@@ -116,6 +118,7 @@ def examine(store: Store, expected: str | None = None) -> Audit:
         releases=len(view.lines),
         pending=pending,
         spent=view.spent,
+        delta=Fraction(view.delta, DELTA_UNITS),
         head=view.head.hex(),
         problems=tuple(problems),
         compared=compared,
@@ -181,13 +184,16 @@ def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:
             key_of(connection, view)
     except Broken as error:
         yield str(error)
-    if view.entries and view.spent > _budget(view)[1]:
+    budget, total = _budget(view)
+    if view.entries and view.spent > total:
         yield "more was spent than the budget allows"
+    if budget is not None and Fraction(view.delta, DELTA_UNITS) > budget.for_thresholds:
+        yield "thresholds cost more delta than is kept for them"
 
 
 def _budget(view: View) -> tuple[Budget | None, int]:
     values: dict[str, Any] = view.opening
-    return (Budget(**values["budget"]), int(values["total"])) if values else (None, 0)
+    return (Budget.from_json(values["budget"]), int(values["total"])) if values else (None, 0)
 
 
 def _summary(view: View, pending: int) -> str:
@@ -196,7 +202,10 @@ def _summary(view: View, pending: int) -> str:
         return "no entry could be read"
     accountant = accountant_for(budget)
     waiting = f", {pending} without a recorded answer" if pending else ""
+    spent = f"ε = {accountant.epsilon(view.spent):.6g}"
+    if view.delta:
+        spent += f" and, on thresholds, δ = {view.delta / DELTA_UNITS:.3g}"
     return (
-        f"{view.entries} entries, {len(view.lines)} releases{waiting}; spent ε = {accountant.epsilon(view.spent):.6g} "
+        f"{view.entries} entries, {len(view.lines)} releases{waiting}; spent {spent} "
         f"of the budget of {budget} ({view.spent / total:.1%})"
     )

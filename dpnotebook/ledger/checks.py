@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,8 @@ def check_same_budget(path: str, opening: Mapping[str, Any], budget: Budget, noi
     LedgerMismatch
         If it was made for another one.
     """
-    made_for = Budget(**opening["budget"])
-    if made_for != budget or opening["noise"] != noise:
+    made_for = Budget.from_json(opening["budget"])
+    if not budget.agrees(made_for) or opening["noise"] != noise:
         raise LedgerMismatch(
             f"{path} was made for a budget of {made_for}, not {budget}. A budget cannot be changed once it is used: "
             f"open the ledger with {made_for!r}, or write another path for a new one"
@@ -99,6 +100,35 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
             f"protected before. What was answered of that one is not used for this one: protect it by another name, "
             f"such as {free!r}. It starts without answers, and what both cost adds up"
         )
+
+
+def refused_delta(requested: Fraction, remaining: Fraction, budget: Budget) -> BudgetExceeded:
+    """Return the error for a threshold that costs more delta than is left of what is kept for thresholds.
+
+    Parameters
+    ----------
+    requested, remaining
+        What it costs, and what is left.
+    budget
+        What the ledger was made for.
+    """
+    kept = budget.for_thresholds
+    if not kept:
+        text = (
+            f"groups that are not declared are hidden by a threshold, which costs δ = {float(requested):.3g}, but in "
+            f"this ledger nothing is kept for thresholds; its budget is {budget}. Nothing was spent. Declare the "
+            f"levels of what is grouped by, or make a ledger with delta: Budget(epsilon={budget.epsilon:g}, delta=1e-6)"
+        )
+    else:
+        digits = next((n for n in range(3, 17) if f"{float(requested):.{n}g}" != f"{float(remaining):.{n}g}"), 17)
+        text = (
+            f"the threshold of this query would cost δ = {float(requested):.{digits}g}, but of the δ = "
+            f"{float(kept):g} that the budget keeps for thresholds only {float(remaining):.{digits}g} is left. "
+            f"Nothing was spent. Ask with OPTIONS(delta = ...) of less, or group by what has declared levels"
+        )
+    error = BudgetExceeded(text)
+    error.requested_delta, error.remaining_delta = requested, remaining
+    return error
 
 
 def refused(requested: int, remaining: int, budget: Budget, accountant: Accountant) -> BudgetExceeded:

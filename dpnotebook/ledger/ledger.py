@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from operator import index
 from typing import Any
 
-from dpnotebook.errors import LedgerError
+from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
-from dpnotebook.ledger.checks import check_cost, check_refines, check_same_table, refused
+from dpnotebook.ledger.checks import check_cost, check_refines, check_same_table, refused, refused_delta
 from dpnotebook.ledger.opened import Opened
 from dpnotebook.ledger.reading import (
     read_charge,
@@ -20,6 +22,8 @@ from dpnotebook.ledger.reading import (
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
 from dpnotebook.ledger.view import SNAPSHOT_WORK, View
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
+from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant
+from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Spend
 
 
@@ -82,7 +86,13 @@ class Ledger(Opened):
                 append(connection, view, "register", values | {"sizes": sizes})
 
     def charge(
-        self, table: str, question: str, plan: dict[str, Any], cost: CellCost, refines: Iterable[tuple[int, int]] = ()
+        self,
+        table: str,
+        question: str,
+        plan: dict[str, Any],
+        cost: CellCost,
+        refines: Iterable[tuple[int, int]] = (),
+        delta: Fraction = Fraction(0),
     ) -> Charge:
         """Pay for a question, before its data is touched: read, check and append in one transaction.
 
@@ -99,6 +109,8 @@ class Ledger(Opened):
         refines
             The recorded measurements of the table whose noisy answers are drawn on from: of each, the number of its
             release and its place in it, from 0. What was paid for them is part of the price.
+        delta
+            What its thresholds cost, on top; multiples of 10^-24 add up exactly, others are rounded up to one.
 
         Returns
         -------
@@ -108,13 +120,17 @@ class Ledger(Opened):
         Raises
         ------
         BudgetExceeded
-            If the total would pass the budget; nothing is left of the question but a line in a log.
+            If the total would pass the budget, or the delta what is kept for thresholds; nothing is left of the
+            question but a line in a log.
         LedgerConflict
             If a measurement that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
         NotProtected
             If the ledger knows no such table.
         """
         terms, refines = cost.to_json(), [(index(number), index(place)) for number, place in refines]
+        parts = math.ceil(delta * DELTA_UNITS)
+        if parts < 0:
+            raise ValueError(f"a threshold costs no less than nothing, not {delta}")
         try:
             with self._writing() as (connection, view):
                 state = view.table(table)
@@ -123,10 +139,16 @@ class Ledger(Opened):
                 after, units = snapshot.plus(state.spend, cost)
                 if view.spent + units > self._limit:
                     raise _Refused(units, self._limit - view.spent)  # noqa: TRY301 - leaves the transaction first
+                kept = math.floor(self.threshold_delta * DELTA_UNITS)
+                if parts and view.delta + parts > kept:
+                    left = Fraction(max(0, kept - view.delta), DELTA_UNITS)
+                    raise _Refused(Fraction(parts, DELTA_UNITS), left)  # noqa: TRY301
                 values = charge_values(view, table, question, plan)
                 if terms:
                     values |= {"cost": terms, "units": units, "spent": view.spent + units}
                     values["cells"] = snapshot.digest(after)
+                if parts:
+                    values |= {"delta": parts, "delta_spent": view.delta + parts}
                 if refines:
                     values["refines"] = refines
                 entry = append(connection, view, "charge", values, units=units)
@@ -137,7 +159,7 @@ class Ledger(Opened):
         except _Refused as no:
             with contextlib.suppress(LedgerError), self._store.writing() as connection:
                 write_refusal(connection, table, question, no.requested, no.remaining)
-            raise refused(no.requested, no.remaining, self.budget, self.accountant) from None
+            raise no.told(self.budget, self.accountant) from None
         return charge_from(entry.values, entry.time)
 
     def record(self, number: int, answers: Sequence[Any], details: dict[str, Any]) -> Record:
@@ -293,6 +315,11 @@ class Ledger(Opened):
 class _Refused(Exception):
     """Leaves the transaction of a charge that does not fit."""
 
-    def __init__(self, requested: int, remaining: int) -> None:
+    def __init__(self, requested: int | Fraction, remaining: int | Fraction) -> None:
         super().__init__(requested, remaining)
         self.requested, self.remaining = requested, remaining
+
+    def told(self, budget: Budget, accountant: Accountant) -> BudgetExceeded:
+        if isinstance(self.requested, Fraction) and isinstance(self.remaining, Fraction):
+            return refused_delta(self.requested, self.remaining, budget)
+        return refused(int(self.requested), int(self.remaining), budget, accountant)

@@ -7,6 +7,7 @@ import math
 import sqlite3
 import threading
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 
 from dpnotebook.errors import AccuracyError
@@ -19,7 +20,7 @@ from dpnotebook.ledger.reading import hash_of, key_of, replay
 from dpnotebook.ledger.store import Store
 from dpnotebook.ledger.view import View
 from dpnotebook.ledger.writing import write_opening
-from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for, whole_delta
 from dpnotebook.privacy.budget import Budget
 
 
@@ -42,6 +43,9 @@ class Opened:
             with self._reading() as (connection, view):
                 self._key = key_of(connection, view)
                 check_same_budget(self.path, view.opening, budget, self.accountant.noise)
+                # What is kept for thresholds is what was kept when the ledger was made, which may have been nothing.
+                self.budget = Budget.from_json(view.opening["budget"])
+                self.accountant = accountant_for(self.budget)
                 # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
                 self._limit = min(int(view.opening["total"]), self.accountant.total)
         except BaseException:
@@ -71,6 +75,22 @@ class Opened:
     def remaining(self) -> int:
         """What is left of the budget, in units."""
         return max(0, self._limit - self.spent)
+
+    @property
+    def threshold_delta(self) -> Fraction:
+        """The most delta that all thresholds together may cost; fixed when the ledger was made."""
+        return whole_delta(self.accountant.threshold_delta)
+
+    @property
+    def delta_spent(self) -> Fraction:
+        """What thresholds have cost of delta: their sum over all charges."""
+        with self._reading() as (_, view):
+            return Fraction(view.delta, DELTA_UNITS)
+
+    @property
+    def delta_remaining(self) -> Fraction:
+        """What is left of the delta that is kept for thresholds."""
+        return max(Fraction(0), self.threshold_delta - self.delta_spent)
 
     @property
     def head(self) -> str:

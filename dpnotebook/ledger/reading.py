@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from fractions import Fraction
 from typing import Any
 
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
@@ -12,7 +13,7 @@ from dpnotebook.ledger.view import Line, View
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
-HISTORY = ("number", "time", "table", "question", "plan", "units", "state")
+HISTORY = ("number", "time", "table", "question", "plan", "units", "delta", "state")
 
 
 def replay(connection: sqlite3.Connection, view: View | None) -> View:
@@ -86,6 +87,7 @@ def read_history(connection: sqlite3.Connection, view: View) -> list[dict[str, A
     for line in view.lines:
         entry, _ = _entry(connection, line.entry)
         values = entry.values | {"time": entry.time, "state": "charged" if line.record is None else "recorded"}
+        values["delta"] = charge_from(entry.values, entry.time).delta
         rows.append({name: values[name] for name in HISTORY})
     return rows
 
@@ -95,7 +97,11 @@ def read_refusals(connection: sqlite3.Connection) -> list[dict[str, Any]]:
     rows = connection.execute("SELECT time, name, question, requested, remaining FROM refusal ORDER BY rowid")
     names = ("time", "table", "question", "requested", "remaining")
     texts = [[value.decode() for value in row] for row in rows]
-    return [dict(zip(names, [*row[:3], int(row[3]), int(row[4])], strict=True)) for row in texts]
+    return [dict(zip(names, [*row[:3], *map(_amount, row[3:])], strict=True)) for row in texts]
+
+
+def _amount(text: str) -> int | Fraction:
+    return Fraction(text.removeprefix("delta ")) if text.startswith("delta ") else int(text)
 
 
 def _state(connection: sqlite3.Connection) -> tuple[int, int, bytes, int]:

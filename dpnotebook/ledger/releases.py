@@ -8,6 +8,7 @@ import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.ledger.chain import Broken
+from dpnotebook.privacy.accountant import DELTA_UNITS
 from dpnotebook.privacy.spend import CellCost
 
 Integers = NDArray[np.int64]
@@ -43,6 +45,8 @@ class Charge:
     refines
         The measurements whose noisy answers those of this charge refine: of each, the number of its release and its
         place in it, from 0. Each is refined once, by one charge.
+    delta
+        What its thresholds cost beside the units.
     """
 
     number: int
@@ -53,6 +57,7 @@ class Charge:
     units: int
     time: str
     refines: tuple[tuple[int, int], ...]
+    delta: Fraction = field(default=Fraction(0), kw_only=True)
 
     @cached_property
     def cost(self) -> CellCost:
@@ -87,6 +92,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         values["units"],
         time,
         tuple((number, place) for number, place in values.get("refines", ())),
+        delta=Fraction(values.get("delta", 0), DELTA_UNITS),
     )
 
 
@@ -103,6 +109,7 @@ def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str
         charge.refines,
         answers,
         details,
+        delta=charge.delta,
     )
 
 

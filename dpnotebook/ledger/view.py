@@ -90,6 +90,7 @@ class View:
         self.entries = 0
         self.head = GENESIS
         self.spent = 0
+        self.delta = 0  # of all thresholds, in units of 10^-24
         self.opening: dict[str, Any] = {}
         self.tables: dict[str, Table] = {}
         self.lines: list[Line] = []
@@ -209,7 +210,7 @@ class View:
     def _open(self, entry: Entry, values: dict[str, Any]) -> None:
         if entry.number != 1:
             raise Broken(f"entry {entry.number} opens the ledger a second time")
-        Budget(**values["budget"])
+        Budget.from_json(values["budget"])
         int(values["total"]), int(values["cells"]), values["noise"], values["key"]
         self.opening = values
 
@@ -236,6 +237,11 @@ class View:
         table.units += units
         self.spent += units
         self._add(table, charge, entry, values)
+        if "delta" in values:
+            delta = int(values["delta"])
+            self.delta += delta
+            if type(values["delta"]) is not int or delta <= 0 or self.delta != values["delta_spent"]:
+                raise Broken(f"entry {entry.number} does not add up to the delta that it names")
         if self.spent != values["spent"] or units < 0:
             raise Broken(f"entry {entry.number} does not add up to the total that it names")
         if refusal:

@@ -6,6 +6,7 @@ import hashlib
 import secrets
 import sqlite3
 from datetime import UTC, datetime
+from fractions import Fraction
 from typing import Any
 
 from dpnotebook.ledger import snapshot
@@ -20,7 +21,7 @@ def write_opening(connection: sqlite3.Connection, budget: Budget, accountant: Ac
     """Write the first entry of a new ledger: its budget, and the digest of a fresh key."""
     key = secrets.token_bytes(32)
     opening = {
-        "budget": {"epsilon": budget.epsilon, "delta": budget.delta},
+        "budget": budget.to_json(),
         "noise": accountant.noise,
         "total": accountant.total,
         "cells": DENSE_LIMIT,
@@ -81,11 +82,14 @@ def write_snapshot(connection: sqlite3.Connection, table: str, charge: int, spen
     connection.execute("INSERT OR REPLACE INTO snapshot VALUES (?, ?, ?)", row)
 
 
-def write_refusal(connection: sqlite3.Connection, table: str, question: str, requested: int, remaining: int) -> None:
-    """Log a charge that did not fit."""
+def write_refusal(
+    connection: sqlite3.Connection, table: str, question: str, requested: int | Fraction, remaining: int | Fraction
+) -> None:
+    """Log a charge that did not fit: the units that were asked for and left, or where they are Fractions the delta."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     # As text: what was asked for may be more than 64 bits hold.
-    row = (time, table, question, str(requested), str(remaining))
+    amounts = [f"delta {n}" if isinstance(n, Fraction) else str(n) for n in (requested, remaining)]
+    row = (time, table, question, *amounts)
     connection.execute("INSERT INTO refusal VALUES (?, ?, ?, ?, ?)", row)
 
 

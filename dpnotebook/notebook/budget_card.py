@@ -19,7 +19,7 @@ def budget_html(session: Session) -> str:
         f'<div><b style="font-size:20px">{left}</b> {quiet(_of(session))}</div>',
         line(svg.budget_bar(spent_fraction(session), 0.0, alt=text), "margin:8px 0 2px"),
         f"<div>{quiet(text)}</div>",
-        *([line(quiet(NO_SUM))] if session.budget.delta else []),
+        *([line(quiet(NO_SUM))] if session.budget.noise == "gaussian" else []),
     )
 
 
@@ -32,7 +32,7 @@ def budget_line(session: Session) -> str:
     """Return what is spent and what is left, and by how many releases, in one line."""
     releases = words.plural(len(session.history()), "release")
     spent = f"ε {words.cost(session.spent.epsilon)}"
-    if session.budget.delta:
+    if session.budget.noise == "gaussian":
         spent += f" ({words.percent(spent_fraction(session))})"
     return f"spent {spent} · left ε {words.left(session.remaining.epsilon)} {_of(session)} · {releases}"
 

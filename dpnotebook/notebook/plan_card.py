@@ -103,7 +103,7 @@ def _amounts(plan: Plan) -> tuple[str, str, str]:
     return (
         f"{spent} ({words.percent(state.spent_fraction)})",
         this if not plan.cost.units else f"{this} ({words.percent(state.cost_fraction)})",
-        f"{after} ({words.percent(rest)}) {total}, δ {words.rounded(plan.delta)}",
+        f"{after} ({words.percent(rest)}) {total}, δ {words.rounded(state.delta)}",
     )
 
 

@@ -2,6 +2,9 @@
 
 Costs are integers, in units of 10^-12 epsilon (pure) or 10^-12 mu^2 (Gaussian), so that sums are exact, ten queries
 at 0.1 fit a budget of 1, and every process that reads the ledger computes the same total.
+
+Thresholds, which hide groups of few units, cost delta beside that. It adds up by itself, in a part of the budget's
+delta that is set apart from the start: what is left for mu^2 never depends on how many thresholds there were.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import Budget, positive
 
 UNITS = 10**12
+DELTA_UNITS = 10**24  # the delta of thresholds adds up in whole units of 10^-24
 
 Noise = Literal["laplace", "gaussian"]
 
@@ -34,7 +38,11 @@ class Accountant(Protocol):
 
     @property
     def delta(self) -> float:
-        """The delta at which epsilon is reported."""
+        """The delta at which epsilon is reported: without what is kept for thresholds."""
+
+    @property
+    def threshold_delta(self) -> Fraction:
+        """The most delta that all thresholds together may cost, beside `delta`."""
 
     def units(self, epsilon: object) -> int:
         """Return the cost, in units, of a query that alone is (epsilon, delta)-private."""
@@ -59,6 +67,7 @@ class PureAccountant:
     budget_epsilon: Fraction
     noise: Noise = "laplace"
     delta: float = 0.0
+    threshold_delta: Fraction = Fraction(0)
 
     @property
     def total(self) -> int:
@@ -99,6 +108,7 @@ class GaussianAccountant:
     budget_epsilon: Fraction
     delta: float
     noise: Noise = "gaussian"
+    threshold_delta: Fraction = Fraction(0)
 
     @property
     def total(self) -> int:
@@ -136,9 +146,25 @@ class GaussianAccountant:
 
 
 def accountant_for(budget: Budget) -> Accountant:
-    """Return the accountant that enforces `budget`: pure without a delta, Gaussian with one."""
-    epsilon = positive(budget.epsilon, "the budget's epsilon")
-    return GaussianAccountant(epsilon, budget.delta) if budget.delta else PureAccountant(epsilon)
+    """Return the accountant that enforces `budget`: pure or Gaussian, as its noise is."""
+    epsilon, kept = positive(budget.epsilon, "the budget's epsilon"), budget.for_thresholds
+    if budget.noise == "laplace":
+        return PureAccountant(epsilon, threshold_delta=kept)
+    rest = Fraction(repr(budget.delta)) - kept
+    delta = float(rest)
+    if delta != budget.delta and Fraction(delta) > rest:  # a sum of the two parts never passes the whole
+        delta = math.nextafter(delta, 0.0)
+    return GaussianAccountant(epsilon, delta, threshold_delta=kept)
+
+
+def whole_delta(delta: Fraction) -> Fraction:
+    """Return the largest multiple of 10^-24 that is at most `delta`: what adds up without being rounded up."""
+    return Fraction(math.floor(delta * DELTA_UNITS), DELTA_UNITS)
+
+
+def with_thresholds(accountant: Accountant, thresholds: Fraction) -> float:
+    """Return the delta that is promised where thresholds cost `thresholds`: that and the accountant's own."""
+    return float(Fraction(repr(accountant.delta)) + thresholds)
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:

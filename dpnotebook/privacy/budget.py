@@ -1,12 +1,13 @@
-"""The budget of a session: (epsilon, delta), and which accountant enforces it."""
+"""The budget of a session: (epsilon, delta), which accountant enforces it, and what part of delta thresholds get."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
+from typing import Any, Literal
 
 from dpnotebook.errors import AccuracyError
 
@@ -18,19 +19,28 @@ class Budget:
     Parameters
     ----------
     epsilon
-        Total privacy loss, positive and finite. With `delta=0` costs add up as epsilon and noise is discrete Laplace.
+        Total privacy loss, positive and finite.
     delta
-        Total failure probability in (0, 1). With it costs add up as mu^2 (Gaussian differential privacy) and noise is
-        rounded Gaussian.
+        Total failure probability in [0, 1): all answers together are (epsilon, delta)-differentially private.
+    noise
+        "laplace": costs add up as epsilon, noise is discrete Laplace. "gaussian": costs add up as mu^2 (Gaussian
+        differential privacy), noise is rounded Gaussian; needs a delta. None: Gaussian with a delta, Laplace without.
+    threshold_delta
+        The part of delta that is kept for thresholds, which hide groups of few units in SQL. With Gaussian noise a
+        tenth of delta unless given, and less than delta; mu^2 comes from epsilon and the rest. With Laplace noise
+        nothing else needs delta, and it is all of it. It is fixed when the ledger is made: which part is spent must
+        not depend on answers.
 
     Raises
     ------
     AccuracyError
-        If epsilon or delta is not a number in its range.
+        If epsilon, delta or threshold_delta is not a number in its range, or the noise cannot be had with this delta.
     """
 
     epsilon: float
     delta: float = 0.0
+    noise: Literal["laplace", "gaussian"] | None = None
+    threshold_delta: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", float(positive(self.epsilon, "the budget's epsilon")))
@@ -38,9 +48,78 @@ class Budget:
         if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
             raise AccuracyError(f"the budget's delta must be a number from 0 up to, not including, 1; not {delta!r}")
         object.__setattr__(self, "delta", float(delta))
+        noise = self.noise if self.noise is not None else "gaussian" if delta else "laplace"
+        if noise not in ("laplace", "gaussian"):
+            raise AccuracyError(f"the budget's noise must be 'laplace' or 'gaussian', not {noise!r}")
+        if noise == "gaussian" and not delta:
+            raise AccuracyError("Gaussian noise needs a budget with delta: Budget(epsilon=1.0, delta=1e-6)")
+        object.__setattr__(self, "noise", noise)
+        self._check_thresholds()
+
+    @property
+    def for_thresholds(self) -> Fraction:
+        """The part of delta that is kept for thresholds, as the exact decimal."""
+        if self.noise == "laplace":
+            return _decimal(self.delta)
+        return _decimal(float(_decimal(self.delta) / 10) if self.threshold_delta is None else self.threshold_delta)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the budget as JSON values."""
+        values: dict[str, Any] = {"epsilon": self.epsilon, "delta": self.delta}
+        # Earlier versions, which know no thresholds, cannot read the last two: they would not count what those spend.
+        return values | ({"noise": self.noise, "threshold_delta": float(self.for_thresholds)} if self.delta else {})
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Budget:
+        """Return the budget that `to_json` wrote; in those of earlier versions nothing is kept for thresholds."""
+        budget = cls(**({"threshold_delta": 0.0} | values))
+        usual = replace(budget, threshold_delta=None)
+        return usual if usual.for_thresholds == budget.for_thresholds else budget
+
+    def agrees(self, made: Budget) -> bool:
+        """Return whether a ledger that was made for the budget `made` may be opened with this one.
+
+        What is kept for thresholds is what was kept when it was made, unless this one asks for another part.
+        """
+        same = (self.epsilon, self.delta, self.noise) == (made.epsilon, made.delta, made.noise)
+        return same and (self.threshold_delta is None or self.for_thresholds == made.for_thresholds)
+
+    def _check_thresholds(self) -> None:
+        part = self.threshold_delta
+        if part is None:
+            return
+        if isinstance(part, bool) or not isinstance(part, Real) or not 0 <= float(part) < 1:
+            raise AccuracyError(f"the budget's threshold_delta must be a number from 0 up to its delta, not {part!r}")
+        object.__setattr__(self, "threshold_delta", float(part))
+        if self.noise == "gaussian" and float(part) >= self.delta:
+            raise AccuracyError(
+                f"threshold_delta is a part of delta, which Gaussian noise needs as well: write less than "
+                f"{self.delta:g}, not {float(part):g}"
+            )
+        if self.noise == "laplace" and float(part) != self.delta:
+            raise AccuracyError(
+                "with Laplace noise all of delta is for thresholds: leave threshold_delta out, or give a budget with "
+                "Gaussian noise"
+                if self.delta
+                else "a budget without delta has none for thresholds: write Budget(epsilon=1.0, delta=1e-6)"
+            )
+        if self.noise == "laplace":
+            object.__setattr__(self, "threshold_delta", None)
+
+    def __repr__(self) -> str:
+        text = f"Budget(epsilon={self.epsilon!r}, delta={self.delta!r}"
+        if self.delta and self.noise == "laplace":
+            text += ", noise='laplace'"
+        elif self.threshold_delta is not None and self.delta:
+            text += f", threshold_delta={self.threshold_delta!r}"
+        return text + ")"
 
     def __str__(self) -> str:
         return f"ε = {self.epsilon:g}" + (f", δ = {self.delta:g}" if self.delta else "")
+
+
+def _decimal(number: float) -> Fraction:
+    return Fraction(repr(number))
 
 
 def positive(value: object, name: str) -> Fraction:

@@ -44,6 +44,8 @@ class BudgetState:
         The budget, what was spent before the query, and what a single further query could still take after it.
     spent_fraction, cost_fraction
         Shares of the budget in the notion that is enforced (epsilon, or mu^2), in [0, 1].
+    delta
+        Of the whole budget, thresholds included.
     """
 
     total: float
@@ -51,6 +53,7 @@ class BudgetState:
     left_after: float
     spent_fraction: float
     cost_fraction: float
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)

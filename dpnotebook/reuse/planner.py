@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.answers import Answers, Expected
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.history import History
@@ -166,6 +166,7 @@ def _budget_state(accountant: Accountant, spent: int, price: int) -> BudgetState
         left_after=accountant.epsilon(left),
         spent_fraction=min(spent / accountant.total, 1.0),
         cost_fraction=price / accountant.total,
+        delta=with_thresholds(accountant, accountant.threshold_delta),
     )
 
 

@@ -90,10 +90,10 @@ def test_unequal_answers_are_told_apart(make_plan):
 
 
 def test_gaussian_costs_are_shares_because_epsilons_do_not_add_up(make_plan, page):
-    budget = SimpleNamespace(total=1.0, spent=0.5, left_after=0.8, spent_fraction=0.25, cost_fraction=0.1)
-    parsed = page(plan_html(make_plan(delta=1e-6, budget=budget)))
+    budget = SimpleNamespace(total=1.0, spent=0.5, left_after=0.8, spent_fraction=0.25, cost_fraction=0.1, delta=1e-6)
+    parsed = page(plan_html(make_plan(delta=9e-7, budget=budget)))
     assert "spent ε 0.5 (25%) · this query ε 0.1 (10%) · left after ε 0.8 (65%) of 1, δ 1e-6" in parsed.text
-    assert "but for a chance of 1e-6" in parsed.text
+    assert "but for a chance of 9e-7" in parsed.text
 
 
 def test_the_text_of_a_plan(make_plan):
