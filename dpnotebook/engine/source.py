@@ -79,7 +79,7 @@ class FrameSource:
                 relation = "objects"
         except (duckdb.Error, TypeError, ValueError, OverflowError):
             raise DomainError(self._unreadable()) from None
-        _seal(connection)
+        seal(connection)
         return connection, relation
 
     def _unreadable(self) -> str:
@@ -156,7 +156,7 @@ class ParquetSource:
         connection = duckdb.connect()
         where = literal(str(self.path.resolve()))
         connection.execute(f"SET allowed_paths = [{where}]")
-        _seal(connection)
+        seal(connection)
         return connection, f"read_parquet({where})"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
@@ -195,7 +195,7 @@ class TableSource:
             return cursor, identifier(self.table)
         connection = duckdb.connect()
         connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
-        _seal(connection)
+        seal(connection)
         return connection, f"source.{identifier(self.table)}"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
@@ -272,8 +272,8 @@ def _check_table(source: TableSource) -> None:
         raise DomainError(f"there is no table or view {source.table!r} in that database") from None
 
 
-def _seal(connection: duckdb.DuckDBPyConnection) -> None:
-    """No other file, no network, no way back: what runs here sees the protected rows only."""
+def seal(connection: duckdb.DuckDBPyConnection) -> None:
+    """Shut a connection off: no other file, no network, no way back; it sees the protected rows only."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 

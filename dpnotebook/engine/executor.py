@@ -1,0 +1,106 @@
+"""What a database does for us: run one query and give its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from dpnotebook.errors import EngineError
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class Executor(Protocol):
+    """A connection to a database that holds protected rows.
+
+    Queries are written in DuckDB's SQL, whatever the database is.
+    """
+
+    @property
+    def dialect(self) -> str:
+        """What sqlglot calls the database's SQL."""
+
+    def columns(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL.
+
+        Raises
+        ------
+        EngineError
+            If the database fails. What it says itself is not repeated: it may quote values.
+        """
+
+    def types(self, query: str) -> list[tuple[str, str]]:
+        """Return names and types, as DuckDB calls them, of the columns of a query, without running it."""
+
+    def keep(self, name: str, query: str) -> None:
+        """Keep the rows of a query under a name of ours that only this connection sees."""
+
+    def close(self) -> None:
+        """Let go of the connection; closing again does nothing."""
+
+
+class DuckDBExecutor:
+    """A connection to DuckDB.
+
+    Parameters
+    ----------
+    connection
+        Sealed, or a cursor of the user's connection.
+    """
+
+    dialect = "duckdb"
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection: duckdb.DuckDBPyConnection | None = connection
+
+    def columns(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL."""
+        return dict(self._run(query, lambda result: result.fetchnumpy()))
+
+    def types(self, query: str) -> list[tuple[str, str]]:
+        """Return names and types of the columns of a query."""
+        rows = self._run(f"DESCRIBE {query}", lambda result: result.fetchall())
+        return [(row[0], str(row[1])) for row in rows]
+
+    def keep(self, name: str, query: str) -> None:
+        """Keep the rows of a query in a temporary table."""
+        self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", lambda result: None)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def _run(self, query: str, fetch: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
+        import duckdb
+
+        if self.connection is None:
+            raise EngineError("the table's connection was closed; protect the table again in a new session")
+        try:
+            return fetch(self.connection.execute(query))
+        except duckdb.Error as failure:
+            raise failed("DuckDB", failure) from None
+
+
+def failed(engine: str, failure: Exception) -> EngineError:
+    """Return an error that names the kind of a failure and nothing of its text."""
+    kind = type(failure).__name__
+    kind = re.sub(r"(Exception|Error)$", "", kind)
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower() or "error"
+    return EngineError(
+        f"{engine} stopped with an error ({words}). Its own message is not shown because it may hold values of the data"
+    )
+
+
+def named(queries: Sequence[str]) -> set[str]:
+    """Return, casefolded, every word in queries that could be the name of a column."""
+    found = set()
+    for query in queries:
+        for quoted, word in re.findall(r'"((?:[^"]|"")*)"|(\w+)', query):
+            found.add((quoted.replace('""', '"') or word).casefold())
+    return found

@@ -1,0 +1,194 @@
+"""All tables that a session's statements may name, and the one place where a statement's tables are together."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from dpnotebook.engine.duckdb_home import DuckDBHome, Held, unclear
+from dpnotebook.engine.executor import named
+from dpnotebook.engine.source import Source, TableSource
+from dpnotebook.engine.sql import identifier
+from dpnotebook.errors import EngineError, FrameChanged
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.statement import Kind
+
+_open: weakref.WeakSet[Workspace] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let go of every connection in time: DuckDB reports those that outlive the interpreter as leaks."""
+    for workspace in list(_open):
+        workspace.close()
+
+
+class Workspace:
+    """The tables of a session, reachable by SQL under the names they were given."""
+
+    def __init__(self) -> None:
+        self._tables: dict[str, Held] = {}
+        self._lent: dict[Held | None, DuckDBHome] = {}  # by the table whose moment it shows; None: the sealed one
+        self._lock = threading.RLock()
+        _open.add(self)
+
+    def add(self, name: str, source: Source, unit: str | None, private: bool) -> None:
+        """Let statements name a table; one of the same name is replaced.
+
+        Parameters
+        ----------
+        name
+            As statements write it.
+        source
+            Where its rows are.
+        unit
+            Of a private table: the column that identifies a privacy unit; None: each row is one, and a statement can
+            name it as the column `ROW_UNIT`.
+        private
+            Whether the table belongs to privacy units.
+
+        Raises
+        ------
+        DomainError
+            If the unit column cannot be read.
+        """
+        with self._lock:
+            table = Held(name, source, unit, private)
+            before, self._tables[name] = self._tables.get(name), table
+            try:
+                if _owner(table) is None:
+                    self._forget(None)  # what is sealed lets no other file in
+                    home = self._home([table])
+                else:
+                    home = self._lent[table] = self._opened(table)
+                    table.digest = home.digest_once(table)
+                table.kinds = home.kinds(table)
+                same = sum(column.casefold() == unit.casefold() for column in table.kinds) if unit is not None else 0
+                if private and unit is not None and same == 1:  # else every statement is refused
+                    home.prepare([table], {unit.casefold()})
+                    column, relation = identifier(unit), identifier(name)
+                    found = home.run(f"SELECT count(*) AS n FROM {relation} WHERE {column} IS NULL")
+                    table.unowned = int(found["n"][0])
+            except BaseException:
+                self._forget(table)
+                del self._tables[name]
+                if before is not None:
+                    self._tables[name] = before
+                raise
+            if before is not None:
+                self._forget(before)
+
+    def kinds(self, name: str) -> Mapping[str, Kind]:
+        """Return what each column of a table holds, in the order of the table."""
+        return self._tables[name].kinds
+
+    def unowned(self, name: str) -> int:
+        """Return how many rows of a private table belong to nobody: their unit is NULL or NaN."""
+        return self._tables[name].unowned
+
+    def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
+        """Make sure that queries over tables can run, before anything is charged; nothing is counted.
+
+        Parameters
+        ----------
+        tables
+            Names of the tables that they read.
+        queries
+            SQL whose words say which columns are needed.
+
+        Raises
+        ------
+        DomainError
+            If a column that a query names cannot be read, or its name is another's but for case.
+        EngineError
+            If the tables are in databases that cannot see one another.
+        """
+        with self._lock:
+            self._ready(tables, queries)
+
+    def run(self, query: str, tables: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL.
+
+        Parameters
+        ----------
+        query
+            DuckDB's SQL; its FROM names tables as quoted identifiers.
+        tables
+            Names of the tables that it reads.
+
+        Raises
+        ------
+        EngineError
+            If it fails; what the database says is not repeated, because it may quote values.
+        """
+        with self._lock:
+            return self._ready(tables, [query]).run(query)
+
+    def close(self) -> None:
+        """Let go of all connections; closing again does nothing."""
+        with self._lock:
+            for table in list(self._lent):
+                self._forget(table)
+
+    def _ready(self, names: Sequence[str], queries: Sequence[str]) -> DuckDBHome:
+        words = named(queries)
+        tables = [self._tables[name] for name in names]
+        seen: dict[str, str] = {}
+        for table in tables:
+            if seen.setdefault(table.name.casefold(), table.name) != table.name:
+                raise EngineError(
+                    f"the tables {seen[table.name.casefold()]!r} and {table.name!r} differ only in case, which SQL "
+                    "cannot tell apart: protect one of them under another name"
+                )
+            unclear(table, words)
+        home = self._home(tables)
+        home.prepare(tables, words)
+        return home
+
+    def _home(self, tables: Sequence[Held]) -> DuckDBHome:
+        """Return the connection for a statement's tables: that of the user where one of them is in it.
+
+        Raises
+        ------
+        FrameChanged
+            If a table of the user's connection can no longer be read as it was.
+        """
+        lent = [table for table in tables if _owner(table) is not None]
+        newest = max(lent, key=lambda table: table.number, default=None)
+        home = self._lent.get(newest)
+        if home is not None and home.broken:
+            home.close()
+            home = None
+        if home is None:
+            home = self._lent[newest] = self._opened(newest)
+        for table in lent:
+            # Each was protected at a moment of its own, and is seen here as it was at another.
+            if _owner(table) is _owner(lent[0]) and home.digest_once(table) != table.digest:
+                raise FrameChanged(
+                    f"{table.name!r} was changed in its database after it was protected; nothing was spent. To ask "
+                    "about what is in it now, protect it under a new name"
+                )
+        return home
+
+    def _opened(self, newest: Held | None) -> DuckDBHome:
+        owner = None if newest is None else _owner(newest)
+        return DuckDBHome(list(self._tables.values()), owner, lambda table: self._home([table]).fetch(table))
+
+    def _forget(self, table: Held | None) -> None:
+        home = self._lent.pop(table, None)
+        if home is not None:
+            home.close()
+
+
+def _owner(table: Held) -> Any:
+    """Return the user's connection that a table is in, or None."""
+    if isinstance(table.source, TableSource) and not isinstance(table.source.database, Path):
+        return table.source.database
+    return None

@@ -1,0 +1,254 @@
+"""Statements reach every column of every table under its name, whatever it is made of, and nothing else."""
+
+import datetime
+import decimal
+import itertools
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpnotebook.engine.executor import named
+from dpnotebook.engine.source import source_of
+from dpnotebook.engine.workspace import Workspace
+from dpnotebook.errors import DomainError, EngineError, FrameChanged
+from dpnotebook.sql.statement import ROW_UNIT
+
+DAYS = pd.to_datetime(["2020-01-01 12:00"] * 3)
+ODD = pd.DataFrame(
+    {
+        "whole": [1, 2, 3],
+        "day": [datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31)],
+        "decimal": [decimal.Decimal("1.5"), None, decimal.Decimal(2)],
+        "integers": pd.Series([1, None, 2**40], dtype=object),
+        "flags": pd.Series([True, None, False], dtype=object),
+        "texts": pd.Series(["a'b", None, "é\n"], dtype=object),
+        "mixed": [1, "x", None],
+        "lists": [[1, 2], [3], None],
+        "nothing": pd.Series([None] * 3, dtype=object),
+        "codes": pd.Categorical([1, None, 2]),
+        "wards": pd.Categorical(["a", "b", None]),
+        "half": np.array([1, np.nan, 2], np.float16),
+        "masked": pd.array([1.0, None, 2.0], "Float64"),
+        "arrow": pd.array([1.0, None, float("nan")], "double[pyarrow]"),
+        "paris": DAYS.tz_localize("Europe/Paris"),
+        "backwards": np.arange(3)[::-1],
+        "foreign": np.arange(3, dtype=">i8"),
+        "sparse": pd.arrays.SparseArray([0.0, 1.0, np.nan]),
+        'quo"te': [1, 2, 3],
+        "ends": [np.inf, -np.inf, np.nan],
+        "sets": [{1}, 2, 3],
+        "bytes": [b"a", b"b", None],
+        "complex": np.array([1j, 2, 3]),
+        "period": pd.period_range("2020", periods=3),
+        "span": pd.interval_range(0, 3),
+        17: [1, 2, 3],
+    }
+)
+READ = {
+    "day": ("time", [datetime.datetime(1, 1, 1), None, datetime.datetime(9999, 12, 31)]),
+    "decimal": ("number", [1.5, None, 2.0]),
+    "integers": ("integer", [1, None, 2**40]),
+    "flags": ("boolean", [True, None, False]),
+    "texts": ("text", ["a'b", None, "é\n"]),
+    "mixed": ("text", ["1", "x", None]),
+    "lists": ("other", [[1, 2], [3], None]),
+    "nothing": ("text", [None, None, None]),
+    "codes": ("integer", [1, None, 2]),
+    "wards": ("text", ["a", "b", None]),
+    "half": ("number", [1.0, None, 2.0]),
+    "masked": ("number", [1.0, None, 2.0]),
+    "arrow": ("number", [1.0, None, None]),
+    "paris": ("time", [datetime.datetime(2020, 1, 1, 11)] * 3),
+    "backwards": ("integer", [2, 1, 0]),
+    "foreign": ("integer", [0, 1, 2]),
+    "sparse": ("number", [0.0, 1.0, None]),
+    'quo"te': ("integer", [1, 2, 3]),
+    "ends": ("number", [np.inf, -np.inf, None]),
+}
+UNREADABLE = ["sets", "bytes", "complex", "period", "span"]
+
+
+def workspace(**tables):
+    made = Workspace()
+    for name, data in tables.items():
+        frame, unit, private = data if isinstance(data, tuple) and len(data) == 3 else (data, None, True)
+        made.add(name, source_of(frame), unit, private)
+    return made
+
+
+def listed(column):
+    return [value.tolist() if isinstance(value, np.ndarray) else value for value in column.tolist()]
+
+
+def test_every_column_of_a_frame_is_read_for_what_it_is():
+    tables = workspace(odd=ODD)
+    kinds = tables.kinds("odd")
+    assert list(kinds) == [name for name in ODD if isinstance(name, str)]
+    for name, (kind, values) in READ.items():
+        quoted = name.replace('"', '""')
+        assert kinds[name] == kind
+        assert listed(tables.run(f'SELECT "{quoted}" AS v FROM "odd"', ["odd"])["v"]) == values, name
+    assert tables.run('SELECT v FROM (SELECT unnest("lists") AS v FROM "odd")', ["odd"])["v"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_column_that_cannot_be_read_is_an_error_only_where_it_is_named(name):
+    tables = workspace(odd=ODD)
+    tables.check(["odd"], ['SELECT "whole" FROM "odd"'])
+    assert tables.kinds("odd")[name] == "other"
+    for query in (f'SELECT "{name}" FROM "odd"', f"SELECT {name.upper()} FROM odd"):
+        with pytest.raises(DomainError, match=f"'{name}' holds values of type .*convert it"):
+            tables.check(["odd"], [query])
+    assert tables.run('SELECT sum("whole") AS n FROM "odd"', ["odd"])["n"][0] == 6
+
+
+def test_names_that_differ_only_in_case_are_an_error_only_where_they_are_named():
+    tables = workspace(people=pd.DataFrame({"Id": [1, 2], "id": [3, 4], "age": [5, 6]}), People=ODD)
+    assert tables.run('SELECT max("age") AS n FROM "people"', ["people"])["n"][0] == 6
+    with pytest.raises(DomainError, match="'Id' and 'id' of 'people' differ only in case"):
+        tables.check(["people"], ['SELECT "id" FROM "people"'])
+    assert tables.run('SELECT count(*) AS n FROM "People"', ["People"])["n"][0] == 3
+    with pytest.raises(EngineError, match="'people' and 'People' differ only in case"):
+        tables.check(["people", "People"])
+
+
+def test_rows_that_are_units_are_numbered():
+    tables = workspace(people=ODD, visits=(ODD, "whole", True), regions=(ODD, None, False))
+    query = f'SELECT count(DISTINCT "{ROW_UNIT}") AS n, count("{ROW_UNIT}") AS m FROM '
+    found = tables.run(query + '"people"', ["people"])
+    assert (found["n"][0], found["m"][0]) == (3, 3)
+    for name in ("visits", "regions"):
+        with pytest.raises(EngineError):
+            tables.run(f'{query}"{name}"', [name])
+
+
+@pytest.mark.parametrize(("unit", "nobody"), [("whole", 0), ("ends", 1), ("arrow", 2), ("texts", 1), ("lists", 1)])
+def test_rows_of_nobody_are_counted(unit, nobody):
+    assert workspace(odd=(ODD, unit, True)).unowned("odd") == nobody
+
+
+def places(folder, frame):
+    """Return the same rows as a frame, a Parquet file, a table in a file, and one in a connection."""
+    frame.to_parquet(folder / "rows.parquet")
+    connections = [duckdb.connect(str(folder / "rows.duckdb")), duckdb.connect(), duckdb.connect()]
+    for connection in connections:
+        connection.register("incoming", frame)
+        connection.execute("CREATE TABLE people AS SELECT * FROM incoming")
+    connections[0].close()
+    return {
+        "frame": frame,
+        "parquet": folder / "rows.parquet",
+        "file": (folder / "rows.duckdb", "people"),
+        "file_again": (folder / "rows.duckdb", "people"),
+        "connection": (connections[1], "people"),
+        "people": (connections[1], "people"),
+        "other_connection": (connections[2], "people"),
+    }
+
+
+def test_tables_of_any_place_are_joined(tmp_path):
+    frame = pd.DataFrame({"u": [1, 2, 2, None, 5], "x": [1.5, np.nan, np.inf, 4.0, 5.0], "g": list("aabbc")})
+    tables = workspace(**{name: (data, "u", True) for name, data in places(tmp_path, frame).items()})
+    for name in ("frame", "parquet", "file", "connection", "people"):
+        assert dict(tables.kinds(name)) == {"u": "number", "x": "number", "g": "text"}
+        assert tables.unowned(name) == 1
+    for one, other in itertools.permutations(tables._tables, 2):
+        query = f'SELECT count(*) AS n, count(a."x") AS x FROM "{one}" AS a JOIN "{other}" AS b ON a."u" = b."u"'
+        found = tables.run(query, [one, other])
+        assert (found["n"][0], found["x"][0]) == (6, 4), (one, other)
+
+
+def test_a_connection_shows_the_rows_of_the_moment_it_was_protected():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people AS SELECT range AS u FROM range(10)")
+    tables = workspace(people=((connection, "people"), "u", True), more=pd.DataFrame({"u": [1, 2]}))
+    connection.execute("INSERT INTO people VALUES (100)")
+    connection.execute("CREATE TABLE visits AS SELECT range AS u FROM range(3)")
+    tables.add("visits", source_of((connection, "visits")), "u", True)
+    query = 'SELECT count(*) AS n FROM "people"'
+    assert tables.run(query, ["people"])["n"][0] == 10
+    assert tables.run(query + ' JOIN "more" USING ("u")', ["people", "more"])["n"][0] == 2
+    assert tables.run('SELECT count(*) AS n FROM "visits"', ["visits"])["n"][0] == 3
+    # No moment shows both as they were.
+    with pytest.raises(FrameChanged, match="'people' was changed"):
+        tables.check(["people", "visits"])
+    connection.execute("DELETE FROM people WHERE u = 100")
+    tables.add("visits", source_of((connection, "visits")), "u", True)
+    assert tables.run(query + ' JOIN "visits" USING ("u")', ["people", "visits"])["n"][0] == 3
+
+
+def test_after_a_failure_a_connection_shows_the_same_rows_or_none():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people AS SELECT range AS u FROM range(10)")
+    tables = workspace(people=((connection, "people"), "u", True))
+    for changed in (False, True):
+        if changed:
+            connection.execute("INSERT INTO people VALUES (100)")
+        with pytest.raises(EngineError):
+            tables.run("SELECT error('Ada') AS n FROM people", ["people"])
+        if not changed:
+            assert tables.run("SELECT count(*) AS n FROM people", ["people"])["n"][0] == 10
+    with pytest.raises(FrameChanged, match="'people' was changed"):
+        tables.check(["people"])
+
+
+def test_the_connection_is_sealed(tmp_path):
+    FRAME = ODD  # noqa: F841 - a variable that SQL must not see
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    ODD[["whole"]].to_parquet(tmp_path / "in.parquet")
+    ODD[["whole"]].to_parquet(tmp_path / "out.parquet")
+    tables = workspace(odd=ODD[["whole"]], file=tmp_path / "in.parquet")
+    for query in (
+        f"SELECT * FROM read_csv('{tmp_path / 'secret.csv'}')",
+        f"SELECT * FROM read_parquet('{tmp_path / 'out.parquet'}')",
+        f"COPY (SELECT 1) TO '{tmp_path / 'x.csv'}'",
+        "SET enable_external_access = true",
+        "SELECT * FROM FRAME",
+    ):
+        with pytest.raises(EngineError):
+            tables.run(query, ["odd"])
+    assert tables.run('SELECT sum("whole") AS n FROM "file"', ["file"])["n"][0] == 6
+
+
+def test_a_failure_never_quotes_a_value():
+    tables = workspace(people=pd.DataFrame({"name": ["Ada Lovelace"]}))
+    for query in ('SELECT CAST("name" AS INTEGER) AS n FROM "people"', "SELECT error('Ada') AS n"):
+        with pytest.raises(EngineError) as caught:
+            tables.run(query, ["people"])
+        assert "Ada" not in str(caught.value)
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__
+    assert tables.run('SELECT count(*) AS n FROM "people"', ["people"])["n"][0] == 1
+
+
+def test_a_table_of_the_same_name_takes_the_place_of_the_first():
+    tables = workspace(people=pd.DataFrame({"a": [1]}))
+    tables.add("people", source_of(pd.DataFrame({"b": [1, 2]})), None, True)
+    assert list(tables.kinds("people")) == ["b"]
+    assert tables.run('SELECT count(*) AS n FROM "people"', ["people"])["n"][0] == 2
+    with pytest.raises(DomainError):
+        tables.add("people", source_of(ODD), "sets", True)
+    assert list(tables.kinds("people")) == ["b"]
+
+
+def test_a_query_neither_copies_nor_changes_the_frame():
+    frame = pd.DataFrame({"u": np.arange(1000), "t": pd.Series(["x"] * 1000, dtype=object)})
+    before = frame.copy()
+    tables = workspace(people=(frame, "u", True))
+    tables.run('SELECT max("t") AS t FROM "people"', ["people"])
+    frame.loc[0, "u"] = 10**6
+    assert tables.run('SELECT max("u") AS u FROM "people"', ["people"])["u"][0] == 999
+    assert tables._tables["people"].frame._columns["t"].equals(before["t"])
+
+
+def test_words_of_a_query_are_found_however_they_are_quoted():
+    assert named(['SELECT "A b""c", Plain, t."ü" FROM x']) >= {'a b"c', "plain", "ü", "t", "x"}
+
+
+def test_after_closing_it_can_be_used_again_or_closed_again():
+    tables = workspace(people=ODD[["whole"]])
+    tables.close()
+    tables.close()
+    assert tables.run('SELECT count(*) AS n FROM "people"', ["people"])["n"][0] == 3
