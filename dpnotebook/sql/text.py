@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
+from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.errors import SQLError
 
-DIALECT = "duckdb"
+Dialect = Literal["duckdb", "bigquery"]
+
+DIALECT: Dialect = "duckdb"
 MAX_TEXT = 1_000_000
 MAX_LINE = 100
 
@@ -44,12 +47,15 @@ class Text:
         As it was written.
     tokens
         Its words, values and signs in order, without comments.
+    dialect
+        Whose SQL it is.
     """
 
     statement: str
     tokens: tuple[Token, ...]
+    dialect: Dialect = DIALECT
 
-    def error(self, message: str, at: exp.Expr | Token | str | None = None) -> SQLError:
+    def error(self, message: str, at: exp.Expr | Token | str | tuple[int, int] | None = None) -> SQLError:
         """Return an error that points at a place.
 
         Parameters
@@ -57,7 +63,8 @@ class Text:
         message
             What is wrong and what to write instead.
         at
-            A node of the tree, a token, or a keyword; nothing is pointed at when None, or when it is not found.
+            A node of the tree, a token, a keyword, or a half-open span of characters; nothing is pointed at when
+            None, or when it is not found.
         """
         place = self._place(at)
         return SQLError(message if place is None else f"{message} {pointer(self.statement, *place)}")
@@ -68,10 +75,10 @@ class Text:
         text = node.sql(DIALECT) if place is None else " ".join(self.statement[place[0] : place[1]].split())
         return text if len(text) <= 60 else text[:59] + "…"
 
-    def _place(self, at: exp.Expr | Token | str | None) -> tuple[int, int] | None:
+    def _place(self, at: exp.Expr | Token | str | tuple[int, int] | None) -> tuple[int, int] | None:
         """Return the half-open span of characters of a node, token or keyword."""
-        if at is None:
-            return None
+        if at is None or isinstance(at, tuple):
+            return at
         if isinstance(at, Token):
             return at.start, at.end + 1
         if isinstance(at, str):
@@ -144,7 +151,7 @@ def parse(text: Text) -> exp.Expr:
     try:
         trees = sqlglot.parse(text.statement, read=DIALECT)
     except ParseError as error:
-        raise _unreadable(text, error) from None
+        raise unreadable(text, error) from None
     found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
     if len(found) != 1:
         raise SQLError("there are several statements; ask one at a time")
@@ -186,9 +193,9 @@ def _check_start(text: Text, tokens: list[Token]) -> None:
         )
 
 
-def _unreadable(text: Text, error: ParseError) -> SQLError:
+def unreadable(text: Text, error: SqlglotError) -> SQLError:
     """Return what a parser found in the user's words; its own speak of its classes."""
-    found = error.errors[0] if error.errors else {}
+    found = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     places = {(token.line, token.col): token for token in text.tokens}
     token = places.get((found.get("line"), found.get("col")))  # type: ignore[arg-type]
     if token is None:
