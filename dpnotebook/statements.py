@@ -151,7 +151,10 @@ class Statements:
         assert isinstance(statement, Statement)
         for name in statement.tables:
             self._protected[name].source.check_unchanged()
-        self.workspace.check([*statement.tables, *(name for select in statement.selects for name in select.public)])
+        self.workspace.check(
+            [*statement.tables, *(name for select in statement.selects for name in select.public)],
+            [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
+        )
         for charge in self.ledger.pending(statement.table):  # paid for when measuring it was interrupted
             if charge.question == statement.key:
                 self._finish(charge, statement, report)
@@ -218,14 +221,11 @@ class Statements:
         )
 
     def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: tuple[str, ...]) -> pd.DataFrame:
-        import pandas as pd
-
         from dpnotebook.engine.released import outer
 
         known = dict(frames)
         for name in public:
-            quoted = '"' + name.replace('"', '""') + '"'
-            known[name] = pd.DataFrame(self.workspace.run(f"SELECT * FROM {quoted}", [name]))
+            known[name] = self.workspace.frame(name)
         return outer(query, known)
 
     def _fingerprints(self, statement: Statement) -> dict[str, str]:

@@ -115,8 +115,12 @@ class DuckDBHome:
             raise
 
     def fetch(self, table: Held) -> pd.DataFrame:
-        """Return a table, whole, to be carried to a connection that cannot reach it."""
-        frame: pd.DataFrame = self._connection.execute(f"SELECT * FROM {self._relation(table)}").df()
+        """Return a table, whole, to be carried to where this connection cannot be reached."""
+        if isinstance(table.source, FrameSource):
+            return table.source.frame
+        relation = self._relation(table)
+        shown = [f"{plain_value(identifier(name), kind)} AS {identifier(name)}" for name, kind in self._types(relation)]
+        frame: pd.DataFrame = self._connection.execute(f"SELECT {', '.join(shown)} FROM {relation}").df()
         return frame
 
     def digest_once(self, table: Held) -> str:

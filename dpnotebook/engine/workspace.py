@@ -18,6 +18,8 @@ from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError, FrameChanged
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpnotebook.sql.statement import Kind
 
 _open: weakref.WeakSet[Workspace] = weakref.WeakSet()
@@ -107,10 +109,14 @@ class Workspace:
         ------
         DomainError
             If a column that a query names cannot be read, or its name is another's but for case.
+        FrameChanged
+            If a table is no longer as it was.
         EngineError
             If the tables are in databases that cannot see one another.
         """
         with self._lock:
+            for name in tables:
+                self._tables[name].source.check_unchanged()
             self._ready(tables, queries)
 
     def run(self, query: str, tables: Sequence[str]) -> dict[str, NDArray[Any]]:
@@ -130,6 +136,20 @@ class Workspace:
         """
         with self._lock:
             return self._ready(tables, [query]).run(query)
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """Return a public table, whole.
+
+        Raises
+        ------
+        EngineError
+            If it is not public, or cannot be read.
+        """
+        table = self._tables[name]
+        if table.private:
+            raise EngineError(f"{name!r} is protected: no statement can show its rows")
+        with self._lock:
+            return self._home([table]).fetch(table)
 
     def close(self) -> None:
         """Let go of all connections; closing again does nothing."""

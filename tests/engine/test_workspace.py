@@ -160,6 +160,24 @@ def test_tables_of_any_place_are_joined(tmp_path):
         assert (found["n"][0], found["x"][0]) == (6, 4), (one, other)
 
 
+def test_only_a_public_table_is_shown_whole(tmp_path):
+    frame = pd.DataFrame({"u": [1, 2], "g": ["a", None]})
+    made = places(tmp_path, frame)
+    tables = workspace(**{name: (data, None, False) for name, data in made.items()}, secret=frame)
+    for name in made:
+        pd.testing.assert_frame_equal(tables.frame(name), frame, check_dtype=False)
+    with pytest.raises(EngineError, match="'secret' is protected"):
+        tables.frame("secret")
+
+
+def test_a_file_that_was_replaced_is_refused(tmp_path):
+    ODD[["whole"]].to_parquet(tmp_path / "rows.parquet")
+    tables = workspace(rows=tmp_path / "rows.parquet")
+    ODD[["whole", "masked"]].to_parquet(tmp_path / "rows.parquet")
+    with pytest.raises(FrameChanged, match="was changed after it was protected"):
+        tables.check(["rows"])
+
+
 def test_a_connection_shows_the_rows_of_the_moment_it_was_protected():
     connection = duckdb.connect()
     connection.execute("CREATE TABLE people AS SELECT range AS u FROM range(10)")
