@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,33 +14,29 @@ from numpy.typing import NDArray
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
-from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
-from dpnotebook.sql.aggregates import Measuring, estimate, measuring, noisy, released
-from dpnotebook.sql.bounds import bounds_from_json, bounds_to_json, found_bounds
+from dpnotebook.sql.aggregates import measuring
+from dpnotebook.sql.bounds import Bounds, found, histogram_scale
+from dpnotebook.sql.estimating import estimate
+from dpnotebook.sql.measuring import Measuring
+from dpnotebook.sql.noising import Draw, draw_integers, noisy, released
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
 from dpnotebook.sql.rewrite import magnitudes, totals
-from dpnotebook.sql.shares import shares
-from dpnotebook.sql.statement import PrivateSelect, Statement
+from dpnotebook.sql.shares import needs_bounds, shares
+from dpnotebook.sql.statement import Aggregate, PrivateSelect, Statement
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Integers = NDArray[np.int64]
-DrawIntegers = Callable[[Noise, Fraction, int], Integers]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
 
 KIND = "statement"
-
-
-def draw_integers(noise: Noise, scale: Fraction, size: int) -> Integers:
-    """Return exact integer noise, shape (size,)."""
-    return discrete_laplace(scale, size) if noise == "laplace" else rounded_gaussian(scale, size)
 
 
 def statement_plan_to_json(plan: StatementPlan, statement: Statement) -> dict[str, Any]:
@@ -62,7 +59,7 @@ def measure_statement(
     charge: Charge,
     execute: Execute,
     fingerprints: Mapping[str, str],
-    draw: DrawIntegers = draw_integers,
+    draw: Draw = draw_integers,
     *,
     hide: bool = True,
     report: Progress = silent,
@@ -122,7 +119,7 @@ def _measured(
     delta: Fraction,
     accountant: Accountant,
     execute: Execute,
-    draw: DrawIntegers,
+    draw: Draw,
     hide: bool,
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
@@ -132,20 +129,26 @@ def _measured(
         return execute(query, (*select.tables, *select.public))
 
     share = shares(select, units, accountant)
-    bounds = {}
-    for i, aggregate in enumerate(select.aggregates):
-        if aggregate.bounds is None:
-            counts = magnitudes(select, aggregate, run, secret)
-            bounds[i] = found_bounds(select, aggregate, counts, share.bounds[i], accountant, draw)
+    bounds = {
+        i: _bounds(aggregate, magnitudes(select, aggregate, run, secret), share.auto[i], accountant, draw)
+        for i, aggregate in enumerate(select.aggregates)
+        if needs_bounds(select, i)
+    }
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw)
-    if hide:
-        shown = released(planned, exact, drawn)
-    else:
-        shown = np.ones(len(exact.keys), dtype=bool)
+    least = planned if hide or planned.tau is None else replace(planned, tau=1)  # a group that anybody is in
+    shown = released(least, exact, drawn)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
-    return drawn[shown], {"keys": keys_to_json(keys), "bounds": bounds_to_json(bounds)}
+    return drawn[shown], {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+
+
+def _bounds(aggregate: Aggregate, counts: Integers, units: int, accountant: Accountant, draw: Draw) -> Bounds:
+    """Return bounds of what units add, from the numbers of units by magnitude with noise."""
+    scale = histogram_scale(accountant, units)
+    drawn = counts + draw(accountant.noise, scale, counts.size)
+    added = aggregate.kind in ("count", "sum")
+    return found(drawn, scale, accountant.noise, aggregate.integer or aggregate.kind == "count", around_zero=added)
 
 
 def reveal_statement(record: Record, query: Query, accountant: Accountant, paid: int, outer: Outer) -> Release:
@@ -167,7 +170,7 @@ def reveal_statement(record: Record, query: Query, accountant: Accountant, paid:
     statement = query.question
     assert isinstance(statement, Statement)
     frames = {
-        f"release_{i}": select_frame(record, i, select, accountant, query.accuracy.confidence)
+        f"release_{i}": select_frame(record, i, select, query.accuracy.confidence)
         for i, select in enumerate(statement.selects)
     }
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
@@ -196,17 +199,13 @@ def recorded_statement(record: Record) -> Statement:
     return statement_from_json(record.plan["statement"])
 
 
-def select_frame(
-    record: Record, place: int, select: PrivateSelect, accountant: Accountant, confidence: float
-) -> pd.DataFrame:
+def select_frame(record: Record, place: int, select: PrivateSelect, confidence: float) -> pd.DataFrame:
     """Return what was released of one private aggregation: keys, then value and interval of every aggregate."""
     import pandas as pd
 
     told = record.details["selects"][place]
     keys = keys_from_json(told["keys"])
-    share = shares(select, int(record.plan["shares"][place]), accountant)
-    delta = Fraction(record.plan["deltas"][place])
-    planned = measuring(select, share, accountant, delta, bounds_from_json(told["bounds"]))
+    planned = Measuring.from_json(told["measuring"])
     columns: dict[str, Any] = {}
     for i, key in enumerate(select.keys):
         values = np.empty(len(keys), dtype=object)
@@ -215,14 +214,6 @@ def select_frame(
     for aggregate, found in zip(select.aggregates, estimate(planned, record.answers[place], confidence), strict=True):
         columns |= _columns(aggregate.name, found)
     return pd.DataFrame(columns)
-
-
-def plan_measurings(plan: StatementPlan, statement: Statement, accountant: Accountant) -> tuple[Measuring, ...]:
-    """Return what a plan will measure, for cards that say more."""
-    return tuple(
-        measuring(select, shares(select, units, accountant), accountant, delta)
-        for select, units, delta in zip(statement.selects, plan.shares, plan.deltas, strict=True)
-    )
 
 
 def _columns(name: str, found: Estimates) -> dict[str, Any]:

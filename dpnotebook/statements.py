@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.sql.plan import StatementPlan
-    from dpnotebook.statement_answers import DrawIntegers
+    from dpnotebook.sql.noising import Draw
 
 
 class Statements:
@@ -37,7 +37,7 @@ class Statements:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self.workspace = Workspace()
-        self.draw: DrawIntegers | None = None  # noise; the exact laws unless a test says otherwise
+        self.draw: Draw | None = None  # noise; the exact laws unless a test says otherwise
         self.hide = True
         self._relations: dict[str, Relation] = {}
         self._protected: dict[str, ProtectedTable] = {}
@@ -208,7 +208,8 @@ class Statements:
         self._public.clear()
 
     def _finish(self, charge: Charge, statement: Statement, report: Progress) -> Record:
-        from dpnotebook.statement_answers import draw_integers, measure_statement
+        from dpnotebook.sql.noising import draw_integers
+        from dpnotebook.statement_answers import measure_statement
 
         return measure_statement(
             self.ledger,
@@ -219,6 +220,14 @@ class Statements:
             hide=self.hide,
             report=report,
         )
+
+    def _check(self, statement: Statement) -> None:
+        """Refuse what cannot be read, before anything is charged."""
+        for name in statement.tables:
+            self._protected[name].source.check_unchanged()
+        for select in statement.selects:
+            queries = [select.rows] if select.groups is None else [select.rows, select.groups]
+            self.workspace.check([*select.tables, *select.public], queries)
 
     def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: tuple[str, ...]) -> pd.DataFrame:
         from dpnotebook.engine.released import outer

@@ -19,7 +19,7 @@ from dpnotebook.sql.text import DIALECT, Text
 
 
 def linear_question(statement: Statement, tables: Mapping[str, Table]) -> Question | None:
-    """Return the question that a statement's private aggregation asks of declared columns; None where it has no such form.
+    """Return what a statement's private aggregation asks of declared columns; None where it has no such form.
 
     Parameters
     ----------

@@ -16,8 +16,9 @@ from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.reuse.setting import Books
-from dpnotebook.sql.aggregates import Measuring, measuring
+from dpnotebook.sql.aggregates import measuring
 from dpnotebook.sql.expected import expected, steps, unit, warnings
+from dpnotebook.sql.measuring import Measuring
 from dpnotebook.sql.shares import shares
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
@@ -220,7 +221,7 @@ def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) ->
         unknown = ", ".join(key.name for key in select.keys if key.levels is None) or "these keys"
         raise SQLError(
             f"which groups of {unknown} exist is not known beforehand, and hiding those of few people takes a budget "
-            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown} in domain= of the table"
+            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown} in domain="
         )
     share = min(books.threshold_delta * units / books.accountant.total, books.threshold_delta)
     if select.delta is not None:
