@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
@@ -185,7 +185,7 @@ def reveal_statement(record: Record, query: Query, accountant: Accountant, paid:
         question=statement,
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
-        delta=accountant.delta,
+        delta=with_thresholds(accountant, sum(map(Fraction, record.plan["deltas"]), Fraction(0))),
         paid=accountant.epsilon(paid),
         confidence=query.accuracy.confidence,
         unit="",
@@ -211,8 +211,9 @@ def select_frame(record: Record, place: int, select: PrivateSelect, confidence: 
         values = np.empty(len(keys), dtype=object)
         values[:] = [group[i] for group in keys]
         columns[key.name] = column_of(values)
-    for aggregate, found in zip(select.aggregates, estimate(planned, record.answers[place], confidence), strict=True):
-        columns |= _columns(aggregate.name, found)
+    estimates = estimate(planned, record.answers[place], confidence)
+    for aggregate, estimated in zip(select.aggregates, estimates, strict=True):
+        columns |= _columns(aggregate.name, estimated)
     return pd.DataFrame(columns)
 
 

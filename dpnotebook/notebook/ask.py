@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import NotConfirmed
 from dpnotebook.notebook import words
+from dpnotebook.notebook.statement_lines import in_short
 
 if TYPE_CHECKING:
     from dpnotebook.query import Query
@@ -82,7 +83,7 @@ def _asks(confirm: str, plan: Plan, session: Session) -> bool:
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
     bought = ", and for later questions like it" if plan.bought else ""
-    question = f"Spend ε {words.cost(plan.cost.epsilon)} for ±{words.error(plan.error)} {plan.unit}{bought}? "
+    question = f"Spend ε {words.cost(plan.cost.epsilon)} for {in_short(plan)}{bought}? "
     hint = "[y]es / [n]o / another ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()

@@ -34,7 +34,8 @@ def budget_line(session: Session) -> str:
     spent = f"ε {words.cost(session.spent.epsilon)}"
     if session.budget.noise == "gaussian":
         spent += f" ({words.percent(spent_fraction(session))})"
-    return f"spent {spent} · left ε {words.left(session.remaining.epsilon)} {_of(session)} · {releases}"
+    hidden = _hidden(session)
+    return f"spent {spent} · left ε {words.left(session.remaining.epsilon)} {_of(session)} · {releases}{hidden}"
 
 
 NO_SUM = "Gaussian costs add up as μ², so these ε do not add up to the total; the shares of the bar do."
@@ -43,6 +44,12 @@ NO_SUM = "Gaussian costs add up as μ², so these ε do not add up to the total;
 def spent_fraction(session: Session) -> float:
     """Return the share of the budget that is spent, in the notion that is enforced (epsilon, or mu^2)."""
     return float(session.ledger.spent / session.ledger.accountant.total)
+
+
+def _hidden(session: Session) -> str:
+    """Return what thresholds have taken of delta; empty before the first."""
+    spent, left = session.spent.threshold_delta, session.remaining.threshold_delta
+    return f" · hiding small groups took δ {words.cost(spent)}, {words.left(left)} is left for that" if spent else ""
 
 
 def _of(session: Session) -> str:

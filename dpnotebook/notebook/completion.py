@@ -15,6 +15,7 @@ from IPython.core.error import UsageError
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import manage, options, prefetch, words
+from dpnotebook.notebook.statement_lines import in_short
 from dpnotebook.session import Session, active_session
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _worth(query: Query | None, epsilon: float) -> str:
     except DPError:
         return "epsilon"
     # spaces would break the line in JupyterLab's list
-    text = f"±{words.error(plan.error)} {plan.unit}" + (", stored: free" if plan.free else "")
+    text = in_short(plan) + (", stored: free" if plan.free else "")
     return text.replace(" ", "\u00a0")
 
 
@@ -146,7 +147,7 @@ def _price(query: Query | None, percent: str) -> str:
     except DPError:  # no past answer says how large this one is
         return "of\u00a0the\u00a0answer"
     price = f"ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "free"
-    return f"{price}, ±{words.error(plan.error)} {plan.unit}".replace(" ", "\u00a0")
+    return f"{price}, {in_short(plan)}".replace(" ", "\u00a0")
 
 
 def _query(head: str, sql: str, scope: dict[str, Any]) -> Query | None:

@@ -6,6 +6,7 @@ was left; the card above them stays, and says what became of it.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from dpnotebook.notebook import cards, svg, words
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.progress import AFTER, Progress
+from dpnotebook.notebook.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.stops import errors, stops
 
 if TYPE_CHECKING:
@@ -200,14 +202,19 @@ class Strip:
             price = f"spend ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
             self.run_button.description = f"Run: {price}{', with a purchase' if plan.bought else ''}"
         else:
-            self.run_button.description = f"Not enough budget for ε {words.cost(plan.cost.epsilon)}"
+            what = (
+                "delta for its threshold" if short_of_delta(plan) else f"budget for ε {words.cost(plan.cost.epsilon)}"
+            )
+            self.run_button.description = f"Not enough {what}"
         self.run_button.disabled = not plan.affordable
         after = f"leaves ε {words.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
         # On one scale for every stop, so that the interval is seen to shrink and grow.
         scale = max(2 * self._asked.error, 1e-300)
         error = words.error(plan.error)
-        picture = svg.interval(-plan.error, 0.0, plan.error, -scale, scale, f"plus or minus {error}")
-        self.readout.value = f"{picture} <b>±{error} {escape(plan.unit)}</b> {quiet(f'· {escape(after)}')}"
+        # An error that is not known beforehand has no picture.
+        known = math.isfinite(plan.error) and math.isfinite(scale)
+        picture = svg.interval(-plan.error, 0.0, plan.error, -scale, scale, f"plus or minus {error}") if known else ""
+        self.readout.value = f"{picture} <b>{escape(in_short(plan))}</b> {quiet(f'· {escape(after)}')}"
         if redraw:
             replace(self._card, cards.plan_html(plan), cards.plan_text(plan))
 

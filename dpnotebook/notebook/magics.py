@@ -1,4 +1,4 @@
-"""The magics: `%%dpsql` and `%dpsql` ask a protected table in SQL, `%dp` looks after the budget."""
+"""The magics: `%%dpsql` and `%dpsql` ask protected tables in SQL, `%dp` looks after the budget."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class DPMagics(Magics):
     @needs_local_scope
     @line_cell_magic
     def dpsql(self, line: str = "", cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
-        """Ask a protected table in SQL; `%dpsql --help` lists the options."""
+        """Ask protected tables in SQL; `%dpsql --help` lists the options."""
         return self._asked(line, cell, self._variables(local_ns))
 
     @no_var_expand
@@ -84,13 +84,20 @@ class DPMagics(Magics):
         return self._kept(given.output, table_only(release) if given.quiet else release)
 
     def _query(self, session: Session, sql: str, given: Namespace, scope: Mapping[str, Any]) -> Query:
-        default = self.epsilon if given.error is None else None
+        own = options.says_epsilon(sql)
+        default = self.epsilon if given.error is None and not own else None
         epsilon = default if given.epsilon is None else given.epsilon
-        if epsilon is None and given.error is None:
+        if epsilon is None and given.error is None and not own:
             raise UsageError("%dpsql: say what it may cost, -e 0.1, or how wrong it may be, --error 25")
-        if epsilon is not None:
-            return session.sql(sql, epsilon=epsilon, confidence=given.confidence, parameters=scope, fresh=given.fresh)
-        return session.sql(sql, error=given.error, confidence=given.confidence, parameters=scope, fresh=given.fresh)
+        return session.sql(
+            sql,
+            epsilon=epsilon,
+            error=given.error,
+            confidence=given.confidence,
+            parameters=scope,
+            fresh=given.fresh,
+            contribution=given.contribution,
+        )
 
     def _kept(self, name: str | None, found: Any, *, shown: bool = False) -> Any:
         """Return what was found, to be shown as the cell's output; or keep it under a name and return nothing."""

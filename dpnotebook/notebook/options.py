@@ -1,6 +1,7 @@
 """The first line of `%%dpsql`: who is asked, how accurately, and what becomes of the answer.
 
     %%dpsql [NAME <<] [-e E | --error N|P%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] [--fresh] [-q]
+          [--contribution l2]
     SELECT ...
 
 Options stand on the first line only and SQL below it; in the line form, `%dpsql ... SELECT ...`, the SQL begins at the
@@ -22,7 +23,12 @@ from IPython.core.magic_arguments import MagicArgumentParser
 
 EPILOG = """
 :name in the SQL is the value of a notebook variable: a number, a text, True or False.
-Without -e or --error, %config DPMagics.epsilon applies.
+Without -e or --error, OPTIONS(epsilon = ...) in the SQL applies, else %config DPMagics.epsilon.
+
+The SQL: any SELECT whose aggregates are over people, in DuckDB's dialect, joins, CTEs and subqueries included, or
+BigQuery's SELECT WITH DIFFERENTIAL_PRIVACY as it is. COUNT and SUM over the declared columns of one table are planned
+together with everything that was answered before. Groups that are not declared need a budget with delta: those of few
+people stay hidden. What is worked out from the answers (HAVING, ORDER BY, LIMIT, an outer query) costs nothing.
 """
 
 
@@ -32,8 +38,8 @@ def parser() -> MagicArgumentParser:
     made = MagicArgumentParser(
         prog="%%dpsql",
         usage="%%%%dpsql [NAME <<] [-e E | --error N|P%%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] "
-        "[--fresh] [-q]",
-        description="Ask a protected table in SQL: see what the answer costs and how wrong it will be, then run it.",
+        "[--fresh] [-q] [--contribution l2]",
+        description="Ask protected tables in SQL: see what the answer costs and how wrong it will be, then run it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -43,7 +49,7 @@ def parser() -> MagicArgumentParser:
         "--error",
         metavar="N|P%",
         type=_error,
-        help="or: the error you accept, in the answer's own units; or P%% of the answer, as past answers tell it",
+        help="or: the error you accept of every answer, in its own units; or P%% of it, as past answers tell it",
     )
     made.add_argument(
         "--confidence", metavar="C", type=_confidence, default=0.95, help="of the error and the intervals (0.95)"
@@ -55,6 +61,13 @@ def parser() -> MagicArgumentParser:
     made.add_argument("-o", "--output", metavar="NAME", type=_name, help="same as NAME <<: keep the release as NAME")
     made.add_argument("-s", "--session", metavar="SESSION", help="variable of the session that pays (the latest made)")
     made.add_argument("--fresh", action="store_true", help="measure anew although a release answers this")
+    made.add_argument(
+        "--contribution",
+        metavar="l2",
+        choices=("l2",),
+        help="bound all that a person adds, over all groups together, by one L2 norm instead of sampling their groups: "
+        "less noise where people are in many groups; needs Gaussian noise",
+    )
     made.add_argument("-q", "--quiet", action="store_true", help="no card, only the table")
     made.add_argument("-h", "--help", action="store_true", help="show this")
     return made
@@ -89,6 +102,11 @@ def read(line: str, cell: str | None) -> tuple[Namespace, str]:
     if name is not None:
         options.output = parser_name(name)
     return options, (sql if cell is None else cell).strip()
+
+
+def says_epsilon(sql: str) -> bool:
+    """Return whether a statement names its epsilon in OPTIONS."""
+    return bool(re.search(r"\bOPTIONS\s*\([^()]*\bepsilon\s*=", sql, re.IGNORECASE))
 
 
 def split(line: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import statement_lines, svg, words
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.reuse_lines import reuse_html, reuse_text, sentence, shown
 
@@ -29,22 +29,25 @@ def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
     parts = [
         f"<div><b>Preview</b> {quiet(f'· {escape(status)}')}</div>",
         line(f"<b>{escape(plan.title)}</b> {quiet(escape(_scope(plan)))}"),
-        line(
-            f'<b style="font-size:20px">±{_error(plan.error, plan)}</b> {quiet(escape(_meaning(plan)))}',
-            "margin:4px 0 2px",
-        ),
     ]
+    if statement_lines.several(plan):
+        parts += statement_lines.errors_html(plan, _meaning(plan))
+    else:
+        large = f'<b style="font-size:20px">±{_error(plan.error, plan)}</b> {quiet(escape(_meaning(plan)))}'
+        parts.append(line(large, "margin:4px 0 2px"))
     parts += reuse_html(plan)
     picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=plan.bought)
     parts += [line(picture, "margin:8px 0 2px"), _budget_html(plan)]
-    if len(_distinct(plan)) > 1:
+    if thresholds := statement_lines.threshold_line(plan):
+        parts.append(line(quiet(escape(thresholds))))
+    if len(_distinct(plan)) > 1 and np.isfinite(plan.error):
         parts.append(_alternatives_html(plan))
     if not plan.affordable:
         parts.append(line(f"✕ <b>{escape(_refusal(plan))}</b>"))
     if extra := _parallel(plan):
         parts.append(line(f"↻ {escape(extra)}"))
-    if plan.assumption:
-        parts.append(line(quiet(escape(sentence(plan.assumption)))))
+    if assumed := _assumed(plan):
+        parts.append(line(quiet(escape(sentence(assumed)))))
     parts += [line(f"⚠ {escape(warning)}") for warning in plan.warnings]
     if plan.steps:
         items = "".join(f"<li>{escape(step)}</li>" for step in plan.steps)
@@ -62,19 +65,25 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
     def add(name: str, content: str) -> None:
         rows.append(f"  {name:<9} {content}")
 
-    add("error", f"±{words.error(plan.error)} {plan.unit}: {_meaning(plan)}")
+    if statement_lines.several(plan):
+        for number, content in enumerate(statement_lines.errors_text(plan, _meaning(plan))):
+            add("" if number else "errors", content)
+    else:
+        add("error", f"±{words.error(plan.error)} {plan.unit}: {_meaning(plan)}")
     for name, content in reuse_text(plan):
         add(name, content)
     add("budget", f"{words.bar(*_fractions(plan))} {budget_line(plan)}")
+    if thresholds := statement_lines.threshold_line(plan):
+        add("threshold", thresholds[:1].lower() + thresholds[1:])
     others = [_alternative_text(other) for other in _distinct(plan) if not other.chosen]
-    if others:
-        add("instead", "   ".join(others))
+    if others and np.isfinite(plan.error):
+        add("instead", "   ".join(others) + statement_lines.of_what(plan))
     if not plan.affordable:
         add("refused", _refusal(plan))
     if extra := _parallel(plan):
         add("parallel", extra)
-    if plan.assumption:
-        add("assumes", plan.assumption.removeprefix("assuming "))
+    if assumed := _assumed(plan):
+        add("assumes", assumed.removeprefix("assuming "))
     for warning in plan.warnings:
         add("warning", warning)
     if not plan.free:
@@ -112,6 +121,12 @@ def _budget_html(plan: Plan) -> str:
     return f"<div>{quiet(f'spent {spent} ·')} <b>{_what(plan)} {this}</b> {quiet(f'· left after {after}')}</div>"
 
 
+def _assumed(plan: Plan) -> str:
+    """Return what the errors rest on, but for what stands beside each of them already."""
+    notes = {part.note for part in statement_lines.parts(plan)}
+    return "" if len(notes) > 1 else plan.assumption
+
+
 def _what(plan: Plan) -> str:
     return "this query with its purchase" if plan.bought else "this query"
 
@@ -122,7 +137,8 @@ def _fractions(plan: Plan) -> tuple[float, float]:
 
 def _scope(plan: Plan) -> str:
     where = f" where {plan.where}" if plan.where else ""
-    return f"in {plan.table}{where}" + (f" · {words.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
+    tables = " and ".join(getattr(getattr(plan, "question", None), "tables", ())) or plan.table
+    return f"in {tables}{where}" + (f" · {words.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
 
 
 def _error(error: float, plan: Plan) -> str:
@@ -131,6 +147,8 @@ def _error(error: float, plan: Plan) -> str:
 
 def _meaning(plan: Plan) -> str:
     exact = "count" if plan.unit == "rows" else "answer"
+    if statement_lines.parts(plan):  # what bounds leave out is a risk of its own, and is said as one
+        exact = "answer over bounded contributions"
     text = f"{words.share(plan.confidence)} such answers fall this close to the exact {exact}"
     spread = np.asarray(plan.std_errors, dtype=float)
     if spread.size > 1 and spread.min() < 0.95 * spread.max():
@@ -163,7 +181,8 @@ def _alternatives_html(plan: Plan) -> str:
         price = words.cost(other.epsilon) if other.epsilon else "free"
         rows.append((mark, price, f"±{error} {escape(plan.unit)}", picture, after))
         styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
-    return table(("", "ε", f"error, {words.percent(plan.confidence)}", "", "left after"), rows, "lrrlr", styles)
+    title = f"error{statement_lines.of_what(plan)}, {words.percent(plan.confidence)}"
+    return table(("", "ε", title, "", "left after"), rows, "lrrlr", styles)
 
 
 def _alternative_text(other: Alternative) -> str:
@@ -173,6 +192,8 @@ def _alternative_text(other: Alternative) -> str:
 
 
 def _refusal(plan: Plan) -> str:
+    if short := statement_lines.short_of_delta(plan):
+        return short
     state = plan.budget
     return (
         f"Not enough budget: this needs ε {words.cost(plan.cost.epsilon)}, and ε {words.cost(state.spent)} of "
@@ -192,7 +213,7 @@ def _parallel(plan: Plan) -> str:
 def _risk(plan: Plan) -> str:
     factor = words.odds(plan.epsilon)
     text = f"Worst case: this answer changes the odds of any statement about one person by a factor of {factor}"
-    if plan.delta:
-        return f"{text}, but for a chance of {words.rounded(plan.delta)}"
+    if chance := statement_lines.chance(plan):
+        return f"{text}, but for a chance of {words.rounded(chance)}"
     whole = max(plan.budget.spent + plan.cost.epsilon, plan.epsilon)
     return text + (f"; all answers so far together, {words.odds(whole)}" if plan.budget.spent > 0 else "")

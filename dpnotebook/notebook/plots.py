@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.notebook.release_card import Series, facts, label, scope, series_of
+from dpnotebook.errors import SQLError
+from dpnotebook.notebook.release_card import EMPTY, Series, facts, label, scope, series_of
 from dpnotebook.notebook.traces import COLOURS, band, bars, group, heat_map, plain, point, positions, said
 
 if TYPE_CHECKING:
@@ -40,10 +41,20 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
     ------
     ValueError
         If the release has no such measure.
+    SQLError
+        If nothing in it has an interval, as where a statement works out something else from the answers, or it is
+        empty.
     """
     import plotly.graph_objects as go
 
     found = {series.name: series for series in series_of(release)}
+    if not len(release.frame):
+        raise SQLError(f"there is nothing to draw: {EMPTY}")
+    if not found:
+        raise SQLError(
+            "none of the columns of this release has its interval beside it, so there is nothing to draw: select the "
+            "aggregates as they are, or draw .frame yourself"
+        )
     if measure is not None and measure not in found:
         raise ValueError(f"this release has no measure {measure!r}; it has {', '.join(found)}")
     series = found[measure] if measure is not None else next(iter(found.values()))

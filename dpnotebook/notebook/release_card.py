@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.html import box, escape, line, quiet, table
-from dpnotebook.release import column_name
+from dpnotebook.question import Question
+from dpnotebook.release import PARTS, column_name
 
 if TYPE_CHECKING:
     from dpnotebook.release import Release
 
 ROWS = 20
+EMPTY = "no group has enough people to be shown"
+BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
 MISSING = "(missing)"
 
 
@@ -46,7 +49,7 @@ class Series:
 
 def series_of(release: Release) -> Iterator[Series]:
     """Yield the measures of a release."""
-    for measure in release.question.measures:
+    for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
         value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
         unit = str(measure.column) if measure.kind in ("sum", "mean", "quantile") else "rows"
@@ -55,14 +58,37 @@ def series_of(release: Release) -> Iterator[Series]:
 
 def label(level: Any) -> str:
     """Return the level of a key as people read it."""
-    if level is None or (isinstance(level, float) and math.isnan(level)):
+    if level is None or (isinstance(level, float) and math.isnan(level)) or type(level).__name__ == "NaTType":
         return MISSING
-    return str(level)
+    return str(level).removesuffix(" 00:00:00")  # days are days, also where they are kept as times
+
+
+def beside(release: Release) -> tuple[str, ...]:
+    """Return the columns without an interval: what a statement works out from the noisy answers, and arrays of them."""
+    parts = {column_name(measure.name, part) for measure in release.measures for part in PARTS}
+    arrays = {name for name in release.frame.columns if _of_lists(release.frame[name])}
+    parts |= {column_name(name, part) for name in arrays for part in PARTS}
+    taken = {*release.keys, *release.names, *parts}
+    return tuple(str(name) for name in release.frame.columns if name not in taken)
+
+
+def cell(value: Any) -> str:
+    """Return a value without an interval as people read it."""
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return ", ".join(map(cell, value))
+    if isinstance(value, (float, np.floating)) and not math.isnan(value):
+        return words.rounded(float(value), 4)
+    return label(value)
+
+
+def _of_lists(column: Any) -> bool:
+    return len(column) > 0 and column.dtype == object and isinstance(column.iloc[0], (list, np.ndarray))
 
 
 def scope(release: Release) -> str:
-    """Return the table and the predicate of a release."""
-    return f"in {release.table}" + (f" where {release.where}" if release.where else "")
+    """Return the tables and the predicate of a release."""
+    tables = " and ".join(getattr(release.question, "tables", ())) or release.table
+    return f"in {tables}" + (f" where {release.where}" if release.where else "")
 
 
 def facts(release: Release) -> str:
@@ -93,7 +119,9 @@ def release_html(release: Release) -> str:
     """Return a release as HTML that untrusted notebooks keep: one large number, or the first rows of a table."""
     found = list(series_of(release))
     parts = [f"<div><b>{escape(release.title)}</b> {quiet(escape(scope(release)))}</div>"]
-    if len(release.frame) == 1 and not release.keys:
+    if not len(release.frame):
+        parts.append(line(escape(EMPTY)))
+    elif _single(release, found):
         parts += [_large(series, release) for series in found]
     else:
         parts.append(_table(release, found))
@@ -107,15 +135,18 @@ def release_html(release: Release) -> str:
 def release_text(release: Release) -> str:
     """Return a release as aligned text: number, price, and the first rows with their intervals."""
     rows = [f"{release.title} {scope(release)}", f"  {facts(release)}"]
-    found = list(series_of(release))
-    if len(release.frame) == 1 and not release.keys:
+    found, others = list(series_of(release)), beside(release)
+    if not len(release.frame):
+        return "\n".join([*rows, f"  {EMPTY}"])
+    if _single(release, found):
         rows += [f"  {series.words}: {_with_error(series, 0)} {series.unit}" for series in found]
         return "\n".join(rows)
-    head = [*release.keys, *(series.name for series in found)]
+    head = [*release.keys, *(series.name for series in found), *others]
     body = [
         [
             *(label(release.frame[key].iloc[row]) for key in release.keys),
             *(_with_error(series, row) for series in found),
+            *(cell(release.frame[name].iloc[row]) for name in others),
         ]
         for row in range(min(ROWS, len(release.frame)))
     ]
@@ -129,6 +160,10 @@ def release_text(release: Release) -> str:
     return "\n".join(rows)
 
 
+def _single(release: Release, found: list[Series]) -> bool:
+    return len(release.frame) == 1 and not release.keys and bool(found) and not beside(release)
+
+
 def _large(series: Series, release: Release) -> str:
     value, lower, upper = float(series.value[0]), float(series.lower[0]), float(series.upper[0])
     half = float(series.half[0])
@@ -136,7 +171,7 @@ def _large(series: Series, release: Release) -> str:
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
-    name = f"{escape(series.words)}: " if len(release.question.measures) > 1 else ""
+    name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
     return line(
         f'{name}<b style="font-size:24px">{words.value(value, half)}</b> '
         f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
@@ -151,6 +186,9 @@ def _table(release: Release, found: list[Series]) -> str:
         name = series.unit if series.name == "value" else series.name
         head += [name, f"{words.percent(release.confidence)} interval" if not series.symmetric else "±", ""]
         align += "rrl"
+    others = beside(release)
+    head += others
+    align += "r" * len(others)
     axes = [_axis(series, shown) for series in found]
     rows = []
     for row in range(shown):
@@ -164,13 +202,14 @@ def _table(release: Release, found: list[Series]) -> str:
                 f"±{words.error(half)}" if series.symmetric else error,
                 svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130),
             ]
-        rows.append(cells)
+        rows.append([*cells, *(escape(cell(release.frame[name].iloc[row])) for name in others)])
     return table(head, rows, align)
 
 
 def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
     """Return the ends of the axis that the shown rows share, and whether zero is on it."""
-    low, high = float(np.nanmin(series.lower[:shown])), float(np.nanmax(series.upper[:shown]))
+    low = min((end for end in series.lower[:shown].tolist() if math.isfinite(end)), default=0.0)
+    high = max((end for end in series.upper[:shown].tolist() if math.isfinite(end)), default=0.0)
     near_zero = low <= 0 or low < 0.5 * high
     return (min(low, 0.0), max(high, 0.0), True) if near_zero else (low, high, False)
 
@@ -190,6 +229,9 @@ def _with_error(series: Series, row: int) -> str:
 
 
 def _notes(release: Release) -> Iterator[str]:
+    if not isinstance(release.question, Question):
+        yield BOUNDED
+        return
     for measure in release.question.measures:
         if measure.kind in ("sum", "mean"):
             low, high = (words.rounded(float(end), 6) for end in (measure.summand.low, measure.summand.high))

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
@@ -74,11 +74,14 @@ class StatementPlan(Plan):
         The units of each private aggregation.
     deltas
         What the threshold of each takes of the delta that is kept for thresholds.
+    delta_left
+        What is left of that before the statement.
     """
 
     parts: tuple[Part, ...] = ()
     shares: tuple[int, ...] = ()
     deltas: tuple[Fraction, ...] = ()
+    delta_left: Fraction = Fraction(0)
 
     @property
     def free(self) -> bool:
@@ -142,7 +145,7 @@ def make_statement_plan(
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, rows)
-    first = priced.parts[0]
+    first = _leading(priced.parts)
     total = sum(priced.shares)
     paid = 0 if past is not None else total
     spent = books.spent
@@ -181,6 +184,7 @@ def make_statement_plan(
         parts=priced.parts,
         shares=priced.shares,
         deltas=priced.deltas,
+        delta_left=books.delta_remaining,
     )
 
 
@@ -325,8 +329,14 @@ def _other_prices(
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         paid = sum(priced.shares)
-        found.append(_alternative(accountant, books.spent, paid, paid, priced.parts[0].half_width, False))
+        error = _leading(priced.parts).half_width
+        found.append(_alternative(accountant, books.spent, paid, paid, error, False))
     return found
+
+
+def _leading(parts: Sequence[Part]) -> Part:
+    """Return the aggregate whose error stands for the statement: the first that is known before it runs."""
+    return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
 
 
 def _alternative(accountant: Accountant, spent: int, paid: int, units: int, error: float, chosen: bool) -> Alternative:
@@ -342,6 +352,7 @@ def _budget_state(accountant: Accountant, spent: int, paid: int) -> BudgetState:
         left_after=accountant.epsilon(left),
         spent_fraction=min(spent / accountant.total, 1.0),
         cost_fraction=paid / accountant.total,
+        delta=with_thresholds(accountant, accountant.threshold_delta),
     )
 
 
