@@ -1,0 +1,243 @@
+"""What is measured for a private aggregation, and with how much noise: everything but the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.sql.components import Component
+from dpnotebook.sql.statement import AggregateKind, Contribution
+from dpnotebook.strategy import Strategy
+
+Matrix = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Noisy numbers of one scale: integer combinations of integers that the engine adds up.
+
+    Parameters
+    ----------
+    columns
+        Which columns of `Totals.numbers` are combined.
+    combine
+        Rows are what is measured, shape (measured, columns); or a strategy whose operator is measured.
+    scale
+        Of the noise on each, in whole steps.
+    """
+
+    columns: tuple[int, ...]
+    combine: Matrix | Strategy
+    scale: Fraction
+
+    @property
+    def measured(self) -> int:
+        """How many noisy numbers a group has of it."""
+        return int(self.combine.operator.shape[0]) if isinstance(self.combine, Strategy) else len(self.combine)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What an aggregate is worked out from.
+
+    Parameters
+    ----------
+    kind, fractions, array, population
+        As in `Aggregate`.
+    blocks
+        Numbers of its blocks.
+    bounds
+        Lower and upper, as they were written or found; None while they are to be found.
+    step
+        What one integer is worth in the answer's units; for variances, of a centred value.
+    half
+        Of centred statistics: the most that a value is away from the middle, in steps.
+    square
+        Of variances: what one integer of the squares is worth.
+    edges
+        Of quantiles: the edges of the bins.
+    points
+        Of quantiles: whether a bin holds only the whole number at its lower edge.
+    """
+
+    kind: AggregateKind
+    blocks: tuple[int, ...]
+    bounds: tuple[Fraction, Fraction] | None
+    step: Fraction = Fraction(1)
+    half: int = 1
+    square: Fraction = Fraction(1)
+    fractions: tuple[float, ...] = ()
+    array: bool = False
+    population: bool = True
+    edges: tuple[float, ...] = ()
+    points: bool = False
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured for a private aggregation.
+
+    Parameters
+    ----------
+    noise, contribution
+        The law of the noise, and how units are bounded.
+    components
+        What the engine adds up, in the order of the columns of `Totals.numbers`.
+    blocks
+        What is measured of that, in the order of the noisy numbers.
+    parts
+        One for each aggregate, in order.
+    counted
+        Number of the block that counts units for the threshold; None where all groups are shown.
+    tau
+        Least noisy number of units of a group that is shown, in steps, where one unit suffices; None where all are.
+    min_units
+        Fewest units of a group that is shown.
+    one
+        How many steps one unit is worth in the count of units.
+    """
+
+    noise: Noise
+    contribution: Contribution
+    components: tuple[Component, ...]
+    blocks: tuple[Block, ...]
+    parts: tuple[Part, ...]
+    counted: int | None = None
+    tau: int | None = None
+    min_units: int = 1
+    one: int = 1
+
+    @property
+    def width(self) -> int:
+        """How many integers a group has."""
+        return sum(component.width for component in self.components)
+
+    @property
+    def measured(self) -> int:
+        """How many noisy numbers a group has."""
+        return sum(block.measured for block in self.blocks)
+
+    @property
+    def scales(self) -> tuple[Fraction, ...]:
+        """The noise scale of each noisy number of a group."""
+        return tuple(block.scale for block in self.blocks for _ in range(block.measured))
+
+    @property
+    def complete(self) -> bool:
+        """Whether all bounds are known, so that it can be measured."""
+        return all(part.bounds is not None for part in self.parts)
+
+    def place(self, block: int) -> slice:
+        """Return where the noisy numbers of a block stand."""
+        start = sum(before.measured for before in self.blocks[:block])
+        return slice(start, start + self.blocks[block].measured)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values, with all that a later version needs to read the noisy numbers."""
+        return {
+            "noise": self.noise,
+            "contribution": [self.contribution.kind, self.contribution.most],
+            "components": [
+                {
+                    "statistic": component.statistic,
+                    "input": component.input,
+                    "low": str(component.low),
+                    "high": str(component.high),
+                    "step": str(component.step),
+                    "largest": component.largest,
+                    "edges": list(component.edges),
+                }
+                for component in self.components
+            ],
+            "blocks": [
+                {
+                    "columns": _runs(block.columns),
+                    "matrix": None if isinstance(block.combine, Strategy) else [list(row) for row in block.combine],
+                    "strategy": block.combine.to_json() if isinstance(block.combine, Strategy) else None,
+                    "scale": str(block.scale),
+                }
+                for block in self.blocks
+            ],
+            "parts": [
+                {
+                    "kind": part.kind,
+                    "blocks": list(part.blocks),
+                    "bounds": None if part.bounds is None else [str(bound) for bound in part.bounds],
+                    "step": str(part.step),
+                    "half": part.half,
+                    "square": str(part.square),
+                    "fractions": list(part.fractions),
+                    "array": part.array,
+                    "population": part.population,
+                    "edges": list(part.edges),
+                    "points": part.points,
+                }
+                for part in self.parts
+            ],
+            "threshold": [self.counted, self.tau, self.min_units, self.one],
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Measuring:
+        """Return what `to_json` wrote."""
+        counted, tau, min_units, one = value["threshold"]
+        return cls(
+            value["noise"],
+            Contribution(*value["contribution"]),
+            tuple(
+                Component(
+                    entry["statistic"],
+                    entry["input"],
+                    Fraction(entry["low"]),
+                    Fraction(entry["high"]),
+                    Fraction(entry["step"]),
+                    entry["largest"],
+                    tuple(entry["edges"]),
+                )
+                for entry in value["components"]
+            ),
+            tuple(
+                Block(
+                    tuple(i for start, stop in entry["columns"] for i in range(start, stop)),
+                    Strategy.from_json(entry["strategy"])
+                    if entry["matrix"] is None
+                    else tuple(map(tuple, entry["matrix"])),
+                    Fraction(entry["scale"]),
+                )
+                for entry in value["blocks"]
+            ),
+            tuple(
+                Part(
+                    entry["kind"],
+                    tuple(entry["blocks"]),
+                    None if entry["bounds"] is None else (Fraction(entry["bounds"][0]), Fraction(entry["bounds"][1])),
+                    Fraction(entry["step"]),
+                    entry["half"],
+                    Fraction(entry["square"]),
+                    tuple(entry["fractions"]),
+                    entry["array"],
+                    entry["population"],
+                    tuple(entry["edges"]),
+                    entry["points"],
+                )
+                for entry in value["parts"]
+            ),
+            counted,
+            tau,
+            min_units,
+            one,
+        )
+
+
+def _runs(columns: Sequence[int]) -> list[list[int]]:
+    """Return columns as half-open runs: those of a thousand bins are one."""
+    runs: list[list[int]] = []
+    for column in columns:
+        if runs and runs[-1][1] == column:
+            runs[-1][1] = column + 1
+        else:
+            runs.append([column, column + 1])
+    return runs

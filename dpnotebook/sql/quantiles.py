@@ -1,0 +1,119 @@
+"""Quantiles read off noisy cumulative counts of bins."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.inference.answers import Estimates
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.sql.measuring import Measuring, Part
+from dpnotebook.sql.ratios import noise_variance
+from dpnotebook.strategy import Strategy
+
+Floats = NDArray[np.float64]
+
+NOTICED = 2.0  # standard errors: so many values beyond it make a least or greatest value stand out
+
+
+def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+    """Return quantiles with intervals, shape (groups,), or (groups, fractions) where an array is asked for.
+
+    The cumulative count of a quantile p of N values passes p N. Near the ends, where p N is less than noise can tell
+    from nothing, it is taken to pass what noise can tell: the least and the greatest value are those with about that
+    many values beyond them. Intervals reach to the ends of the bins they touch, and to the bound where nothing says
+    otherwise.
+
+    Parameters
+    ----------
+    measuring, part
+        What was measured, and the aggregate.
+    noisy
+        Noisy numbers of all blocks, shape (groups, measured).
+    confidence
+        Probability with which an interval holds.
+    """
+    block = measuring.blocks[part.blocks[0]]
+    strategy = block.combine
+    assert isinstance(strategy, Strategy)
+    weights = cumulative_weights(strategy)
+    numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
+    rising = _rising(numbers @ weights.T)
+    spread = np.sqrt(noise_variance(measuring.noise, block.scale))
+    reach = kappa(confidence, measuring.noise)
+    below, above = _levels(part)
+    columns = []
+    for fraction in part.fractions:
+        errors = spread * excess_errors(strategy, fraction)
+        columns.append(_crossings(rising, errors, reach, fraction, below, above))
+    stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
+    if not part.array:
+        stacked = stacked[..., 0]
+    return Estimates(*stacked)
+
+
+@lru_cache(maxsize=16)
+def cumulative_weights(strategy: Strategy) -> Floats:
+    """Return how the cumulative counts follow from what is measured, shape (bins, measured)."""
+    return np.asarray(strategy.answer_weights(np.arange(strategy.workload.shape[0])))
+
+
+@lru_cache(maxsize=256)
+def excess_errors(strategy: Strategy, fraction: float) -> Floats:
+    """Return the errors of cumulative counts less a fraction of all, for noise of variance 1, shape (bins,)."""
+    weights = cumulative_weights(strategy)
+    return np.asarray(np.linalg.norm(weights - fraction * weights[-1], axis=1))
+
+
+def rank_error(noise: Noise, scale: object, strategy: Strategy, fractions: tuple[float, ...]) -> float:
+    """Return the standard error of the rank of the worst of some quantiles, in values."""
+    worst = max(float(excess_errors(strategy, fraction).max()) for fraction in fractions)
+    return float(np.sqrt(noise_variance(noise, scale))) * worst
+
+
+def _levels(part: Part) -> tuple[Floats, Floats]:
+    """Return the least and the greatest value of each bin."""
+    edges = np.array(part.edges)
+    if part.points:
+        return edges[:-1], edges[:-1]
+    return edges[:-1], edges[1:]
+
+
+def _rising(counts: Floats) -> Floats:
+    """Return the nearest counts that never fall, shape (groups, bins)."""
+    from scipy.optimize import isotonic_regression
+
+    return np.array([isotonic_regression(group).x for group in counts]).reshape(counts.shape)
+
+
+def _crossings(counts: Floats, errors: Floats, reach: float, fraction: float, below: Floats, above: Floats) -> Floats:
+    """Return value, standard error, lower and upper end of where counts pass a fraction of all, shape (4, groups)."""
+    total = np.maximum(counts[:, -1:], 0.0)
+    # What noise can tell from nothing.
+    least = np.minimum(NOTICED * np.median(errors), total / 2)
+    rank = (fraction * total).clip(least, total - least)
+    excess = counts - fraction * total
+    value = _crossing(counts, rank, below, above)
+    early, late = (_crossing(counts + side * errors, rank, below, above) for side in (1, -1))
+    lower = below[_first(excess + reach * errors)]
+    upper = above[_first(excess - reach * errors)]
+    return np.stack([value, (late - early) / 2, lower, upper])
+
+
+def _first(excess: Floats) -> NDArray[np.int64]:
+    """Return the first bin where it is not below zero, or the last one, shape (groups,)."""
+    reached = excess >= 0
+    return np.where(reached.any(axis=1), reached.argmax(axis=1), excess.shape[1] - 1)
+
+
+def _crossing(counts: Floats, rank: Floats, below: Floats, above: Floats) -> Floats:
+    """Return where counts reach a rank, values being spread evenly over their bin, shape (groups,)."""
+    level = _first(counts - rank)
+    row = np.arange(len(counts))
+    before = np.where(level > 0, counts[row, np.maximum(level - 1, 0)], np.minimum(counts[:, 0], 0.0))
+    rise = counts[row, level] - before
+    share = np.where(rise > 0, (rank[:, 0] - before) / np.where(rise > 0, rise, 1.0), 1.0).clip(0.0, 1.0)
+    return np.asarray(below[level] + (above[level] - below[level]) * share)

@@ -1,0 +1,133 @@
+"""How the cost of a private aggregation is shared between what it measures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpnotebook.errors import SQLError
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.statement import Aggregate, PrivateSelect
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Costs in the accountant's units.
+
+    Parameters
+    ----------
+    main
+        Of each aggregate's own measurements, in the order of the aggregates.
+    auto
+        Of finding each aggregate's bounds; 0 where they are known.
+    selection
+        Of the count of units that only the threshold needs; 0 where there is none.
+    serving
+        Number of the aggregate whose count the threshold uses; None where it needs one of its own, or none.
+    """
+
+    main: tuple[int, ...]
+    auto: tuple[int, ...]
+    selection: int = 0
+    serving: int | None = None
+
+    @property
+    def total(self) -> int:
+        """What all of it costs."""
+        return sum(self.main) + sum(self.auto) + self.selection
+
+
+def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
+    """Share a cost evenly between the functions and the threshold's count, but for those that say their own.
+
+    Parameters
+    ----------
+    select
+        What is measured.
+    units
+        What it may cost in all, in the accountant's units.
+    accountant
+        What the units are.
+
+    Raises
+    ------
+    SQLError
+        If the functions' own epsilons pass the total, or leave nothing for the others.
+    """
+    serving = serving_aggregate(select)
+    hidden = select.selection == "threshold" and serving is None
+    own = [_own(accountant, aggregate.epsilon) for aggregate in select.aggregates]
+    own_selection = _own(accountant, select.selection_epsilon) if hidden else 0
+    claimed = sum(share for share in own if share is not None) + (own_selection or 0)
+    if claimed > units:
+        raise SQLError(_passed(select, claimed, units, accountant))
+    sharing = sum(share is None for share in own) + (own_selection is None)
+    each = (units - claimed) // sharing if sharing else 0
+    if sharing and each < 1:
+        raise SQLError(_nothing_left(select, own, units, accountant))
+    given = [each if share is None else share for share in own]
+    auto = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
+    main = [share - part for share, part in zip(given, auto, strict=True)]
+    if min(main) < 1 or any(part < 1 for i, part in enumerate(auto) if needs_bounds(select, i)):
+        raise SQLError("this epsilon is too small to be shared between all that is asked; ask for a larger one")
+    selection = each if own_selection is None else own_selection
+    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
+
+
+def needs_bounds(select: PrivateSelect, index: int) -> bool:
+    """Return whether bounds of an aggregate must be found from the data."""
+    aggregate = select.aggregates[index]
+    if aggregate.bounds is not None or aggregate.kind == "units":
+        return False
+    return not (aggregate.kind == "count" and select.contribution.kind == "rows")
+
+
+def serving_aggregate(select: PrivateSelect) -> int | None:
+    """Return the number of the aggregate that counts units anyway, for a threshold to use; None where there is none."""
+    if select.selection != "threshold":
+        return None
+    for i, aggregate in enumerate(select.aggregates):
+        if aggregate.kind == "units" or counts_units(select, aggregate):
+            return i
+    return None
+
+
+def counts_units(select: PrivateSelect, aggregate: Aggregate) -> bool:
+    """Return whether a count of rows is one of units: each adds one or nothing, and one wherever it has a row."""
+    if aggregate.kind != "count" or aggregate.input is not None:
+        return False
+    contribution = select.contribution
+    if contribution.kind == "groups":
+        return aggregate.bounds == (0, 1)
+    return contribution.kind == "rows" and contribution.most == 1
+
+
+def _own(accountant: Accountant, epsilon: Fraction | None) -> int | None:
+    return None if epsilon is None else accountant.units(epsilon)
+
+
+def _passed(select: PrivateSelect, claimed: int, units: int, accountant: Accountant) -> str:
+    functions = ", ".join(
+        f"{aggregate.words or aggregate.name} {float(aggregate.epsilon):g}"
+        for aggregate in select.aggregates
+        if aggregate.epsilon is not None
+    )
+    if select.selection_epsilon is not None:
+        functions += f"{', ' if functions else ''}group_selection_epsilon {float(select.selection_epsilon):g}"
+    return (
+        f"the functions' own epsilons ({functions}) come to {accountant.epsilon(claimed):.6g} together, and the whole "
+        f"query has {accountant.epsilon(units):.6g}; lower one of them, or give the query more"
+    )
+
+
+def _nothing_left(select: PrivateSelect, own: list[int | None], units: int, accountant: Accountant) -> str:
+    rest = [
+        aggregate.words or aggregate.name
+        for aggregate, share in zip(select.aggregates, own, strict=True)
+        if share is None
+    ]
+    whose = ", ".join(rest) if rest else "the count of units that decides which groups are shown"
+    return (
+        f"the functions' own epsilons take all of the query's {accountant.epsilon(units):.6g}, and nothing is left for "
+        f"{whose}; lower one of them, or give the query more"
+    )

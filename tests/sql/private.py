@@ -1,0 +1,86 @@
+"""Private aggregations written by hand for tests, and what an engine would add up for them."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.sql.aggregates import measuring
+from dpnotebook.sql.components import Totals
+from dpnotebook.sql.shares import shares
+from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
+
+
+def select(*aggregates, kind="groups", most=1, selection="threshold", **more):
+    """Return a private aggregation by one unknown key."""
+    return PrivateSelect(
+        rows="SELECT u, k0, x0 FROM t",
+        tables=("t",),
+        public=(),
+        keys=(Key("g"),) if selection == "threshold" else (),
+        aggregates=aggregates,
+        inputs=1,
+        contribution=Contribution(kind, most),
+        selection=selection,
+        **more,
+    )
+
+
+def aggregate(kind, low=None, high=None, **more):
+    """Return an aggregate of the first input."""
+    bounds = None if low is None else (Fraction(low), Fraction(high))
+    column = None if kind in ("count", "units") else 0
+    return Aggregate(kind, kind, **({"input": column, "bounds": bounds, "words": kind.upper()} | more))
+
+
+def plan(chosen, accountant, units=UNITS, delta=Fraction(1, 10**6), found=None):
+    """Return what is measured of a private aggregation at a cost in units."""
+    return measuring(chosen, shares(chosen, units, accountant), accountant, delta, found)
+
+
+def added(component, contribution, values):
+    """Return what the rows of one unit in one group add to one component, as floats to be rounded; shape (width,).
+
+    A slow and literal reading of what components mean; the rows are those that were sampled.
+    """
+    x = np.clip(np.asarray(values, dtype=float), float(component.low), float(component.high))
+    step, middle = float(component.step), float(component.low + component.high) / 2
+    low, high = float(component.low), float(component.high)
+    groups = contribution.kind == "groups"
+    match component.statistic:
+        case "units":
+            return np.array([1])
+        case "count":
+            return np.array([np.rint(np.clip(len(x), low, high) / step) if groups else len(x)])
+        case "sum":
+            total = np.clip(np.sum(values), low, high)
+            return np.array([np.rint(total / step) if groups else np.rint(x / step).sum()])
+        case "average":
+            return np.array([np.rint((np.clip(np.mean(values), low, high) - middle) / step)])
+        case "values":
+            return np.array([1 if component.largest == 1 and groups else len(x)])
+        case "centred":
+            return np.array([np.rint((x - middle) / step).sum()])
+        case "square":
+            return np.array([np.rint((x - middle) ** 2 / step).sum()])
+        case "bins":
+            return np.histogram(x, bins=np.array(component.edges))[0]
+
+
+def totals(measured, units):
+    """Return what an engine would find.
+
+    Parameters
+    ----------
+    measured
+        What is measured.
+    units
+        For each unit a mapping of groups to the values of its rows.
+    """
+    names = sorted({group for unit in units for group in unit})
+    numbers = np.zeros((len(names), measured.width), dtype=np.int64)
+    for unit in units:
+        for group, values in unit.items():
+            parts = [added(component, measured.contribution, values) for component in measured.components]
+            numbers[names.index(group)] += np.concatenate(parts).astype(np.int64)
+    return Totals(tuple((name,) for name in names), numbers)
