@@ -37,7 +37,7 @@ from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.recorded import plan_to_json
 from dpnotebook.reuse.table import Table
-from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.statements import Statements
 from dpnotebook.workload import Workload
 from dpnotebook.workload.requests import WorkloadRequest
@@ -233,6 +233,11 @@ class Session:
         ]
         return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "max_rows"])
 
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """What is public about every table that SQL can name, protected or registered: its columns, its unit."""
+        return self._statements.relations
+
     def sql(
         self,
         statement: str,
@@ -394,7 +399,10 @@ class Session:
         return self._amount(self.ledger.remaining, self.ledger.delta_remaining)
 
     def history(self) -> pd.DataFrame:
-        """Return every charge of the ledger: number, time, table, question, epsilon, paid, state."""
+        """Return every charge of the ledger: number, time, table, question, epsilon, paid, state.
+
+        Where the budget keeps delta for thresholds, also the delta that each took of it.
+        """
         import pandas as pd
 
         epsilon = self.ledger.accountant.epsilon
@@ -409,10 +417,12 @@ class Session:
                     "question": plan.get("words", ""),
                     "epsilon": epsilon(plan["units"]),
                     "paid": epsilon(entry["units"]),
+                    "delta": float(entry["delta"]),
                     "state": entry["state"],
                 }
             )
-        return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", "state"])
+        kept = ["delta"] if self.ledger.threshold_delta else []
+        return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", *kept, "state"])
 
     def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
         """Return, per table and attribute, the epsilon spent on the dearest cell of each level."""

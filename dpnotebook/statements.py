@@ -21,8 +21,8 @@ from dpnotebook.sql.statement import Relation, Statement
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpnotebook.sql.plan import StatementPlan
     from dpnotebook.sql.noising import Draw
+    from dpnotebook.sql.plan import StatementPlan
 
 
 class Statements:
@@ -199,6 +199,11 @@ class Statements:
         keys = list(release.keys)
         ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
         return replace(release, frame=frame, ordered=ordered, adjusted=None)
+
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """What is public about every table that statements may name."""
+        return dict(self._relations)
 
     def close(self) -> None:
         """Let go of all tables."""

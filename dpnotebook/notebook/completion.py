@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
@@ -22,9 +22,17 @@ if TYPE_CHECKING:
     from dpnotebook.notebook.magics import DPMagics
     from dpnotebook.query import Query
 
+PRIVACY_OPTIONS = (
+    "epsilon", "delta", "max_groups_contributed", "max_rows_contributed", "privacy_unit_column",
+    "group_selection_strategy", "min_privacy_units_per_group",
+)  # fmt: skip
 KEYWORDS = (
-    "SELECT", "COUNT(*)", "COUNT(", "SUM(", "AVG(", "AS", "FROM", "WHERE", "GROUP BY", "AND", "OR", "NOT", "IN (",
-    "BETWEEN", "IS NULL", "IS NOT NULL", "TRUE", "FALSE",
+    "SELECT", "COUNT(*)", "COUNT(", "COUNT(DISTINCT", "SUM(", "AVG(", "MIN(", "MAX(", "MEDIAN(", "PERCENTILE_CONT(",
+    "APPROX_QUANTILES(", "VAR_POP(", "STDDEV_POP(", "AS", "FROM", "JOIN", "LEFT JOIN", "ON", "USING (", "WHERE",
+    "GROUP BY", "HAVING", "ORDER BY", "DESC", "LIMIT", "AND", "OR", "NOT", "IN (", "BETWEEN", "IS NULL", "IS NOT NULL",
+    "CASE WHEN", "THEN", "ELSE", "END", "UNION ALL", "TRUE", "FALSE", "WITH DIFFERENTIAL_PRIVACY", "OPTIONS(",
+    *(f"{name} = " for name in PRIVACY_OPTIONS),
+    "contribution_bounds_per_group => (", "contribution_bounds_per_row => (",
 )  # fmt: skip
 LADDER = (1.0, 2.0, 5.0)
 RUNGS = 7
@@ -155,10 +163,9 @@ def _query(head: str, sql: str, scope: dict[str, Any]) -> Query | None:
     session = _session(head, scope)
     if session is None or not sql.strip():
         return None
+    text = options.split(sql)[1] if sql.lstrip().startswith("-") else sql
     try:
-        return session.sql(
-            options.split(sql)[1] if sql.lstrip().startswith("-") else sql, epsilon=1.0, parameters=scope
-        )
+        return session.sql(text, epsilon=None if options.says_epsilon(text) else 1.0, parameters=scope)
     except DPError:
         return None
 
@@ -193,13 +200,18 @@ def _workload(typed: str, session: Session | None) -> tuple[str, list[Found]]:
 
 
 def _tables(session: Session | None) -> Iterator[Found]:
-    for name in [] if session is None else session.tables()["table"]:
-        yield _quoted(name), "table"
+    for name, relation in ({} if session is None else session.relations).items():
+        yield _quoted(name), "table" if relation.private else "public\u00a0table"
 
 
 def _columns(cell: str, session: Session | None) -> Iterator[Found]:
+    """Yield the declared columns of the tables that a cell names first, then all their others."""
     for name, domain in _domains(cell, session):
         for column in domain:
+            yield _quoted(column), f"column\u00a0of\u00a0{name}"
+    every = {} if session is None else session.relations
+    for name in _named(cell, every):
+        for column in every[name].columns:
             yield _quoted(column), f"column\u00a0of\u00a0{name}"
 
 
@@ -214,13 +226,21 @@ def _domains(cell: str, session: Session | None) -> list[tuple[str, Any]]:
     """Return the domains of the tables that a cell names; of all of them when it names none."""
     if session is None:
         return []
-    every = [(name, session.table(name).table.domain) for name in session.tables()["table"]]
-    named = [pair for pair in every if re.search(rf"(?<!\w){re.escape(pair[0])}(?!\w)", cell, re.IGNORECASE)]
-    return named or every
+    every = {name: session.table(name).table.domain for name in session.tables()["table"]}
+    return [(name, every[name]) for name in _named(cell, every)]
+
+
+def _named(cell: str, every: Collection[str]) -> list[str]:
+    """Return the tables that a cell names; all of them when it names none."""
+    named = [name for name in every if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cell, re.IGNORECASE)]
+    return named or list(every)
 
 
 def _starting(fragment: str, found: Iterable[Found]) -> tuple[str, list[Found]]:
-    kept = {text: kind for text, kind in found if text.casefold().startswith(fragment.casefold())}
+    kept: dict[str, str] = {}
+    for text, kind in found:
+        if text.casefold().startswith(fragment.casefold()):
+            kept.setdefault(text, kind)
     return fragment, list(kept.items())
 
 

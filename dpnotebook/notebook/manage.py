@@ -23,7 +23,7 @@ HELP = """%dp [-s SESSION] COMMAND
   budget             what is spent and what is left
   history            every query that was charged: what it asked, what it cost
   tables             the tables that are protected
-  columns TABLE      what may be asked about a table: its declared columns and their levels
+  columns TABLE      what may be asked about a table: its declared columns and their levels, and for SQL all others
   prefetch TABLE WORKLOAD [where CONDITION]
                      what the answers of a whole workload would cost: %dp prefetch patients ranges("age")
   preview ...        cost and error of a query, as %dpsql -n: %dp preview -e 0.1 SELECT COUNT(*) FROM ...
@@ -71,15 +71,18 @@ def tables(session: Session, rest: str) -> Any:
 
 
 def columns(session: Session, rest: str) -> Any:
-    """Return the declared columns of a table as a DataFrame; nothing of it comes from the data."""
+    """Return the columns of a table as a DataFrame; of declared ones the levels, and nothing comes from the data."""
     import pandas as pd
 
-    known = list(session.tables()["table"])
+    relations = session.relations
+    known = list(relations)
     name = rest.strip().strip('"') or (known[0] if len(known) == 1 else "")
     if not name:
         raise UsageError(f"%dp columns: of which table? There are {', '.join(known) or 'none'}")
+    if name in relations and not relations[name].private:
+        return pd.DataFrame({"column": list(relations[name].columns), "holds": list(relations[name].columns.values())})
     domain = session.table(name).table.domain
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "column": column,
             "declared": repr(attribute),
@@ -90,6 +93,19 @@ def columns(session: Session, rest: str) -> Any:
             "missing": "a level" if attribute.null_index is not None else "left out",
         }
         for column, attribute in domain.items()
+    ]
+    others = [(column, kind) for column, kind in relations[name].columns.items() if column not in domain]
+    rows += [
+        {
+            "column": column,
+            "declared": f"no ({kind}; SQL only)",
+            "levels": 0,
+            "first": "",
+            "last": "",
+            "others": "",
+            "missing": "",
+        }
+        for column, kind in others
     ]
     return pd.DataFrame(rows)
 
