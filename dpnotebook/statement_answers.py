@@ -19,7 +19,7 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates import measuring
-from dpnotebook.sql.bounds import Bounds, found, histogram_scale
+from dpnotebook.sql.bounds import found_bounds
 from dpnotebook.sql.estimating import estimate
 from dpnotebook.sql.measuring import Measuring
 from dpnotebook.sql.noising import Draw, draw_integers, noisy, released
@@ -27,7 +27,7 @@ from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
 from dpnotebook.sql.rewrite import magnitudes, totals
 from dpnotebook.sql.shares import needs_bounds, shares
-from dpnotebook.sql.statement import Aggregate, PrivateSelect, Statement
+from dpnotebook.sql.statement import PrivateSelect, Statement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -130,7 +130,7 @@ def _measured(
 
     share = shares(select, units, accountant)
     bounds = {
-        i: _bounds(aggregate, magnitudes(select, aggregate, run, secret), share.auto[i], accountant, draw)
+        i: found_bounds(select, aggregate, magnitudes(select, aggregate, run, secret), share.auto[i], accountant, draw)
         for i, aggregate in enumerate(select.aggregates)
         if needs_bounds(select, i)
     }
@@ -141,14 +141,6 @@ def _measured(
     shown = released(least, exact, drawn)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     return drawn[shown], {"keys": keys_to_json(keys), "measuring": planned.to_json()}
-
-
-def _bounds(aggregate: Aggregate, counts: Integers, units: int, accountant: Accountant, draw: Draw) -> Bounds:
-    """Return bounds of what units add, from the numbers of units by magnitude with noise."""
-    scale = histogram_scale(accountant, units)
-    drawn = counts + draw(accountant.noise, scale, counts.size)
-    added = aggregate.kind in ("count", "sum")
-    return found(drawn, scale, accountant.noise, aggregate.integer or aggregate.kind == "count", around_zero=added)
 
 
 def reveal_statement(record: Record, query: Query, accountant: Accountant, paid: int, outer: Outer) -> Release:

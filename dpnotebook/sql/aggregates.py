@@ -12,7 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
-from dpnotebook.privacy.accountant import UNITS, Accountant
+from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
 from dpnotebook.sql.bins import bins, cumulative
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Statistic
 from dpnotebook.sql.estimating import estimate
@@ -67,7 +67,7 @@ def measuring(
     builder = _Builder(select.contribution, accountant)
     parts = []
     for i, aggregate in enumerate(select.aggregates):
-        _check_contribution(aggregate, select.contribution)
+        _check_contribution(aggregate, select.contribution, accountant.noise)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.bounds
         if bounds is None and not needs_bounds(select, i):
             bounds = UNKNOWN  # counts of rows and of units have none
@@ -108,7 +108,12 @@ def _same_bins(one: Aggregate, other: Aggregate) -> bool:
     return plain and (one.input, one.bounds, one.edges) == (other.input, other.bounds, other.edges)
 
 
-def _check_contribution(aggregate: Aggregate, contribution: Contribution) -> None:
+def _check_contribution(aggregate: Aggregate, contribution: Contribution, noise: Noise) -> None:
+    if contribution.kind == "l2" and noise == "laplace":
+        raise SQLError(
+            'contribution="l2" clips vectors by their Euclidean length, which Gaussian noise hides: '
+            "it needs a Budget(epsilon, delta) with Gaussian noise"
+        )
     if contribution.kind == "l2" and aggregate.kind not in ("count", "units", "sum"):
         words = aggregate.words or aggregate.name
         raise SQLError(

@@ -9,7 +9,6 @@ Source: Wilson et al., section 4.2.5 (approximate bounds), with signed powers of
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -70,16 +69,6 @@ def found_bounds(
     if clipped or aggregate.kind == "count":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper
-
-
-def bounds_to_json(bounds: Mapping[int, Bounds]) -> dict[str, list[str]]:
-    """Return found bounds, by the number of the aggregate, as JSON values."""
-    return {str(i): [str(lower), str(upper)] for i, (lower, upper) in bounds.items()}
-
-
-def bounds_from_json(value: Mapping[str, list[str]]) -> dict[int, Bounds]:
-    """Return what `bounds_to_json` wrote."""
-    return {int(i): (Fraction(lower), Fraction(upper)) for i, (lower, upper) in value.items()}
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
+
+# What the count that only the threshold needs gets beside each function, where vectors are clipped to a length. A group
+# that more noise on its units hides is then one whose clipped sum is all noise, and the sums keep 4/5 of the cost.
+HIDDEN_L2 = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
@@ -61,16 +66,17 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
     claimed = sum(share for share in own if share is not None) + (own_selection or 0)
     if claimed > units:
         raise SQLError(_passed(select, claimed, units, accountant))
-    sharing = sum(share is None for share in own) + (own_selection is None)
-    each = (units - claimed) // sharing if sharing else 0
-    if sharing and each < 1:
+    weight = HIDDEN_L2 if select.contribution.kind == "l2" else Fraction(1)
+    sharing = sum(share is None for share in own) + (weight if own_selection is None else 0)
+    each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0
+    if sharing and each < 4:
         raise SQLError(_nothing_left(select, own, units, accountant))
     given = [each if share is None else share for share in own]
     auto = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
     main = [share - part for share, part in zip(given, auto, strict=True)]
     if min(main) < 1 or any(part < 1 for i, part in enumerate(auto) if needs_bounds(select, i)):
         raise SQLError("this epsilon is too small to be shared between all that is asked; ask for a larger one")
-    selection = each if own_selection is None else own_selection
+    selection = math.floor(each * weight) if own_selection is None else own_selection
     return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
 
 
