@@ -43,8 +43,9 @@ class Series:
     @property
     def symmetric(self) -> bool:
         """Whether every value lies in the middle of its interval."""
-        middle = (self.upper + self.lower) / 2
-        return bool(np.allclose(middle, self.value, atol=1e-6 * max(float(self.half.max(initial=0.0)), 1e-12)))
+        known = np.isfinite(self.half)
+        middle, half = (self.upper + self.lower) / 2, self.half[known]
+        return bool(np.allclose(middle[known], self.value[known], atol=1e-6 * max(float(half.max(initial=0.0)), 1e-12)))
 
 
 def series_of(release: Release) -> Iterator[Series]:

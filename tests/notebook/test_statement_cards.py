@@ -1,0 +1,270 @@
+"""Cards and plots of statements: an error for each aggregate, thresholds, and releases with columns of any kind."""
+
+import datetime
+import math
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpnotebook.errors import SQLError
+from dpnotebook.notebook.cards import plan_html, plan_text, release_html, release_text
+from dpnotebook.notebook.plots import plot_release
+from dpnotebook.notebook.statement_lines import in_short
+from dpnotebook.release import Release
+from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement
+
+
+def part(name, half_width, unit="rows", note="", words=None):
+    return SimpleNamespace(
+        name=name, words=words or name, unit=unit, std_error=half_width / 1.96, half_width=half_width, note=note
+    )
+
+
+COUNT = part("n", 31.0, words="COUNT(*)")
+SUM = part("total", 4200.0, unit="SUM(cost)", words="SUM(cost)")
+WARD = (Key("ward"),)
+AUTO = part("mean", math.nan, unit="AVG(cost)", note="bounds are found first", words="AVG(cost)")
+
+
+@pytest.fixture
+def statement_plan(make_plan):
+    """Return a function that makes the plan of a statement with these aggregates."""
+
+    def make(*parts, delta=Fraction(2, 10**8), left=Fraction(1, 10**7), **changes):
+        usual = {"parts": parts, "threshold_delta": delta, "delta_left": left, "answers": 0, "delta": 9e-7}
+        budget = SimpleNamespace(
+            total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1, delta=1e-6
+        )
+        known = [one.half_width for one in parts if math.isfinite(one.half_width)]
+        error = known[0] if known else math.nan
+        question = SimpleNamespace(tables=("visits", "patients"))
+        return make_plan(**(usual | {"budget": budget, "error": error, "question": question} | changes))
+
+    return make
+
+
+def select(*aggregates, keys=WARD):
+    return PrivateSelect(
+        rows="SELECT 1",
+        tables=("visits",),
+        public=(),
+        keys=tuple(keys),
+        aggregates=aggregates,
+        inputs=1,
+        contribution=Contribution("groups", 2),
+        selection="threshold",
+    )
+
+
+def release(frame, *aggregates, keys=WARD, ordered=None, delta=9.2e-7, outer=None):
+    asked = Statement("SELECT ...", (select(*aggregates, keys=keys),), outer=outer)
+    return Release(
+        frame=frame,
+        question=asked,
+        number=3,
+        epsilon=0.1,
+        delta=delta,
+        paid=0.1,
+        confidence=0.95,
+        unit="",
+        ordered=(False,) * len(keys) if ordered is None else ordered,
+        sources=(3,),
+    )
+
+
+def with_error(name, values, half):
+    values = np.asarray(values, dtype=float)
+    return {
+        name: values,
+        f"{name}_std_error": np.full(len(values), half / 1.96),
+        f"{name}_lower": values - half,
+        f"{name}_upper": values + half,
+    }
+
+
+N = Aggregate("count", "n", words="COUNT(*)")
+TOTAL = Aggregate("sum", "total", input=0, words="SUM(cost)")
+QUARTILES = Aggregate("quantiles", "quartiles", input=0, fractions=(0, 0.5, 1), array=True, words="APPROX_QUANTILES")
+
+
+# --- plans
+
+
+def test_every_aggregate_has_its_error(statement_plan, page):
+    plan = statement_plan(COUNT, SUM)
+    parsed = page(plan_html(plan))
+    assert parsed.rows[:3] == [
+        ["", "error", ""],
+        ["n: COUNT(*)", "±31 rows", ""],
+        ["total: SUM(cost)", "±4,200 SUM(cost)", ""],
+    ]
+    assert "error of n, 95%" in parsed.rows[3]
+    assert "95 of 100 such answers fall this close to the exact answer over bounded contributions" in parsed.text
+    lines = plan_text(plan).splitlines()
+    assert lines[1:3] == ["  errors    n: COUNT(*)       ±31 rows", "            total: SUM(cost)  ±4,200 SUM(cost)"]
+    assert in_short(plan) == "n ±31 rows, total ±4,200 SUM(cost)"
+
+
+def test_one_aggregate_is_shown_large(statement_plan, page):
+    plan = statement_plan(COUNT)
+    assert '<b style="font-size:20px">±31 rows</b>' in plan_html(plan)
+    assert plan_text(plan).splitlines()[1].startswith("  error     ±31 rows: 95 of 100")
+    assert in_short(plan) == "±31 rows"
+
+
+def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, page):
+    """No number and no picture stands in for it, and the prices are about what is known."""
+    text = page(plan_html(statement_plan(AUTO, COUNT))).text
+    assert "mean: AVG(cost) known once its bounds are found bounds are found first" in text
+    assert "error of n, 95%" in text
+    alone = statement_plan(AUTO, assumption="bounds are found first")
+    html = plan_html(alone)
+    assert "nan" not in (html + plan_text(alone)).lower()
+    assert "font-weight:600" not in html  # no table of other prices
+    assert "instead" not in plan_text(alone)
+    assert "Bounds are found first" in page(html).text
+    assert in_short(alone) == "mean known once its bounds are found"
+
+
+def test_many_aggregates_in_short(statement_plan):
+    plan = statement_plan(*(part(f"n{i}", 10.0 + i) for i in range(5)))
+    assert in_short(plan) == "n0 ±10 rows, n1 ±11 rows, n2 ±12 rows and 2 more"
+
+
+def test_what_thresholds_take(statement_plan, page):
+    plan = statement_plan(COUNT, warnings=("groups with fewer than about 34 units stay hidden",))
+    parsed = page(plan_html(plan))
+    assert "Hiding small groups takes δ 2e-8 of the 1e-7 that is left for thresholds" in parsed.text
+    assert "groups with fewer than about 34 units stay hidden" in parsed.text
+    assert "but for a chance of 9.2e-7" in parsed.text  # of the noise and of the threshold together
+    assert "in visits and patients" in parsed.text
+    assert "  threshold hiding small groups takes δ 2e-8" in plan_text(plan)
+
+
+def test_a_pure_budget_with_thresholds_has_a_chance_too(statement_plan, page):
+    text = page(plan_html(statement_plan(COUNT, delta=Fraction(3, 10**7), **{"left": Fraction(1, 10**6)}))).text
+    assert "δ 3e-7" in text
+    pure = statement_plan(COUNT, delta=Fraction(3, 10**7))
+    pure.delta = 0.0
+    assert "but for a chance of 3e-7" in page(plan_html(pure)).text
+
+
+def test_no_threshold_no_word_of_it(statement_plan, page):
+    assert "thresholds" not in page(plan_html(statement_plan(COUNT, delta=Fraction(0)))).text
+
+
+def test_too_little_delta_is_told_apart_from_too_little_epsilon(statement_plan, page):
+    plan = statement_plan(COUNT, delta=Fraction(2, 10**7), affordable=False)
+    text = page(plan_html(plan)).text
+    assert "Not enough delta: hiding small groups needs δ 2e-7, and 1e-7 of what the budget keeps" in text
+    assert "Not enough budget: this needs" in page(plan_html(statement_plan(COUNT, affordable=False))).text
+
+
+def test_every_text_of_a_statement_is_escaped(statement_plan, page, evil):
+    odd = [part(evil, 3.0, unit=evil, note=evil, words=evil), part("n", math.nan, note="b", words=evil)]
+    plan = statement_plan(*odd, question=SimpleNamespace(tables=(evil,)))
+    assert page(plan_html(plan)).text.count("<script>alert('x')</script>") >= 5
+
+
+# --- releases
+
+
+def test_groups_with_two_aggregates(page):
+    frame = pd.DataFrame(
+        {"ward": ["A", None], **with_error("n", [120, 45], 31), **with_error("total", [900, -20], 250)}
+    )
+    made = release(frame, N, TOTAL)
+    parsed = page(release_html(made))
+    assert [cells[0] for cells in parsed.rows[1:]] == ["A", "(missing)"]
+    assert parsed.rows[1][1:3] == ["120", "±31"]
+    assert "release #3 · ε 0.1, δ 9.2e-7 · 95% intervals from noise" in parsed.text
+    assert "what a person adds is bounded first" in parsed.text
+    assert "  ward       n        total" in release_text(made)
+
+
+def test_what_is_worked_out_stands_beside_without_an_interval(page):
+    frame = pd.DataFrame({"ward": ["A", "B"], **with_error("n", [120, 45], 31), "each": [7.5123456, np.nan]})
+    made = release(frame, N, outer="SELECT ...")
+    parsed = page(release_html(made))
+    assert parsed.rows[0] == ["ward", "n", "±", "", "each"]
+    assert [cells[-1] for cells in parsed.rows[1:]] == ["7.512", "(missing)"]
+    assert release_text(made).splitlines()[2].split() == ["ward", "n", "each"]
+
+
+def test_only_what_is_worked_out(page):
+    frame = pd.DataFrame({"share": [0.123456], "many": [True]})
+    made = release(frame, N, keys=(), outer="SELECT ...")
+    assert page(release_html(made)).rows == [["share", "many"], ["0.1235", "True"]]
+    assert "0.1235" in release_text(made)
+    with pytest.raises(SQLError, match="has its interval beside it"):
+        plot_release(made)
+
+
+def test_arrays_of_quantiles(page):
+    columns = {"ward": ["A"], "quartiles": [[1.0, 20.5, 99.0]]}
+    columns |= {f"quartiles_{name}": [[1.0, 1.0, 1.0]] for name in ("std_error", "lower", "upper")}
+    made = release(pd.DataFrame(columns), QUARTILES)
+    assert page(release_html(made)).rows == [["ward", "quartiles"], ["A", "1, 20.5, 99"]]
+    with pytest.raises(SQLError, match="interval"):
+        plot_release(made)
+
+
+def test_no_group_reached_its_threshold(page):
+    made = release(pd.DataFrame({"ward": [], **with_error("n", [], 31)}), N)
+    assert "no group has enough people to be shown" in page(release_html(made)).text
+    assert "no group has enough people to be shown" in release_text(made)
+    with pytest.raises(SQLError, match="nothing to draw: no group"):
+        plot_release(made)
+
+
+def test_values_that_do_not_exist_do_not_break_the_card(page):
+    frame = pd.DataFrame({"ward": ["A", "B"], **with_error("n", [np.nan, np.nan], np.nan)})
+    html = release_html(release(frame, N))
+    assert [cells[1] for cells in page(html).rows[1:]] == ["–", "–"]
+    assert "nan" not in html.lower().replace("nano", "")
+
+
+def test_a_single_number_of_a_statement(page):
+    made = release(pd.DataFrame(with_error("n", [120], 31)), N, keys=())
+    assert '<b style="font-size:24px">120</b>' in release_html(made)
+    assert (made.value, made.interval) == (120, (89, 151))
+
+
+def test_days_are_shown_as_days(page):
+    days = [datetime.datetime(2024, 1, 2), datetime.datetime(2024, 1, 3, 4, 5)]
+    frame = pd.DataFrame({"day": pd.Series(days, dtype=object), **with_error("n", [5, 6], 2)})
+    made = release(frame, N, keys=(Key("day", kind="time"),), ordered=(True,))
+    assert [cells[0] for cells in page(release_html(made)).rows[1:]] == ["2024-01-02", "2024-01-03 04:05:00"]
+
+
+def test_every_value_of_a_release_is_escaped(page, evil):
+    frame = pd.DataFrame({"ward": [evil], **with_error("n", [120], 31), "more": [evil]})
+    assert page(release_html(release(frame, N))).text.count("<script>alert('x')</script>") == 2
+
+
+# --- plots
+
+
+def test_groups_are_drawn_in_the_order_of_the_release():
+    frame = pd.DataFrame({"ward": ["B", "A", None], **with_error("n", [120, 45, 7], 31)})
+    (bars,) = plot_release(release(frame, N)).data
+    assert list(bars.x) == ["B", "A", "(missing)"]
+    assert list(bars.y) == [120, 45, 7]
+    assert list(bars.error_y.array) == [31, 31, 31]
+
+
+def test_numbers_of_a_key_are_an_axis():
+    frame = pd.DataFrame({"year": [2003, 2001, 2002], **with_error("n", [3, 1, 2], 1)})
+    figure = plot_release(release(frame, N, keys=(Key("year", kind="integer"),), ordered=(True,)))
+    assert list(figure.data[-1].x) == [2001, 2002, 2003]
+    assert list(figure.data[-1].y) == [1, 2, 3]
+
+
+def test_the_measure_that_is_drawn_is_the_first_or_the_named():
+    frame = pd.DataFrame({"ward": ["A"], **with_error("n", [120], 31), **with_error("total", [9], 2)})
+    made = release(frame, N, TOTAL)
+    assert plot_release(made).layout.yaxis.title.text == "rows"
+    assert plot_release(made, "total").data[0].y[0] == 9
