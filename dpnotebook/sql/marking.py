@@ -18,6 +18,8 @@ from dpnotebook.sql.text import Text
 
 MARK = "\x00"  # refused in statements
 MAX_DEPTH = 100
+CONDITIONS = ("COUNTIF", "COUNT_IF")
+NAMES = frozenset([*FUNCTIONS, *CONDITIONS])
 
 
 @dataclass
@@ -126,6 +128,10 @@ class Marking:
         if within is not None:
             inside = [*within, _like(name, TokenType.COMMA, ","), *inside]
         condition, after = self._filter(tokens, after)
+        if is_bare(name, *CONDITIONS):
+            if condition is not None or not inside:
+                raise self.text.error("write COUNTIF(condition)", name)
+            condition, inside, name = inside, [_like(name, TokenType.STAR, "*")], _like(name, TokenType.VAR, "COUNT")
         if is_bare(over := _at(tokens, after), "OVER"):
             raise self.text.error("windows are not supported: aggregate with GROUP BY", over)
         last = tokens[after - 1]
@@ -205,7 +211,7 @@ def _at(tokens: Tokens, index: int) -> Token | None:
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     following = _at(tokens, index + 1)
-    if following is None or following.token_type is not TokenType.L_PAREN or not is_bare(tokens[index], *FUNCTIONS):
+    if following is None or following.token_type is not TokenType.L_PAREN or not is_bare(tokens[index], *NAMES):
         return False
     return index == 0 or tokens[index - 1].token_type is not TokenType.DOT
 

@@ -22,6 +22,8 @@ from sqlglot.tokens import Token, TokenType
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.calls import ANON, Call, call_of
 from dpnotebook.sql.clause import Clause
+from dpnotebook.sql.functions import check_nodes
+from dpnotebook.sql.lenient import check_read, check_written
 from dpnotebook.sql.literals import Tokens, bind, is_bare
 from dpnotebook.sql.marking import MARK, Marking
 from dpnotebook.sql.text import MAX_TEXT, Dialect, Text, unreadable
@@ -84,8 +86,11 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
     text = _read(statement)
     marking = Marking(text)
     try:
-        tokens = marking.mark(bind(_body(text), parameters, text))
-        tree = marking.attach(_parse(tokens, text))
+        body = _body(text)
+        check_written(body, text)
+        tree = marking.attach(_parse(marking.mark(bind(body, parameters, text)), text))
+        check_nodes(tree, text)
+        check_read(tree, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
     return Surface(text, tree, text.dialect)

@@ -1,0 +1,338 @@
+"""What a statement may be made of: tree nodes and scalar functions, and for each the parts that may be filled.
+
+The parser is lenient and knows far more SQL than can be answered. What is not listed here is refused, by name: nothing
+volatile, nothing that looks at the machine or at files, nothing whose rows do not belong to units of their own.
+
+Which of it may stand where (below a private aggregation, above it) is not decided here.
+"""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from sqlglot import exp
+
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.calls import call_of
+from dpnotebook.sql.text import Text
+
+BINARY = frozenset({"this", "expression"})
+UNARY = frozenset({"this"})
+LIST = frozenset({"expressions"})
+MANY = UNARY | LIST
+DATES = BINARY | {"unit", "date_part_boundary"}
+
+# Parts are named without the underscore that sqlglot puts behind Python's keywords.
+STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Select: frozenset(
+        {"with", "distinct", "expressions", "from", "joins", "where", "group", "having", "order", "limit", "offset"}
+    ),
+    exp.Union: BINARY | {"distinct", "with", "order", "limit", "offset"},
+    exp.Intersect: BINARY | {"distinct", "with", "order", "limit", "offset"},
+    exp.Except: BINARY | {"distinct", "with", "order", "limit", "offset"},
+    exp.With: LIST,
+    exp.CTE: frozenset({"this", "alias"}),
+    exp.Subquery: frozenset({"this", "alias", "order", "limit", "offset", "with"}),
+    exp.From: UNARY,
+    exp.Join: frozenset({"this", "on", "using", "side", "kind"}),
+    exp.Table: frozenset({"this", "alias", "db", "catalog", "sample"}),
+    exp.TableAlias: frozenset({"this", "columns"}),
+    exp.TableSample: frozenset({"method", "percent", "size"}),
+    exp.Unnest: LIST | {"alias"},
+    exp.Where: UNARY,
+    exp.Group: LIST,
+    exp.Having: UNARY,
+    exp.Order: LIST,
+    exp.Ordered: frozenset({"this", "desc", "nulls_first"}),
+    exp.Limit: frozenset({"expression"}),
+    exp.Offset: frozenset({"expression"}),
+    exp.Distinct: LIST,
+    exp.Alias: frozenset({"this", "alias"}),
+    exp.Column: frozenset({"this", "table", "db"}),
+    exp.Identifier: frozenset({"this", "quoted"}),
+    exp.Star: frozenset({"except"}),
+    exp.Paren: UNARY,
+    exp.Var: UNARY,
+}
+EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Literal: frozenset({"this", "is_string"}),
+    exp.Boolean: UNARY,
+    exp.Null: frozenset(),
+    exp.Array: LIST | {"struct_name_inheritance"},
+    exp.And: BINARY,
+    exp.Or: BINARY,
+    exp.Not: UNARY,
+    exp.EQ: BINARY,
+    exp.NEQ: BINARY,
+    exp.LT: BINARY,
+    exp.LTE: BINARY,
+    exp.GT: BINARY,
+    exp.GTE: BINARY,
+    exp.NullSafeEQ: BINARY,
+    exp.NullSafeNEQ: BINARY,
+    exp.Is: BINARY,
+    exp.Between: frozenset({"this", "low", "high"}),
+    exp.In: frozenset({"this", "expressions", "query", "unnest", "negate"}),
+    exp.Exists: UNARY,
+    exp.Like: BINARY | {"negate"},
+    exp.ILike: BINARY | {"negate"},
+    exp.Case: frozenset({"this", "ifs", "default"}),
+    exp.If: frozenset({"this", "true", "false"}),
+    exp.Coalesce: MANY,
+    exp.Nullif: BINARY,
+    exp.Least: MANY | {"ignore_nulls"},
+    exp.Greatest: MANY | {"ignore_nulls"},
+    exp.Add: BINARY,
+    exp.Sub: BINARY,
+    exp.Mul: BINARY,
+    exp.Div: BINARY | {"typed", "safe"},
+    exp.SafeDivide: BINARY,
+    exp.IntDiv: BINARY,
+    exp.Mod: BINARY,
+    exp.Neg: UNARY,
+    exp.Abs: UNARY,
+    exp.Sign: UNARY,
+    exp.Round: frozenset({"this", "decimals"}),
+    exp.Floor: UNARY,
+    exp.Ceil: UNARY,
+    exp.Trunc: UNARY,
+    exp.Ln: UNARY,
+    exp.Log: BINARY,
+    exp.Sqrt: UNARY,
+    exp.Exp: UNARY,
+    exp.Pow: BINARY,
+    exp.Lower: UNARY,
+    exp.Upper: UNARY,
+    exp.Trim: frozenset({"this", "position"}),
+    exp.Length: frozenset({"this", "binary"}),
+    exp.Substring: frozenset({"this", "start", "length"}),
+    exp.Left: BINARY,
+    exp.Right: BINARY,
+    exp.Concat: LIST | {"safe", "coalesce"},
+    exp.DPipe: BINARY | {"safe"},
+    exp.Replace: BINARY | {"replacement"},
+    exp.StartsWith: BINARY,
+    exp.EndsWith: BINARY,
+    exp.Contains: BINARY,
+    exp.StrPosition: frozenset({"this", "substr"}),
+    exp.Cast: frozenset({"this", "to"}),
+    exp.TryCast: frozenset({"this", "to", "safe"}),
+    exp.DataType: frozenset({"this", "expressions", "nested"}),
+    exp.DataTypeParam: UNARY,
+    exp.Date: UNARY,
+    exp.Extract: BINARY,
+    exp.Year: UNARY,
+    exp.Quarter: UNARY,
+    exp.Month: UNARY,
+    exp.Day: UNARY,
+    exp.Hour: UNARY,
+    exp.Minute: UNARY,
+    exp.DateTrunc: frozenset({"this", "unit"}),
+    exp.TimestampTrunc: frozenset({"this", "unit"}),
+    exp.DateDiff: DATES,
+    exp.TimestampDiff: DATES,
+    exp.DateAdd: DATES,
+    exp.DateSub: DATES,
+    exp.Interval: frozenset({"this", "unit"}),
+}
+AGGREGATES: dict[type[exp.Expr], frozenset[str]] = {
+    exp.Count: UNARY | {"big_int"},
+    exp.Sum: UNARY,
+    exp.Avg: UNARY,
+    exp.Variance: UNARY,
+    exp.VariancePop: UNARY,
+    exp.StddevSamp: UNARY,
+    exp.StddevPop: UNARY,
+    exp.Min: UNARY,
+    exp.Max: UNARY,
+    exp.PercentileCont: BINARY,
+    exp.ApproxQuantiles: BINARY,
+}
+ALLOWED = STRUCTURE | EXPRESSIONS | AGGREGATES
+
+AFTERWARDS = "do it on the release, where it is free"
+ONE_GROUPING = "write a plain GROUP BY, and a statement for each set of columns"
+NO_WINDOWS = "windows are not supported: aggregate with GROUP BY"
+VALUES_HINT = "register the rows as a public table, session.register(df, 'name', public=True)"
+AGGREGATES_ARE = (
+    "the aggregates are COUNT, SUM, AVG, VAR_POP, STDDEV_POP, MIN, MAX, MEDIAN, PERCENTILE_CONT and APPROX_QUANTILES"
+)
+
+PARTS = {
+    "qualify": f"QUALIFY is not supported: {NO_WINDOWS}",
+    "windows": NO_WINDOWS,
+    "laterals": "LATERAL is not supported; write a join, or UNNEST(column) after a comma",
+    "pivots": f"PIVOT is not supported: {AFTERWARDS}, r.frame.pivot(...)",
+    "into": "INTO is not supported: keep the release under a name, r << on the first line of the cell",
+    "sample": "write the sample after the table: FROM t TABLESAMPLE SYSTEM (10 PERCENT)",
+    "kind": "SELECT AS STRUCT and SELECT AS VALUE are not supported; write plain columns",
+    "all": "after GROUP BY stand columns, without ALL or DISTINCT",
+    "rollup": ONE_GROUPING,
+    "cube": ONE_GROUPING,
+    "grouping_sets": ONE_GROUPING,
+    "totals": ONE_GROUPING,
+    "recursive": "WITH RECURSIVE is not supported",
+    "materialized": "write AS (SELECT ...), without MATERIALIZED",
+    "method": "NATURAL, ASOF and POSITIONAL joins are not supported; write JOIN ... USING (column)",
+    "version": "old versions of a table are not kept; ask of the table as it is",
+    "joins": "write joins without parentheses around them",
+    "only": "ONLY is not supported",
+    "replace": "REPLACE in a list of columns is not supported; name the columns",
+    "rename": "RENAME in a list of columns is not supported; name the columns",
+    "catalog": "a column is written table.column",
+    "by_name": "BY NAME is not supported; write the columns of both sides in the same order",
+    "symmetric": "SYMMETRIC is not supported; write the smaller bound first",
+    "limit_options": "LIMIT takes a number of rows",
+    "offset": "WITH OFFSET is not supported",
+    "field": "after IN stands a list in parentheses or a query",
+    "bytes": "one argument is too much",
+    "columns": "name the columns",
+    "seed": "a sample takes no seed",
+}
+FILES = "read files beforehand: session.protect(path, 'name') or session.register(path, 'name', public=True)"
+NO_CHANCE = "what is random is not supported; a sample is written TABLESAMPLE SYSTEM (10 PERCENT)"
+NO_CLOCK = "what changes by itself is not supported; bind the value as a parameter, :today"
+NODES: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("Window", "WithinGroup", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile", "PercentRank"), NO_WINDOWS),
+    (("Rollup", "Cube", "GroupingSets"), ONE_GROUPING),
+    (("Tuple",), "a list of columns in parentheses is not supported; write them one by one"),
+    (("Values",), f"VALUES is not supported; {VALUES_HINT}"),
+    (("Lateral",), PARTS["laterals"]),
+    (("Explode",), "UNNEST stands in FROM: FROM t, UNNEST(t.tags) AS tag"),
+    (("Fetch",), "write LIMIT for FETCH"),
+    (("Any", "All"), "ANY and ALL are not supported; write IN (SELECT ...), or compare with MIN or MAX"),
+    (("RegexpLike", "SimilarTo", "Glob", "Escape"), "write LIKE 'text%', STARTS_WITH or CONTAINS for patterns"),
+    (("Bracket", "Dot", "Struct"), "parts of arrays and structs are not supported; UNNEST an array in FROM"),
+    (("RawString", "ByteString", "HexString", "BitString", "National", "UnicodeString"), "write texts as 'text'"),
+    (("Collate",), "COLLATE is not supported; compare LOWER(column)"),
+    (("Lambda", "Kwarg", "PropertyEQ", "Slice"), "functions as arguments are not supported"),
+    (("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "BitwiseLeftShift"), "bits are not supported"),
+    (("Xor",), "write a <> b for XOR"),
+    (("Filter",), "write SUM(CASE WHEN condition THEN column END)"),
+    (("GroupConcat", "ArrayAgg", "ArrayConcatAgg"), f"it would show rows; {AGGREGATES_ARE}"),
+    (("AnyValue", "First", "Last", "ArgMax", "ArgMin", "Mode"), f"it would show a row; {AGGREGATES_ARE}"),
+    (("ApproxDistinct",), "distinct values cannot be counted privately, units can: COUNT(DISTINCT unit_column)"),
+    (("CountIf",), "write COUNTIF(condition)"),
+    (("LogicalOr", "LogicalAnd"), f"write COUNTIF(condition) > 0; {AGGREGATES_ARE}"),
+    (("Quantile", "ApproxQuantile", "PercentileDisc", "Median"), "write PERCENTILE_CONT(column, 0.5)"),
+    (("Corr", "CovarPop", "CovarSamp"), f"work it out of sums: SUM(x * y), SUM(x), SUM(y); {AGGREGATES_ARE}"),
+    (("Rand", "Uuid"), NO_CHANCE),
+    (("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentDatetime", "CurrentUser"), NO_CLOCK),
+    (("Initcap", "Repeat", "Pad", "Split"), "the functions of text are LOWER, UPPER, TRIM, SUBSTR, REPLACE, CONCAT"),
+    (("ReadCSV", "ReadParquet", "GenerateSeries"), FILES),
+    (("Placeholder", "Parameter", "SessionParameter"), "parameters are written :name"),
+)
+NAMES = {
+    **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
+    **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
+    **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"), NO_WINDOWS),
+}
+SCALARS = re.findall(
+    r"\w+",
+    "ABS CASE CAST CEIL COALESCE CONCAT CONTAINS DATE_ADD DATE_DIFF DATE_SUB DATE_TRUNC ENDS_WITH EXP EXTRACT FLOOR "
+    "GREATEST IF IFNULL LEAST LEFT LENGTH LN LOG LOWER LTRIM MOD MONTH NULLIF POWER REPLACE RIGHT ROUND RTRIM "
+    "SAFE_CAST SAFE_DIVIDE SIGN SQRT STARTS_WITH STRPOS SUBSTR TRIM TRUNC UPPER YEAR",
+)
+
+
+def check_nodes(tree: exp.Expr, text: Text) -> None:
+    """Refuse a tree with anything in it that is not allowed.
+
+    Raises
+    ------
+    SQLError
+        Pointing at the first such thing.
+    """
+    for node in tree.walk(bfs=False):
+        parts = ALLOWED.get(type(node))
+        if parts is None:
+            raise _refused_node(node, text)
+        if type(node) in AGGREGATES and call_of(node) is None:
+            raise _refused_node(node, text)
+        for part, value in node.args.items():
+            if part.rstrip("_") not in parts and not _empty(part, value):
+                raise _refused_part(node, part.rstrip("_"), value, text)
+        _check(node, text)
+
+
+def _check(node: exp.Expr, text: Text) -> None:
+    """Refuse what is wrong about one allowed node."""
+    if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
+        if isinstance(node.this, exp.Func):
+            raise text.error(f"a function cannot stand in FROM; {FILES}", node)
+        raise text.error("in FROM stand the names of tables", node)
+    if call_of(node) is not None and _inside(node):
+        raise text.error("an aggregate of an aggregate is not supported; aggregate in a query in FROM first", node)
+    if isinstance(node, exp.Join) and str(node.args.get("kind") or "").upper() in ("SEMI", "ANTI", "STRAIGHT"):
+        raise text.error("SEMI and ANTI joins are not supported; write WHERE column IN (SELECT ...)", node)
+    if isinstance(node, exp.Var) and not isinstance(node.parent, PLACES_OF_VARS):
+        raise text.error(f"{node.name} has no meaning here", node)
+    if isinstance(node, exp.Alias) and not isinstance(node.parent, exp.Select):
+        raise text.error("a name with AS stands in the list after SELECT only", node)
+    if isinstance(node, exp.Distinct) and node.parent is not None and not isinstance(node.parent, PLACES_OF_DISTINCT):
+        raise text.error("DISTINCT cannot stand here", node)
+    if isinstance(node, exp.Star) and not isinstance(node.parent, PLACES_OF_STARS):
+        raise text.error("* cannot stand here; name the columns", node)
+
+
+PLACES_OF_VARS = (
+    exp.Extract,
+    exp.DateTrunc,
+    exp.TimestampTrunc,
+    exp.DateDiff,
+    exp.TimestampDiff,
+    exp.DateAdd,
+    exp.DateSub,
+    exp.Interval,
+    exp.TableSample,
+)
+PLACES_OF_DISTINCT = (exp.Select, exp.Count)
+PLACES_OF_STARS = (exp.Select, exp.Count, exp.Column)
+
+
+def _inside(node: exp.Expr) -> bool:
+    """Return whether a node stands in the argument of an aggregate, with no query between."""
+    above = node.parent
+    while above is not None and not isinstance(above, exp.Query):
+        if call_of(above) is not None:
+            return True
+        above = above.parent
+    return False
+
+
+def _empty(part: str, value: Any) -> bool:
+    if part == "all":
+        return value is None  # False is GROUP BY DISTINCT
+    return value is None or value is False or value == []
+
+
+def _refused_part(node: exp.Expr, part: str, value: Any, text: Text) -> SQLError:
+    first = value[0] if isinstance(value, list) and value else value
+    at = first if isinstance(first, exp.Expression) else node
+    if isinstance(node, exp.Func):
+        return text.error(f"{_called(node)} has an argument too many", at)
+    return text.error(PARTS.get(part, f"{part.upper().replace('_', ' ')} is not supported"), at)
+
+
+def _refused_node(node: exp.Expr, text: Text) -> SQLError:
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and isinstance(node.this, exp.Func):
+        node = node.this  # DuckDB's ANY_VALUE is read as if the words were there
+    name = type(node).__name__
+    hint = next((hint for names, hint in NODES if name in names), None)
+    if not isinstance(node, exp.Func):
+        return text.error(hint or f"{text.words(node)!r} is not supported", node)
+    called = _called(node)
+    hint = hint or NAMES.get(called)
+    if hint is None and isinstance(node, exp.AggFunc):
+        hint = AGGREGATES_ARE
+    if hint is None:
+        close = get_close_matches(called, SCALARS, 1, 0.8)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(SCALARS)}"
+    return text.error(f"{called} is not supported: {hint}", node)
+
+
+def _called(node: exp.Func) -> str:
+    return str(node.this).upper() if isinstance(node, exp.Anonymous) else node.sql_name()
