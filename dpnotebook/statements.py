@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -234,7 +234,7 @@ class Statements:
             queries = [select.rows] if select.groups is None else [select.rows, select.groups]
             self.workspace.check([*select.tables, *select.public], queries)
 
-    def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: tuple[str, ...]) -> pd.DataFrame:
+    def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]) -> pd.DataFrame:
         from dpnotebook.engine.released import outer
 
         known = dict(frames)

@@ -127,7 +127,7 @@ def make_statement_plan(
     fresh
         Measure anew although a recorded release answers the statement.
     rows
-        About how many rows there are; what the tables say when None.
+        About how many rows a group has; what the tables say when None.
     alternatives
         Whether to list other prices.
 
@@ -357,8 +357,12 @@ def _budget_state(accountant: Accountant, spent: int, paid: int) -> BudgetState:
 
 
 def _rows(statement: Statement, relations: Mapping[str, Relation]) -> float | None:
-    known = [relations[name].rows for name in statement.tables]
-    return max((count for count in known if count is not None), default=None)
+    """Return about how many rows an average group has, where the owners of the tables have said what tells it."""
+    known = [count for name in statement.tables if (count := relations[name].rows) is not None]
+    levels = [key.levels for select in statement.selects for key in select.keys]
+    if not known or any(level is None for level in levels):
+        return None
+    return max(known) / math.prod(len(level) for level in levels if level is not None)
 
 
 def _warnings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
@@ -66,7 +66,7 @@ def value_to_json(value: Any) -> Any:
     return {"text": str(value)}
 
 
-READ = {
+READ: dict[str, Callable[[str], Any]] = {
     "float": float,
     "decimal": Decimal,
     "datetime": datetime.datetime.fromisoformat,
