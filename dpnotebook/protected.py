@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.engine.duckdb import DuckDBEngine
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.source import FrameSource, TableSource, source_of
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
 from dpnotebook.reuse.table import Table
@@ -60,7 +60,7 @@ class ProtectedTable(Verbs):
         self.source = source.select(self._used) if isinstance(source, FrameSource) else source
         self._key, self._undeclared = key, None if isinstance(source, (FrameSource, TableSource)) else ""
         max_rows = table.max_rows if table.unit is not None else None
-        self.engine = DuckDBEngine(self.source, table.domain, table.unit, max_rows, key)
+        self.engine = TableEngine(self.source, table.domain, table.unit, max_rows, key)
         self.fingerprint = self.source.fingerprint(self._used, key)
 
     @property

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from dpnotebook.answering import draw_noise, measure
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.engine.duckdb import DuckDBEngine
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.source import source_of
 from dpnotebook.errors import BudgetExceeded, DomainError, EngineError, LedgerError, LedgerFull, PredicateError
 from dpnotebook.predicate import Predicate
@@ -168,7 +168,7 @@ def planned(query):
 
 def engine(frame, domain, unit=None, most=None, key=b"k" * 32):
     """Return an engine over a frame."""
-    return DuckDBEngine(source_of(frame), domain, unit, most, key)
+    return TableEngine(source_of(frame), domain, unit, most, key)
 
 
 def exact_answers(counting, item):

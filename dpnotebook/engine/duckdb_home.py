@@ -76,7 +76,6 @@ class DuckDBHome:
         import duckdb
 
         self._owner, self._carry = owner, carry
-        self.broken = False  # a transaction that failed shows nothing any more
         self._shown: dict[str, tuple[Held, int]] = {}  # by folded name: what the view shows, and of how many columns
         self._frames: dict[str, int] = {}
         self._files: dict[Path, str] = {}
@@ -90,7 +89,12 @@ class DuckDBHome:
             self._let_in(connection, tables)
             seal(connection)
         self._connection = connection
-        self._executor = DuckDBExecutor(connection)
+        self._executor = DuckDBExecutor(connection, lent=owner is not None)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection shows nothing any more after a failure."""
+        return self._executor.broken
 
     def prepare(self, tables: Sequence[Held], words: set[str]) -> None:
         """Show tables under their names, with every column that `words` holds.
@@ -108,11 +112,7 @@ class DuckDBHome:
 
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
-        try:
-            return self._executor.columns(query)
-        except BaseException:
-            self.broken = self._owner is not None
-            raise
+        return self._executor.columns(query)
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried to where this connection cannot be reached."""

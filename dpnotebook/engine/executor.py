@@ -24,6 +24,10 @@ class Executor(Protocol):
     def dialect(self) -> str:
         """What sqlglot calls the database's SQL."""
 
+    @property
+    def broken(self) -> bool:
+        """Whether the connection was lost, or shows nothing any more after a failure."""
+
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL.
 
@@ -36,8 +40,8 @@ class Executor(Protocol):
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types, as DuckDB calls them, of the columns of a query, without running it."""
 
-    def keep(self, name: str, query: str) -> None:
-        """Keep the rows of a query under a name of ours that only this connection sees."""
+    def keep(self, name: str, query: str) -> str:
+        """Keep the rows of a query where only this connection sees them; return the name to select from."""
 
     def close(self) -> None:
         """Let go of the connection; closing again does nothing."""
@@ -50,12 +54,15 @@ class DuckDBExecutor:
     ----------
     connection
         Sealed, or a cursor of the user's connection.
+    lent
+        Whether it is the latter: a transaction that shows the rows of one moment, until it fails.
     """
 
     dialect = "duckdb"
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, lent: bool = False) -> None:
         self.connection: duckdb.DuckDBPyConnection | None = connection
+        self.broken, self._lent = False, lent
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
@@ -66,9 +73,10 @@ class DuckDBExecutor:
         rows = self._run(f"DESCRIBE {query}", lambda result: result.fetchall())
         return [(row[0], str(row[1])) for row in rows]
 
-    def keep(self, name: str, query: str) -> None:
+    def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table."""
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", lambda result: None)
+        return name
 
     def close(self) -> None:
         """Close the connection."""
@@ -83,7 +91,11 @@ class DuckDBExecutor:
             raise EngineError("the table's connection was closed; protect the table again in a new session")
         try:
             return fetch(self.connection.execute(query))
+        except KeyboardInterrupt:
+            self.broken = self._lent
+            raise
         except duckdb.Error as failure:
+            self.broken = self._lent
             raise failed("DuckDB", failure) from None
 
 

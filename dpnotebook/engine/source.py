@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import DomainError, FrameChanged
+from dpnotebook.errors import DomainError, EngineError, FrameChanged
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,7 +27,7 @@ class Source(Protocol):
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
 
-    def connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
+    def connect(self) -> tuple[Executor, str]:
         """Return a connection and the SQL of the relation to select from."""
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
@@ -53,7 +54,7 @@ class FrameSource:
 
         return FrameSource(pd.DataFrame({name: self.frame[name] for name in columns}, copy=False))
 
-    def connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
+    def connect(self) -> tuple[DuckDBExecutor, str]:
         """Return a sealed connection in which the frame is registered.
 
         Columns of Python objects are read once, here, all rows of them: DuckDB would guess their type from a sample
@@ -80,7 +81,7 @@ class FrameSource:
         except (duckdb.Error, TypeError, ValueError, OverflowError):
             raise DomainError(self._unreadable()) from None
         seal(connection)
-        return connection, relation
+        return DuckDBExecutor(connection), relation
 
     def _unreadable(self) -> str:
         """Say which column DuckDB cannot read. What it says itself may quote a value."""
@@ -126,12 +127,10 @@ class ParquetSource:
         DomainError
             If it is not a Parquet file.
         """
-        import duckdb
-
         source = cls(path, _stamp(path))
         try:
             _ = source.columns
-        except duckdb.Error:
+        except EngineError:
             raise DomainError(f"{path} cannot be read as a Parquet file") from None
         return source
 
@@ -146,10 +145,10 @@ class ParquetSource:
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
-        connection, relation = self.connect()
-        return [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()]
+        executor, relation = self.connect()
+        return [name for name, _ in executor.types(f"SELECT * FROM {relation}")]
 
-    def connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
+    def connect(self) -> tuple[DuckDBExecutor, str]:
         """Return a connection that can read this file and nothing else."""
         import duckdb
 
@@ -157,7 +156,7 @@ class ParquetSource:
         where = literal(str(self.path.resolve()))
         connection.execute(f"SET allowed_paths = [{where}]")
         seal(connection)
-        return connection, f"read_parquet({where})"
+        return DuckDBExecutor(connection), f"read_parquet({where})"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the file's bytes."""
@@ -181,10 +180,10 @@ class TableSource:
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
-        connection, relation = self.connect()
-        return [row[0] for row in connection.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()]
+        executor, relation = self.connect()
+        return [name for name, _ in executor.types(f"SELECT * FROM {relation}")]
 
-    def connect(self) -> tuple[duckdb.DuckDBPyConnection, str]:
+    def connect(self) -> tuple[DuckDBExecutor, str]:
         """Return a connection that sees the table."""
         import duckdb
 
@@ -192,20 +191,21 @@ class TableSource:
             cursor = self.database.cursor()
             # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
             cursor.execute("BEGIN TRANSACTION")
-            return cursor, identifier(self.table)
+            return DuckDBExecutor(cursor, lent=True), identifier(self.table)
         connection = duckdb.connect()
         connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
         seal(connection)
-        return connection, f"source.{identifier(self.table)}"
+        return DuckDBExecutor(connection), f"source.{identifier(self.table)}"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
-        connection, relation = self.connect()
+        executor, relation = self.connect()
         parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in map(_as_text, columns)]
         salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
         row = f"concat({salt}, {', '.join(parts)})"
         sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
-        found = connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
+        assert executor.connection is not None
+        found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
         return _keyed(key, "table", *columns, repr(found).encode())
 
 
@@ -260,15 +260,15 @@ def _check_table(source: TableSource) -> None:
     import duckdb
 
     try:
-        connection, relation = source.connect()
+        executor, relation = source.connect()
     except duckdb.Error:
         raise DomainError(
             f"{source.database if isinstance(source.database, Path) else 'that connection'} cannot be opened as a "
             "DuckDB database; if a connection of yours has it open, give the connection itself"
         ) from None
     try:
-        connection.execute(f"DESCRIBE SELECT * FROM {relation}")
-    except duckdb.Error:
+        executor.types(f"SELECT * FROM {relation}")
+    except EngineError:
         raise DomainError(f"there is no table or view {source.table!r} in that database") from None
 
 

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.engine.duckdb import DuckDBEngine
 from dpnotebook.engine.source import source_of
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError
 from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
@@ -104,7 +104,7 @@ SMALL = DOMAIN.project(["age", "income", "sex", "smokes"])
 
 @pytest.mark.parametrize("names", [[], ["age"], ["income"], ["sex"], ["grade"], ["smokes"], ["sex", "income", "ward"]])
 def test_histograms_are_the_encoding(data, names):
-    engine = DuckDBEngine(source_of(data), DOMAIN, None, None, KEY)
+    engine = TableEngine(source_of(data), DOMAIN, None, None, KEY)
     assert engine.totals(measurement(DOMAIN, names))[0].tolist() == expected(DOMAIN, names).tolist()
 
 
@@ -125,7 +125,7 @@ def test_histograms_are_the_encoding(data, names):
     ],
 )
 def test_filters_are_the_encoding(data, where):
-    engine = DuckDBEngine(source_of(data), SMALL, None, None, KEY)
+    engine = TableEngine(source_of(data), SMALL, None, None, KEY)
     for names in ([], ["sex"]):
         found = engine.totals(measurement(SMALL, names, where))[0]
         assert found.tolist() == expected(SMALL, names, where).tolist()
@@ -133,7 +133,7 @@ def test_filters_are_the_encoding(data, where):
 
 
 def test_rows_without_a_level_take_no_part(data):
-    engine = DuckDBEngine(source_of(data), STRICT, None, None, KEY)
+    engine = TableEngine(source_of(data), STRICT, None, None, KEY)
     _, inside = encoded(STRICT)
     assert 0 < inside.sum() < SIZE
     for names in ([], ["sex"], ["age", "ward"]):
@@ -141,7 +141,7 @@ def test_rows_without_a_level_take_no_part(data):
 
 
 def test_sums_clamp_and_round(data):
-    engine = DuckDBEngine(source_of(data), DOMAIN, None, None, KEY)
+    engine = TableEngine(source_of(data), DOMAIN, None, None, KEY)
     codes, inside = encoded(DOMAIN)
     age = FRAME["age"].to_numpy()[inside]
     steps = np.where(np.isnan(age), 0, np.clip(np.floor(age), 0, 90)).astype(int)
@@ -161,7 +161,7 @@ def test_sums_clamp_and_round(data):
 
 
 def test_a_sum_leaves_out_other_and_missing(data):
-    engine = DuckDBEngine(source_of(data), DOMAIN, None, None, KEY)
+    engine = TableEngine(source_of(data), DOMAIN, None, None, KEY)
     _, inside = encoded(DOMAIN)
     income = FRAME["income"].to_numpy()[inside]
     listed = income[(income >= 0) & (income <= 50_000)]
@@ -180,7 +180,7 @@ def test_what_a_row_adds_is_within_its_norm():
                 alone = pd.DataFrame({"age": pd.Series([1.0])})
                 domain = DOMAIN.project(["age"])
                 with_row, without = (
-                    DuckDBEngine(source_of(frame), domain, None, None, KEY).totals(
+                    TableEngine(source_of(frame), domain, None, None, KEY).totals(
                         measurement(domain, [], summand=summand)
                     )
                     for frame in (single, alone)
@@ -202,17 +202,17 @@ class TestUnits:
     def test_no_unit_has_more_rows(self):
         frame = self.frame()
         for most in (1, 5, 100):
-            engine = DuckDBEngine(source_of(frame), self.domain, "id", most, KEY)
+            engine = TableEngine(source_of(frame), self.domain, "id", most, KEY)
             found = engine.totals(measurement(self.domain, []))[0][0]
             assert found == frame.groupby("id").size().clip(upper=most).sum()
 
     def test_other_units_keep_their_rows_when_one_leaves(self):
         frame = self.frame()
         histogram = measurement(self.domain, ["test", "value"])
-        whole = DuckDBEngine(source_of(frame), self.domain, "id", 4, KEY).totals(histogram)[0]
+        whole = TableEngine(source_of(frame), self.domain, "id", 4, KEY).totals(histogram)[0]
         for gone in (0, 57, 199):
             rest = frame[frame["id"] != gone].sample(frac=1, random_state=1)
-            without = DuckDBEngine(source_of(rest), self.domain, "id", 4, KEY).totals(histogram)[0]
+            without = TableEngine(source_of(rest), self.domain, "id", 4, KEY).totals(histogram)[0]
             assert ((whole - without) >= 0).all()
             assert 1 <= (whole - without).sum() <= 4
 
@@ -220,19 +220,19 @@ class TestUnits:
         """One row of a unit with five rows a and two rows b: a is drawn 5 times in 7, over many units and keys."""
         frame = pd.DataFrame({"id": np.repeat(np.arange(3000), 7), "test": list("aaaaabb") * 3000, "value": 1})
         histogram = measurement(self.domain, ["test"])
-        drawn = DuckDBEngine(source_of(frame), self.domain, "id", 1, bytes(range(32))).totals(histogram)[0]
+        drawn = TableEngine(source_of(frame), self.domain, "id", 1, bytes(range(32))).totals(histogram)[0]
         assert stats.binomtest(int(drawn[0]), 3000, 5 / 7).pvalue > 1e-6
 
     def test_rows_without_a_unit_take_no_part(self):
         frame = pd.DataFrame({"id": [1.0, 1.0, np.nan, np.nan, 2.0], "test": list("aabbc"), "value": 1})
-        engine = DuckDBEngine(source_of(frame), self.domain, "id", 9, KEY)
+        engine = TableEngine(source_of(frame), self.domain, "id", 9, KEY)
         assert engine.totals(measurement(self.domain, ["test"]))[0].tolist() == [2, 0, 1]
 
     def test_the_sample_depends_on_the_secret(self):
         frame = self.frame()
         histogram = measurement(self.domain, ["test", "value"])
         found = {
-            tuple(DuckDBEngine(source_of(frame), self.domain, "id", 1, key).totals(histogram)[0].tolist())
+            tuple(TableEngine(source_of(frame), self.domain, "id", 1, key).totals(histogram)[0].tolist())
             for key in (bytes(32), bytes([1] * 32), bytes([2] * 32))
         }
         assert len(found) == 3
@@ -261,12 +261,12 @@ def test_fingerprints_tell_snapshots_apart(data):
 )
 def test_a_column_of_another_type_is_refused(column, declared, message):
     with pytest.raises(DomainError, match=message):
-        DuckDBEngine(source_of(FRAME), Domain({column: declared}), None, None, KEY)
+        TableEngine(source_of(FRAME), Domain({column: declared}), None, None, KEY)
 
 
 def test_no_rows_no_protection():
     with pytest.raises(DomainError, match="no rows"):
-        DuckDBEngine(source_of(FRAME.iloc[:0]), Domain({"grade": Range(0, 9)}), None, None, KEY)
+        TableEngine(source_of(FRAME.iloc[:0]), Domain({"grade": Range(0, 9)}), None, None, KEY)
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_sources_that_are_none(data, message):
 
 def test_the_connection_is_sealed(tmp_path):
     """SQL that runs beside protected rows can read no file and cannot unlock itself."""
-    connection, _ = source_of(FRAME).connect()
+    connection = source_of(FRAME).connect()[0].connection
     (tmp_path / "x.csv").write_text("a\n1\n")
     for statement in (
         f"SELECT * FROM '{tmp_path}/x.csv'",

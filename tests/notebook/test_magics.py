@@ -8,10 +8,9 @@ import pandas as pd
 import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import StdinNotImplementedError, UsageError
-from IPython.testing.globalipapp import start_ipython
 
 import dpnotebook as dpn
-from dpnotebook.engine.duckdb import DuckDBEngine
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotConfirmed, NotProtected, SQLError
 from dpnotebook.notebook import ask, completion, options
 from dpnotebook.query import Query
@@ -27,36 +26,6 @@ DOMAIN = {
     "visit no": [1, 2, 3],
     "smoker": bool,
 }
-
-
-@pytest.fixture(scope="session")
-def started():
-    """Return the one IPython shell that a process can have; hidden again at once, so that other tests see none."""
-    shell = start_ipython()
-    shell.colors = "nocolor"
-    type(shell).clear_instance()
-    return shell
-
-
-@pytest.fixture
-def ip(started, monkeypatch):
-    """Return the shell with the extension loaded and a session in it whose input() nobody answers."""
-
-    def nobody(prompt=""):
-        raise StdinNotImplementedError("no stdin")
-
-    monkeypatch.setattr("builtins.input", nobody)
-    monkeypatch.delenv(ask.VARIABLE, raising=False)
-    for kind in type(started)._walk_mro():
-        kind._instance = started
-    before = set(started.user_ns)
-    started.run_line_magic("load_ext", "dpnotebook")
-    yield started
-    started.run_line_magic("unload_ext", "dpnotebook")
-    started.config.pop("DPMagics", None)
-    for name in set(started.user_ns) - before:
-        del started.user_ns[name]
-    type(started).clear_instance()
 
 
 @pytest.fixture
@@ -117,7 +86,7 @@ def no_data(monkeypatch):
     def touched(self, measurement):
         raise AssertionError("planning read the data")
 
-    monkeypatch.setattr(DuckDBEngine, "totals", touched)
+    monkeypatch.setattr(TableEngine, "totals", touched)
 
 
 def spent(session):

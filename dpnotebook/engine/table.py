@@ -1,4 +1,4 @@
-"""True answers from DuckDB: histograms of declared attributes over frames, Parquet files and tables, in place."""
+"""True answers of the planner's measurements: histograms of declared attributes, wherever the rows are."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.source import Source
 from dpnotebook.engine.sql import (
     FLOATING,
@@ -26,14 +27,10 @@ from dpnotebook.engine.sql import (
     literal,
     selects,
 )
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, EngineError
 from dpnotebook.measurement import Axis, Measurement, flat_size
 
-if TYPE_CHECKING:
-    pass
-
-
-_engines: weakref.WeakSet[DuckDBEngine] = weakref.WeakSet()
+_engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
 
 
 @atexit.register
@@ -43,7 +40,7 @@ def _close_all() -> None:
         engine.close()
 
 
-class DuckDBEngine:
+class TableEngine:
     """The rows of one protected table, bounded to `max_rows` rows a privacy unit.
 
     A row takes part if every declared attribute has a level for it. Units are bounded once, here, by a sample that is
@@ -71,23 +68,31 @@ class DuckDBEngine:
 
     def __init__(self, source: Source, domain: Domain, unit: str | None, max_rows: int | None, key: bytes) -> None:
         self.domain = domain
-        self._lock = threading.Lock()
-        self._connection, relation = source.connect()
+        self._source, self._unit, self._max_rows, self._ledger_key = source, unit, max_rows, key
+        self._lock = threading.RLock()
+        self._executor: Executor | None = None
+        self._open()
+
+    def _open(self) -> None:
+        """Connect, check what is declared, and bound the units; again after a database went away."""
+        domain, unit = self.domain, self._unit
+        self._executor, relation = self._source.connect()
+        _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
         # Numbered columns: names that differ only in case are one column to SQL.
-        inner = ", ".join(f"{identifier(name)} AS c{i}" for i, name in enumerate(names))
+        inner = ", ".join(f"{identifier(name)} AS c{i}" for i, name in enumerate(names)) or "1 AS one"
         self._relation = f"(SELECT {inner} FROM {relation})"
-        kinds = self._fetch(f"DESCRIBE SELECT * FROM {self._relation}")
-        self.columns = {name: Column(f"c{i}", str(kinds[i][1])) for i, name in enumerate(names)}
+        self._filter: str | None = None
+        kinds = self._executor.types(f"SELECT * FROM {self._relation} AS r")
+        self.columns = {name: Column(f"c{i}", kinds[i][1]) for i, name in enumerate(names)}
         for name, attribute in domain.items():
             self.columns[name] = _checked(name, attribute, self.columns[name])
-        if not self._fetch(f"SELECT 1 FROM {self._relation} LIMIT 1"):
+        if not self._any(f"SELECT 1 AS one FROM {self._relation} AS r LIMIT 1"):
             raise DomainError("the table has no rows; there is nobody to protect")
-        _engines.add(self)
         self._filter = self._domain_filter()
         if unit is not None:
-            assert max_rows is not None
-            self._bound_units(self.columns[unit], max_rows, key)
+            assert self._max_rows is not None
+            self._bound_units(self.columns[unit], self._max_rows, self._ledger_key)
 
     def totals(self, measurement: Measurement) -> NDArray[np.int64]:
         """Return what the rows add up to in every cell of a measurement's histogram.
@@ -108,10 +113,10 @@ class DuckDBEngine:
         keys = [self._key(axis) for axis in measurement.axes]
         named = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{part} AS s{i}" for i, part in enumerate(sums)]
         rows = self._where(selects(measurement.where, self.domain, self.columns))
-        query = f"SELECT {', '.join(named)} FROM {self._relation}{rows}"
+        query = f"SELECT {', '.join(named)} FROM {self._relation} AS r{rows}"
         if keys:
             query += " GROUP BY " + ", ".join(f"k{i}" for i in range(len(keys)))
-        found = self._fetch_columns(query)
+        found = self._columns(query)
         cells = np.zeros(len(next(iter(found.values()))), dtype=np.int64)
         kept = np.ones(cells.size, dtype=bool)
         for i, axis in enumerate(measurement.axes):
@@ -127,9 +132,9 @@ class DuckDBEngine:
     def close(self) -> None:
         """Close the connection; nothing can be counted any more. Closing again does nothing."""
         with self._lock:
-            if hasattr(self, "_connection"):
-                self._connection.close()
-                del self._connection
+            if self._executor is not None:
+                self._executor.close()
+                self._executor = None
 
     def _key(self, axis: Axis) -> str:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]
@@ -161,7 +166,7 @@ class DuckDBEngine:
         if not conditions:
             return None
         every = " AND ".join(f"coalesce({condition}, FALSE)" for condition in conditions)
-        outside = self._fetch(f"SELECT 1 FROM {self._relation} WHERE NOT ({every}) LIMIT 1")
+        outside = self._any(f"SELECT 1 AS one FROM {self._relation} AS r WHERE NOT ({every}) LIMIT 1")
         return every if outside else None
 
     def _bound_units(self, unit: Column, max_rows: int, key: bytes) -> None:
@@ -171,29 +176,32 @@ class DuckDBEngine:
         row = ", ".join(f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts)
         condition = self._where(f"NOT {is_null(unit.sql, unit.kind)}")
         # Equal rows of a unit are numbered, so that each of them has its own chance to be drawn.
-        numbered = (
-            f"SELECT *, row_number() OVER (PARTITION BY {', '.join(parts)}) AS twin FROM {self._relation}{condition}"
-        )
+        twin = f"row_number() OVER (PARTITION BY {', '.join(parts)})"
+        numbered = f"SELECT *, {twin} AS twin FROM {self._relation} AS r{condition}"
         order = f"md5(concat({salt}, {row}, '#', twin))"
-        drawn = f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered})"
+        drawn = (
+            f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered}) AS n"
+        )
         columns = ", ".join(parts)
-        kept = f"SELECT {columns} FROM ({drawn}) WHERE place <= {int(max_rows)}"
-        with self._lock:
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE bounded AS {kept}")
-        self._relation, self._filter = "bounded", None
+        kept = f"SELECT {columns} FROM ({drawn}) AS d WHERE place <= {int(max_rows)}"
+        assert self._executor is not None
+        self._relation, self._filter = self._executor.keep("bounded", kept), None
 
     def _where(self, condition: str | None) -> str:
         conditions = [part for part in (condition, self._filter) if part]
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
-    def _fetch(self, query: str) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection.execute(query).fetchall()
+    def _any(self, query: str) -> bool:
+        return len(self._columns(query)["one"]) > 0
 
-    def _fetch_columns(self, query: str) -> dict[str, NDArray[Any]]:
+    def _columns(self, query: str) -> dict[str, NDArray[Any]]:
         with self._lock:
-            found: Any = self._connection.execute(query).fetchnumpy()
-            return dict(found)
+            if self._executor is None:
+                raise EngineError("the table's connection was closed; protect the table again in a new session")
+            if self._executor.broken:
+                self._executor.close()
+                self._open()  # before the charge, the source has made sure that the rows are the same
+            return self._executor.columns(query)
 
 
 def _checked(name: str, attribute: Attribute, column: Column) -> Column:
