@@ -7,8 +7,11 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from IPython.core.error import StdinNotImplementedError
+from IPython.testing.globalipapp import start_ipython
 
 import dpnotebook as dpn
+from dpnotebook.notebook import ask
 
 EVIL = "<script>alert('x')</script> & \"North\""
 
@@ -112,3 +115,33 @@ def make_session(people):
 def session(make_session):
     """Return a session with a pure budget of 1."""
     return make_session()
+
+
+@pytest.fixture(scope="session")
+def started():
+    """Return the one IPython shell that a process can have; hidden again at once, so that other tests see none."""
+    shell = start_ipython()
+    shell.colors = "nocolor"
+    type(shell).clear_instance()
+    return shell
+
+
+@pytest.fixture
+def ip(started, monkeypatch):
+    """Return the shell with the extension loaded and a session in it whose input() nobody answers."""
+
+    def nobody(prompt=""):
+        raise StdinNotImplementedError("no stdin")
+
+    monkeypatch.setattr("builtins.input", nobody)
+    monkeypatch.delenv(ask.VARIABLE, raising=False)
+    for kind in type(started)._walk_mro():
+        kind._instance = started
+    before = set(started.user_ns)
+    started.run_line_magic("load_ext", "dpnotebook")
+    yield started
+    started.run_line_magic("unload_ext", "dpnotebook")
+    started.config.pop("DPMagics", None)
+    for name in set(started.user_ns) - before:
+        del started.user_ns[name]
+    type(started).clear_instance()
