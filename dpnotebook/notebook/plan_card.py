@@ -77,7 +77,8 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
         add("threshold", thresholds[:1].lower() + thresholds[1:])
     others = [_alternative_text(other) for other in _distinct(plan) if not other.chosen]
     if others and np.isfinite(plan.error):
-        add("instead", "   ".join(others) + statement_lines.of_what(plan))
+        of = statement_lines.of_what(plan)
+        add("instead", (f"{of} at " if of else "") + "   ".join(others))
     if not plan.affordable:
         add("refused", _refusal(plan))
     if extra := _parallel(plan):
@@ -181,7 +182,8 @@ def _alternatives_html(plan: Plan) -> str:
         price = words.cost(other.epsilon) if other.epsilon else "free"
         rows.append((mark, price, f"±{error} {escape(plan.unit)}", picture, after))
         styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
-    title = f"error{statement_lines.of_what(plan)}, {words.percent(plan.confidence)}"
+    of = statement_lines.of_what(plan)
+    title = (f"error of {of}" if of else "error") + f", {words.percent(plan.confidence)}"
     return table(("", "ε", title, "", "left after"), rows, "lrrlr", styles)
 
 

@@ -12,7 +12,7 @@ from dpnotebook.notebook.html import escape, line, quiet, table
 if TYPE_CHECKING:
     from dpnotebook.reuse.plan import Plan
 
-UNKNOWN = "known once its bounds are found"  # what AUTO says of the error before anything ran
+UNKNOWN = "not known yet"  # of an error that depends on bounds which are still to be found
 MOST_NAMED = 3  # errors in one line
 
 
@@ -55,9 +55,9 @@ def in_short(plan: Plan) -> str:
 
 
 def of_what(plan: Plan) -> str:
-    """Return which of several aggregates the table of other prices is about; empty where there is one."""
+    """Return which of several aggregates the errors at other prices are of; empty where there is one."""
     lead = next((part for part in parts(plan) if math.isfinite(part.half_width)), None)
-    return f" of {lead.name}" if lead is not None and len(parts(plan)) > 1 else ""
+    return lead.name if lead is not None and len(parts(plan)) > 1 else ""
 
 
 def threshold_line(plan: Plan) -> str:
@@ -97,4 +97,4 @@ def _error(part: Any) -> str:
 def _note(part: Any, plan: Plan) -> str:
     """Return what an error rests on, where it does not for every aggregate: else the card says it once."""
     notes = {other.note for other in parts(plan)}
-    return part.note if len(notes) > 1 else ""
+    return str(part.note) if len(notes) > 1 else ""

@@ -57,7 +57,7 @@ def test_the_card_of_a_statement_and_its_run(asked, shot):
     assert "in visits and people" in text
     assert "n: COUNT" in text
     assert "mean: AVG" in text
-    assert "known once its bounds are found" in text
+    assert "not known yet" in text
     assert "stay hidden" in text
     assert "Hiding small groups takes δ 5" in text
     whole(output)

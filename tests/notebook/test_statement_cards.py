@@ -118,7 +118,7 @@ def test_one_aggregate_is_shown_large(statement_plan, page):
 def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, page):
     """No number and no picture stands in for it, and the prices are about what is known."""
     text = page(plan_html(statement_plan(AUTO, COUNT))).text
-    assert "mean: AVG(cost) known once its bounds are found bounds are found first" in text
+    assert "mean: AVG(cost) not known yet bounds are found first" in text
     assert "error of n, 95%" in text
     alone = statement_plan(AUTO, assumption="bounds are found first")
     html = plan_html(alone)
@@ -126,7 +126,7 @@ def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, pag
     assert "font-weight:600" not in html  # no table of other prices
     assert "instead" not in plan_text(alone)
     assert "Bounds are found first" in page(html).text
-    assert in_short(alone) == "mean known once its bounds are found"
+    assert in_short(alone) == "mean not known yet"
 
 
 def test_many_aggregates_in_short(statement_plan):
