@@ -1,0 +1,95 @@
+"""SQL that turns numbers of any kind into clamped whole steps, so that sums are exact and cannot fail.
+
+Sums of floating-point numbers depend on the order of rows, which other units' rows can change; sums of integers do not.
+So every value becomes a whole number before it is added to anything.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from dpnotebook.engine.sql import number
+
+WIDEST = 59  # bits of a single value: it fits into 18 decimal digits, which every engine adds up without overflow
+FINER = 20  # bits below a step that values keep until a unit's are added up
+ABOVE = 20  # at least so many times its bound can a value be before it counts as that much
+
+INFINITY = "CAST('Infinity' AS DOUBLE)"
+ZERO = number(0.0)
+
+
+def real(column: str) -> str:
+    """Return a column as a number; NULL where it is none. NaN is greater than infinity in every engine."""
+    value = f"TRY_CAST({column} AS DOUBLE)"
+    return f"CASE WHEN {value} <= {INFINITY} THEN {value} END"
+
+
+def clamped(value: str, low: Fraction | float, high: Fraction | float) -> str:
+    """Return a number that is not NULL, clamped; infinities too."""
+    return f"least(greatest({value}, {_double(low)}), {_double(high)})"
+
+
+def whole(value: str, step: Fraction | float, middle: Fraction | float = 0) -> str:
+    """Return the nearest whole number of steps that a bounded number is away from a middle.
+
+    Adding before dividing: a tiny number divided could be too small for a number, which some engines do not forgive.
+    """
+    return f"floor(({value} + {_double(Fraction(step) / 2 - Fraction(middle))}) / {_double(step)})"
+
+
+def integer(value: str) -> str:
+    """Return a bounded number without fraction as an integer."""
+    return f"CAST({value} AS BIGINT)"
+
+
+def within(steps: str, least: int, most: int) -> str:
+    """Return a number of steps, clamped to whole bounds, as an integer."""
+    return integer(f"least(greatest({steps}, {_double(least)}), {_double(most)})")
+
+
+def finer(largest: int) -> int:
+    """Return how many bits below a step values keep, where bounds are up to `largest` steps."""
+    return max(0, min(FINER, WIDEST - ABOVE - largest.bit_length()))
+
+
+def addend(value: str, step: Fraction, largest: int, middle: Fraction = Fraction(0)) -> str:
+    """Return a number in parts of a step, as an integer that can be added up without limit; NULL stays NULL.
+
+    Numbers beyond what the integer holds, at least 2^20 times any bound, count as the most it holds.
+    """
+    part = step / 2 ** finer(largest)
+    most = part * (1 << WIDEST)
+    steps = whole(clamped(value, middle - most, middle + most), part, middle)
+    return f"CASE WHEN {value} IS NOT NULL THEN {exact(within(steps, -(1 << WIDEST), 1 << WIDEST))} END"
+
+
+def inside(low: Fraction, high: Fraction, step: Fraction, largest: int) -> tuple[int, int]:
+    """Return the least and the most steps inside bounds, and never more than `largest`."""
+    most = math.floor(high / step)
+    least = min(math.ceil(low / step), most)
+    return max(least, -largest), max(min(most, largest), -largest)
+
+
+def bin_number(value: str, edges: tuple[float, ...]) -> str:
+    """Return the number of the bin of a number: bins are closed below, and what is outside is in the end bins."""
+    return _search(value, [float(edge) for edge in edges[1:-1]], 0)
+
+
+def _search(value: str, edges: list[float], first: int) -> str:
+    if not edges:
+        return str(first)
+    middle = len(edges) // 2
+    below = _search(value, edges[:middle], first)
+    above = _search(value, edges[middle + 1 :], first + middle + 1)
+    return f"CASE WHEN {value} < {_double(edges[middle])} THEN {below} ELSE {above} END"
+
+
+def exact(value: str) -> str:
+    """Return an integer of up to 18 digits so that any number of them can be added up."""
+    # Sums of BIGINT overflow on Spark after some rows; those of 18 digits have 28 digits everywhere.
+    return f"CAST({value} AS DECIMAL(18, 0))"
+
+
+def _double(value: Fraction | float) -> str:
+    return number(float(value))
