@@ -105,8 +105,9 @@ def appearance(noise: Noise, scale: Fraction, tau: int, groups: int, weight: int
         What it counts for in each of them.
     """
     log_one = float(log_tail(noise, scale, np.array([tau - weight]))[0])
-    log_none = math.log1p(-math.exp(log_one)) if log_one < 0 else -math.inf
-    return -math.expm1(groups * log_none)
+    if log_one < -1:
+        return -math.expm1(groups * math.log1p(-math.exp(log_one)))
+    return -math.expm1(groups * math.log(-math.expm1(log_one))) if log_one < 0 else 1.0
 
 
 def units_needed(noise: Noise, scale: Fraction, tau: int, probability: float = 0.95) -> int:
