@@ -425,7 +425,7 @@ def test_a_line_without_sql(ip, session):
     ("code", "kind", "says"),
     [
         (f"%%dpsql --nope\n{SQL}", UsageError, "unrecognized arguments"),
-        ("%%dpsql -e 0.1\nSELECT COUNT(*) FROM nowhere", SQLError, "nowhere"),
+        ("%%dpsql -e 0.1\nSELECT COUNT(*) FROM nowhere", NotProtected, "nowhere"),
         (f"%%dpsql -e 0.1\n{SQL} WHERE height > 3", SQLError, "^^^^^^"),
         (f"%%dpsql -e 0.2\n{SQL}", NotConfirmed, "nobody to ask"),
         (f"%%dpsql -ye 5\n{SQL}", BudgetExceeded, "nothing was spent"),
