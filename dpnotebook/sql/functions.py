@@ -17,6 +17,9 @@ from sqlglot import exp
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.calls import call_of
 from dpnotebook.sql.text import Text
+from dpnotebook.sql.total import make_total
+
+__all__ = ["AGGREGATES", "ALLOWED", "check_nodes", "make_total"]
 
 BINARY = frozenset({"this", "expression"})
 UNARY = frozenset({"this"})
