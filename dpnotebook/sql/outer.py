@@ -1,0 +1,310 @@
+"""What is worked out from releases: outer queries, arithmetic, HAVING, ORDER BY, LIMIT, joins and unions of releases.
+
+Private selects are taken out of the statement and become tables `release_0`, `release_1`, ...; the rest of it reads
+these and public tables only, and is DuckDB's to run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.aggregation import Aggregation, private_aggregation
+from dpnotebook.sql.catalog import find_relation
+from dpnotebook.sql.ownership import Reader, calls_of, from_of
+from dpnotebook.sql.queries import Environment
+from dpnotebook.sql.release_view import View, view
+from dpnotebook.sql.scope import listed
+from dpnotebook.sql.statement import PrivateSelect
+from dpnotebook.sql.surface import call_of, clause_of
+
+RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
+NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
+
+Names = list[str] | None
+
+
+@dataclass
+class Outer:
+    """The part of a statement above its private selects, as it is being read.
+
+    Parameters
+    ----------
+    reader
+        Who reads the statement.
+    contribution
+        "l2" to bound all that a unit adds together.
+    mentioned
+        Every name of a column in the statement, in lower case.
+    """
+
+    reader: Reader
+    contribution: str | None
+    mentioned: set[str]
+    found: list[Aggregation] = field(default_factory=list)
+    public: dict[str, None] = field(default_factory=dict)
+    _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
+
+    def query(self, query: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
+        """Return a query over releases and public tables, and the names of its columns where they are known.
+
+        Raises
+        ------
+        SQLError
+            If it shows rows, or a private select in it cannot be measured.
+        """
+        reader = self.reader
+        environment = reader.with_common_tables(query, environment)
+        self._check_common(query, environment)
+        if isinstance(query, exp.Subquery):
+            tree, names = self.query(query.this, environment)
+            found: exp.Expr = query.copy()
+            found.set("this", tree)
+        elif isinstance(query, exp.SetOperation):
+            self._refuse_rows(query, environment)
+            found = query.copy()
+            tree, names = self.query(query.this, environment)
+            found.set("this", tree)
+            found.set("expression", self.query(query.expression, environment)[0])
+        elif isinstance(query, exp.Select):
+            self._refuse_rows(query, environment)
+            if self.is_private(query, environment):
+                shown = self.release(query, environment)
+                found, names = shown.listed(self.mentioned), shown.names
+            else:
+                found, names = self._passed(query, environment)
+        else:
+            raise reader.text.error("a query is a SELECT", query)
+        self.with_common_tables(query, found)
+        return found, names
+
+    def is_private(self, query: exp.Expr, environment: Environment) -> bool:
+        """Whether a query is a private select itself, and not one over releases."""
+        if not isinstance(query, exp.Select):
+            return False
+        environment = self.reader.with_common_tables(query, environment)
+        first = from_of(query)
+        nodes = [] if first is None else [first, *(node.this for node in query.args.get("joins") or [])]
+        return any(self.reader.source_status(node, environment) == "owned" for node in nodes)
+
+    def release(self, query: exp.Select, environment: Environment) -> View:
+        """Return what a private select shows of its release, which is added to those of the statement."""
+        environment = self.reader.with_common_tables(query, environment)
+        found = private_aggregation(query, environment, self.reader, self.contribution)
+        if found.measured not in self.selects:
+            self.found.append(found)
+        return view(query, found, self.selects.index(found.measured), self, environment)
+
+    @property
+    def selects(self) -> list[PrivateSelect]:
+        """The private selects of the statement."""
+        return [found.measured for found in self.found]
+
+    def scalar(self, node: exp.Expr, environment: Environment) -> exp.Expr:
+        """Return a subquery of an expression over releases."""
+        inner = node
+        while isinstance(inner, exp.Subquery):
+            inner = inner.this
+        if self.reader.status(inner, environment) == "owned":
+            self.reader.refuse_private(inner, environment)
+        tree, _ = self.query(inner, environment)
+        return tree if isinstance(node.parent, exp.Exists) else exp.Subquery(this=tree)
+
+    # Over releases and public tables
+
+    def _passed(self, query: exp.Select, environment: Environment) -> tuple[exp.Select, Names]:
+        """Return a select over releases and public tables, as it was written."""
+        self._check_clause(query, environment)
+        available: list[str] | None = []
+        found = query.copy()
+        first = from_of(query)
+        if first is not None:
+            tree, names = self._source(first, environment)
+            found.set("from_", None)
+            found.set("from", None)
+            found.from_(tree, copy=False)
+            available = names
+        for written, node in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
+            tree, names = self._source(written.this, environment)
+            node.set("this", tree)
+            available = None if available is None or names is None else available + names
+        self._expressions(query, found, environment)
+        self._check_names(query, available)
+        return found, _selected(query, available)
+
+    def _source(self, node: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
+        if isinstance(node, exp.Subquery):
+            tree, names = self.query(node.this, self.reader.with_common_tables(node, environment))
+            found = node.copy()
+            found.set("this", tree)
+            return found, _aliased(node, names)
+        if not isinstance(node, exp.Table):
+            return node.copy(), None
+        common = self.reader.common_table(node, environment)
+        if common is not None:
+            names = _aliased(common.node, self._common_table(common.node, common.environment)[1])
+            return node.copy(), _aliased(node, names)
+        relation = find_relation(node, self.reader.relations, self.reader.text)
+        if RESERVED.fullmatch(relation.name):
+            raise self.reader.text.error(
+                f"{relation.name} is what a release is called here; register the table anew", node
+            )
+        self.public[relation.name] = None
+        table = exp.Table(this=exp.to_identifier(relation.name, quoted=True), alias=node.args.get("alias"))
+        if not node.alias:
+            table = exp.alias_(table, node.name, table=True, quoted=True)  # type: ignore[assignment]
+        if node.args.get("sample"):
+            table.set("sample", node.args["sample"].copy())
+        return table, _aliased(node, list(relation.columns))
+
+    def _common_table(self, node: exp.CTE, environment: Environment) -> tuple[exp.Expr, Names]:
+        found = self._common.get(id(node))
+        if found is None:
+            found = self._common[id(node)] = self.query(node.this, environment)
+        return found
+
+    def with_common_tables(self, query: exp.Expr, found: exp.Expr) -> None:
+        """Give a query those queries of its WITH clause that it reads and that are over releases."""
+        clause = query.args.get("with_") or query.args.get("with")
+        for part in ("with", "with_"):
+            if found.args.get(part) is not None:
+                found.set(part, None)
+        if clause is None:
+            return
+        used = [node for node in clause.expressions if id(node) in self._common]
+        for node in used:
+            if RESERVED.fullmatch(node.alias):
+                raise self.reader.text.error(f"{node.alias} is what a release is called here; take another name", node)
+        if used:
+            items = []
+            for node in used:
+                item = node.copy()
+                item.set("this", self._common[id(node)][0].copy())
+                items.append(item)
+            part = "with_" if "with_" in query.args else "with"
+            found.set(part, exp.With(expressions=items))
+
+    def _expressions(self, query: exp.Select, found: exp.Select, environment: Environment) -> None:
+        """Replace the subqueries in the expressions of a select, and write aggregates as DuckDB does."""
+        pairs = list(zip(query.expressions, found.expressions, strict=True))
+        for part in ("where", "group", "having", "order"):
+            if query.args.get(part) is not None:
+                pairs.append((query.args[part], found.args[part]))
+        for written, made in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
+            if written.args.get("on") is not None:
+                pairs.append((written.args["on"], made.args["on"]))
+        for written, made in pairs:
+            self._replace(written, made, environment)
+
+    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment) -> None:
+        def stops(node: exp.Expr) -> bool:
+            return isinstance(node, exp.Query)
+
+        pairs = zip(list(before.walk(prune=stops)), list(after.walk(prune=stops)), strict=True)
+        for written, made in list(pairs):
+            if stops(written):
+                made.replace(self.scalar(written, environment))
+            elif call_of(written) is not None and made.parent is not None:
+                plain = as_duckdb(made)
+                if plain is not made:
+                    made.replace(plain)
+
+    # Errors
+
+    def _check_common(self, query: exp.Expr, environment: Environment) -> None:
+        """Refuse queries of a WITH clause that cannot be read, used or not."""
+        clause = query.args.get("with_") or query.args.get("with")
+        for node in clause.expressions if clause is not None else []:
+            common = environment[node.alias.casefold()]
+            self.reader.status(common.node.this, common.environment)
+
+    def _refuse_rows(self, query: exp.Expr, environment: Environment) -> None:
+        """Refuse a query that would show rows of private tables."""
+        if self.reader.status(query, environment) != "owned":
+            return
+        text = self.reader.text
+        select = query
+        while not isinstance(select, exp.Select):
+            select = select.this
+        at = select.expressions[0] if select.expressions else query
+        if select.args.get("distinct") is not None:
+            raise text.error(
+                "SELECT DISTINCT would show values of rows: write SELECT column, COUNT(*) ... GROUP BY column", at
+            )
+        if calls_of(select) or select.args.get("group") is not None:
+            raise text.error(
+                "each row of this would be about a single unit; group by other columns, or use this query in FROM of "
+                "one that aggregates over units",
+                select.args.get("group") or at,
+            )
+        raise text.error("rows cannot be shown; add COUNT(*), SUM(column) or AVG(column)", at)
+
+    def _check_clause(self, query: exp.Select, environment: Environment) -> None:
+        """Refuse what is only for private tables in a select over releases or public tables."""
+        clause = clause_of(query)
+        private = next((node for node in calls_of(query) if (call := call_of(node)) is not None and call.private), None)
+        if clause is None and private is None:
+            return
+        at = clause.token if clause is not None and clause.token is not None else private
+        if self.reader.status(query, environment) == "public":
+            raise self.reader.text.error(NOTHING_PRIVATE, at)
+        raise self.reader.text.error("a private query stands inside a private query; one of them is enough", at)
+
+    def _check_names(self, query: exp.Select, available: Names) -> None:
+        """Refuse a column that nothing in FROM has: the statement would fail after it was paid for."""
+        if available is None:
+            return
+        names = {name.casefold() for name in available} | {
+            item.alias.casefold() for item in query.expressions if item.alias
+        }
+        above = query.parent
+        if above is not None and not isinstance(above, exp.CTE | exp.SetOperation | exp.From | exp.Join):
+            return  # a subquery of an expression can look at the row around it
+        if above is not None and isinstance(above, exp.Subquery) and not isinstance(above.parent, exp.From | exp.Join):
+            return
+        roots = [*query.expressions]
+        roots += [part for name in ("where", "group", "having", "order") if (part := query.args.get(name)) is not None]
+        for root in roots:
+            for node in root.walk(prune=lambda node: isinstance(node, exp.Query)):
+                named = isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
+                if named and node.name.casefold() not in names:
+                    raise self._unknown(node, available)
+
+    def _unknown(self, node: exp.Column, available: list[str]) -> SQLError:
+        near = get_close_matches(node.name, available, 1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {listed(available)}"
+        return self.reader.text.error(f"there is no column {node.name!r} here; {hint}", node)
+
+
+def as_duckdb(node: exp.Expr) -> exp.Expr:
+    """Return a call of an aggregate over releases as DuckDB has it."""
+    if isinstance(node, exp.PercentileCont):
+        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), node.expression.copy()])
+    if isinstance(node, exp.ApproxQuantiles):
+        call = call_of(node)
+        fractions = [exp.Literal.number(repr(fraction)) for fraction in (call.fractions if call is not None else ())]
+        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), exp.Array(expressions=fractions)])
+    return node
+
+
+def _selected(query: exp.Select, available: Names) -> Names:
+    found: list[str] = []
+    for item in query.expressions:
+        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
+            if available is None:
+                return None
+            found += available
+        else:
+            found.append(item.alias_or_name or item.sql("duckdb"))
+    return found
+
+
+def _aliased(node: exp.Expr, names: Names) -> Names:
+    """Return names of columns after an alias such as `t(a, b)`."""
+    alias = node.args.get("alias")
+    renamed = [name.name for name in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
+    return names if names is None else [*renamed, *names[len(renamed) :]]

@@ -1,0 +1,170 @@
+"""What names mean inside a query: the columns that its FROM brings, and those that it gives on.
+
+Every source of a query gets a name of our own, and every column is named through its source: no name that somebody
+wrote reaches the engine but those of tables and their columns, so nothing can hide behind another name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from sqlglot import exp
+
+from dpnotebook.sql.kinds import MaybeKind, with_kind
+from dpnotebook.sql.statement import ROW_UNIT
+from dpnotebook.sql.text import Text
+
+UNIT = "u"  # the unit's column of a query over private rows
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Whose rows they are: which column identifies the unit, in words, and what its values can be compared with.
+
+    Parameters
+    ----------
+    unit
+        The unit's column as it was declared; None: each row of `table` is a unit of its own.
+    table
+        The first table they come from.
+    kind
+        What the unit's column holds.
+    """
+
+    unit: str | None
+    table: str
+    kind: MaybeKind
+
+    def matches(self, other: Owner) -> bool:
+        """Whether equal values mean the same unit."""
+        if self.unit is None or other.unit is None:
+            return self.unit is None and other.unit is None and self.table == other.table
+        return self.kind == other.kind
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that can be named.
+
+    Parameters
+    ----------
+    name, qualifier
+        Its name, and what can stand before it.
+    node
+        What it is: a column of a source of ours.
+    kind
+        What it holds; None if that is not known.
+    unit
+        Whether it is the privacy unit of its row.
+    origin
+        The protected table and the column whose values it has as they are.
+    lost
+        A declared column that had this name before it was redefined.
+    bare, shown
+        Whether it can be named without its qualifier, and whether * shows it.
+    """
+
+    name: str
+    qualifier: str | None
+    node: exp.Expr
+    kind: MaybeKind
+    unit: bool = False
+    origin: tuple[str, str] | None = None
+    lost: str | None = None
+    bare: bool = True
+    shown: bool = True
+
+
+@dataclass
+class Scope:
+    """What can be named at a place of a query.
+
+    Parameters
+    ----------
+    columns
+        In the order in which * shows them.
+    unit
+        The unit of a row, where rows have one: everything that is the unit is written as this.
+    outer
+        What can be named around an expression subquery.
+    dropped
+        Names of unit columns that were not selected from subqueries below, for errors.
+    reached
+        Whether a name was found around it.
+    """
+
+    columns: list[Column] = field(default_factory=list)
+    unit: exp.Expr | None = None
+    outer: Scope | None = None
+    dropped: tuple[str, ...] = ()
+    reached: bool = False
+
+    def find(self, written: exp.Column, text: Text) -> tuple[Column, Scope] | None:
+        """Return the column that a name means and where it was found; None if there is none.
+
+        Raises
+        ------
+        SQLError
+            If the name can mean several.
+        """
+        name, table = written.name.casefold(), written.table.casefold() or None
+        scope: Scope | None = self
+        while scope is not None:
+            found = [
+                column
+                for column in scope.columns
+                if column.name.casefold() == name and (column.bare if table is None else column.qualifier == table)
+            ]
+            if len(found) > 1:
+                raise text.error(_ambiguous(written, found), written)
+            if found:
+                return found[0], scope
+            scope.reached = scope.reached or _knows(scope.outer, written)
+            scope = scope.outer
+        return None
+
+    def value(self, column: Column) -> exp.Expr:
+        """Return a copy of what a column is."""
+        node = self.unit if column.unit and self.unit is not None else column.node
+        return with_kind(node.copy(), column.kind)
+
+    def unknown(self, written: exp.Column) -> str:
+        """Return what to tell someone who named a column that is not there."""
+        if written.name.casefold() == ROW_UNIT:
+            return "the rows of a table without a unit column have no name: write COUNT(*) to count them"
+        qualifiers = list(dict.fromkeys(column.qualifier for column in self.columns if column.qualifier))
+        if written.table and written.table.casefold() not in qualifiers:
+            return f"there is no table {written.table!r} in this FROM; there are {listed(qualifiers)}"
+        near = next((name for name in self.dropped if name.casefold() == written.name.casefold()), None)
+        if near is not None:
+            return f"the subquery in FROM drops the unit column {near}: select it there too"
+        names = list(dict.fromkeys(column.name for column in self.columns))
+        close = get_close_matches(written.name, names, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {listed(names)}"
+        return f"there is no column {written.name!r} here; {hint}"
+
+
+def _knows(scope: Scope | None, written: exp.Column) -> bool:
+    """Whether a name may be found in a scope or around it."""
+    while scope is not None:
+        if any(column.name.casefold() == written.name.casefold() for column in scope.columns):
+            return True
+        scope = scope.outer
+    return False
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """Return names for a sentence."""
+    found = list(names)
+    if not found:
+        return "none"
+    return ", ".join(found[:most]) + (f" and {len(found) - most:,} more" if len(found) > most else "")
+
+
+def _ambiguous(written: exp.Column, found: list[Column]) -> str:
+    qualified = [f"{column.qualifier}.{column.name}" for column in found if column.qualifier]
+    if len(set(qualified)) == len(found) and not written.table:
+        return f"{written.name} can be {' or '.join(qualified)}; write one of them"
+    return f"{written.name} is the name of several columns; give each its own name with AS"
