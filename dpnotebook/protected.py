@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.engine.table import TableEngine
-from dpnotebook.engine.source import FrameSource, TableSource, source_of
+from dpnotebook.engine.source import FrameSource, ParquetSource, Source, source_of
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
 from dpnotebook.reuse.table import Table
 from dpnotebook.verbs import Verbs
@@ -58,10 +58,10 @@ class ProtectedTable(Verbs):
                 raise DomainError(f"{folded[name.casefold()]!r} and {name!r} differ only in case; rename one of them")
         self.whole = source
         self.source = source.select(self._used) if isinstance(source, FrameSource) else source
-        self._key, self._undeclared = key, None if isinstance(source, (FrameSource, TableSource)) else ""
+        self._key, self._undeclared = key, None if self._used and not isinstance(source, ParquetSource) else ""
         max_rows = table.max_rows if table.unit is not None else None
         self.engine = TableEngine(self.source, table.domain, table.unit, max_rows, key)
-        self.fingerprint = self.source.fingerprint(self._used, key)
+        self.fingerprint = self.source.fingerprint(self._used, key) if self._used else self._digest(columns)
 
     @property
     def session(self) -> Session:
@@ -77,9 +77,17 @@ class ProtectedTable(Verbs):
     def undeclared(self) -> str:
         """A keyed digest of the columns that the fingerprint leaves out; read when it is first asked for."""
         if self._undeclared is None:
-            columns = [name for name in self.whole.columns if name not in self._used]
-            self._undeclared = self.whole.fingerprint(columns, self._key) if columns else ""
+            self._undeclared = self._digest([name for name in self.whole.columns if name not in self._used])
         return self._undeclared
+
+    def _digest(self, columns: list[str]) -> str:
+        """Return a keyed digest of columns that may hold anything; of those that cannot be hashed, their names."""
+        if not columns:
+            return ""
+        try:
+            return self.whole.fingerprint(columns, self._key)
+        except DomainError:
+            return " ".join(_digest_or_name(self.whole, name, self._key) for name in columns)
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
@@ -151,6 +159,13 @@ class Frames:
 
 
 frames = Frames()
+
+
+def _digest_or_name(source: Source, name: str, key: bytes) -> str:
+    try:
+        return source.fingerprint([name], key)
+    except DomainError:
+        return name
 
 
 def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:

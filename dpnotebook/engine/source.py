@@ -18,10 +18,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 CHUNK = 1 << 24
+DUCKDB = ("duckdb", None)
 
 
 class Source(Protocol):
     """A place that rows can be read from."""
+
+    @property
+    def place(self) -> tuple[str, Any]:
+        """Which database it is in: ("duckdb", None) for all that one connection of ours can read."""
 
     @property
     def columns(self) -> Sequence[str]:
@@ -44,6 +49,11 @@ class FrameSource:
     frame: pd.DataFrame
 
     @property
+    def place(self) -> tuple[str, Any]:
+        """Where it can be read."""
+        return DUCKDB
+
+    @property
     def columns(self) -> Sequence[str]:
         """Names of all columns that have a text for a name."""
         return [name for name in self.frame.columns if isinstance(name, str)]
@@ -52,6 +62,8 @@ class FrameSource:
         """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""
         import pandas as pd
 
+        if not columns:  # DuckDB reads no frame without one, and there are still rows to count
+            return FrameSource(pd.DataFrame({"row": range(len(self.frame))}))
         return FrameSource(pd.DataFrame({name: self.frame[name] for name in columns}, copy=False))
 
     def connect(self) -> tuple[DuckDBExecutor, str]:
@@ -108,7 +120,7 @@ class FrameSource:
             raise DomainError(
                 "a declared column holds lists or other objects; only plain values can be counted"
             ) from None
-        return _keyed(key, "frame", *columns, rows.to_numpy().tobytes())
+        return keyed(key, "frame", *columns, rows.to_numpy().tobytes())
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,11 @@ class ParquetSource:
 
     path: Path
     stamp: tuple[int, int, int]
+
+    @property
+    def place(self) -> tuple[str, Any]:
+        """Where it can be read."""
+        return DUCKDB
 
     @classmethod
     def of(cls, path: Path) -> ParquetSource:
@@ -164,7 +181,7 @@ class ParquetSource:
         with self.path.open("rb") as file:
             while chunk := file.read(CHUNK):
                 digest.update(chunk)
-        return _keyed(key, "parquet", digest.digest())
+        return keyed(key, "parquet", digest.digest())
 
 
 @dataclass(frozen=True)
@@ -173,6 +190,11 @@ class TableSource:
 
     database: Path | duckdb.DuckDBPyConnection
     table: str
+
+    @property
+    def place(self) -> tuple[str, Any]:
+        """Where it can be read."""
+        return DUCKDB
 
     def check_unchanged(self) -> None:
         """Do nothing: a file is locked while it is open, and a connection is read in a transaction of its own."""
@@ -206,7 +228,7 @@ class TableSource:
         sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
         assert executor.connection is not None
         found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
-        return _keyed(key, "table", *columns, repr(found).encode())
+        return keyed(key, "table", *columns, repr(found).encode())
 
 
 def source_of(data: Any) -> Source:
@@ -215,8 +237,8 @@ def source_of(data: Any) -> Source:
     Parameters
     ----------
     data
-        A pandas DataFrame; the path of a Parquet file; or (database, table) with the path of a DuckDB file or an open
-        DuckDB connection.
+        A pandas DataFrame; the path of a Parquet file; (database, table) with the path of a DuckDB file, an open DuckDB
+        connection, the address "postgresql://..." of a PostgreSQL database, or a Spark session; or a Spark DataFrame.
 
     Raises
     ------
@@ -229,10 +251,22 @@ def source_of(data: Any) -> Source:
         if not data.columns.is_unique:
             raise DomainError("the frame has two columns of the same name; give them different names first")
         return FrameSource(data.copy(deep=False))
+    if type(data).__module__.startswith("pyspark."):
+        from dpnotebook.engine.spark import SparkSource
+
+        return SparkSource.of(data)
     if isinstance(data, (str, Path)):
         return ParquetSource.of(_existing(Path(data)))
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], str):
         database, table = data
+        if isinstance(database, str) and database.startswith(("postgresql://", "postgres://")):
+            from dpnotebook.engine.postgres import PostgresSource
+
+            return PostgresSource(database, table)
+        if type(database).__module__.startswith("pyspark."):
+            from dpnotebook.engine.spark import SparkSource
+
+            return SparkSource.of(database, table)
         if isinstance(database, (str, Path)):
             database = _existing(Path(database))
         if isinstance(database, Path) or hasattr(database, "cursor"):
@@ -240,8 +274,8 @@ def source_of(data: Any) -> Source:
             _check_table(source)
             return source
     raise DomainError(
-        f"cannot protect a {type(data).__name__}: give a pandas DataFrame, the path of a Parquet file, or "
-        "(database, table) with a DuckDB file or connection"
+        f"cannot protect a {type(data).__name__}: give a pandas DataFrame, the path of a Parquet file, "
+        "(database, table) with a DuckDB file or connection, or tables in PostgreSQL or Spark"
     )
 
 
@@ -282,7 +316,8 @@ def _as_text(column: str) -> str:
     return f"CAST({identifier(column)} AS VARCHAR)"
 
 
-def _keyed(key: bytes, *parts: str | bytes) -> str:
+def keyed(key: bytes, *parts: str | bytes) -> str:
+    """Return a digest of parts that only who has the key can make."""
     digest = hashlib.blake2b(key=key, digest_size=32)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
