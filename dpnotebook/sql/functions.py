@@ -15,6 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.errors import SQLError
+from dpnotebook.sql.arguments import check_arguments
 from dpnotebook.sql.calls import call_of
 from dpnotebook.sql.text import Text
 from dpnotebook.sql.total import make_total
@@ -259,6 +260,7 @@ def check_nodes(tree: exp.Expr, text: Text) -> None:
             if part.rstrip("_") not in parts and not _empty(part, value):
                 raise _refused_part(node, part.rstrip("_"), value, text)
         _check(node, text)
+        check_arguments(node, text)
 
 
 def _check(node: exp.Expr, text: Text) -> None:
@@ -277,6 +279,8 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("a name with AS stands in the list after SELECT only", node)
     if isinstance(node, exp.Distinct) and node.parent is not None and not isinstance(node.parent, PLACES_OF_DISTINCT):
         raise text.error("DISTINCT cannot stand here", node)
+    if isinstance(node, COPIED) and _depth(node) > MAX_COPIES:
+        raise text.error("functions are nested too deeply here; take the expression apart", node)
     if isinstance(node, exp.Star) and not isinstance(node.parent, PLACES_OF_STARS):
         raise text.error("* cannot stand here; name the columns", node)
 
@@ -292,6 +296,13 @@ PLACES_OF_VARS = (
     exp.Interval,
     exp.TableSample,
 )
+# What is written twice where an engine would fail: nesting must not double its length over and over.
+COPIED: tuple[type[exp.Expr], ...] = (
+    *(exp.Least, exp.Greatest, exp.Case, exp.Cast, exp.TryCast, exp.Pow, exp.Sqrt),
+    *(exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute),
+    *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date),
+)
+MAX_COPIES = 8
 PLACES_OF_DISTINCT = (exp.Select, exp.Count)
 PLACES_OF_STARS = (exp.Select, exp.Count, exp.Column)
 
@@ -306,6 +317,15 @@ def _inside(node: exp.Expr) -> bool:
     return False
 
 
+def _depth(node: exp.Expr) -> int:
+    """Return how many nodes that are copied a node stands in."""
+    depth, above = 0, node.parent
+    while above is not None and not isinstance(above, exp.Connector):
+        depth += isinstance(above, COPIED) and not (isinstance(above, exp.Case) and not above.this)
+        above = above.parent
+    return depth
+
+
 def _empty(part: str, value: Any) -> bool:
     if part == "all":
         return value is None  # False is GROUP BY DISTINCT
@@ -314,7 +334,7 @@ def _empty(part: str, value: Any) -> bool:
 
 def _refused_part(node: exp.Expr, part: str, value: Any, text: Text) -> SQLError:
     first = value[0] if isinstance(value, list) and value else value
-    at = first if isinstance(first, exp.Expression) else node
+    at = first if isinstance(first, exp.Expression) else "GROUP" if isinstance(node, exp.Group) else node
     if isinstance(node, exp.Func):
         return text.error(f"{_called(node)} has an argument too many", at)
     return text.error(PARTS.get(part, f"{part.upper().replace('_', ' ')} is not supported"), at)

@@ -91,6 +91,7 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         tree = marking.attach(_parse(marking.mark(bind(body, parameters, text)), text))
         check_nodes(tree, text)
         check_read(tree, text)
+        tree = _one_meaning(tree, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
     return Surface(text, tree, text.dialect)
@@ -174,3 +175,20 @@ def _parse(tokens: list[Token], text: Text) -> exp.Expr:
     if len(found) != 1:
         raise SQLError("there are several statements; ask one at a time")
     return found[0]
+
+
+def _one_meaning(tree: exp.Expr, text: Text) -> exp.Expr:
+    """Return a tree in which what the dialects name alike and mean otherwise is written as in DuckDB."""
+    for node in list(tree.find_all(exp.Extract, exp.In)):
+        if isinstance(node, exp.In) and node.args.get("unnest") is not None:
+            listed = node.args["unnest"].expressions
+            if len(listed) != 1 or not isinstance(listed[0], exp.Array) or not listed[0].expressions:
+                raise text.error("after IN UNNEST stands a list that is written out; or write IN (SELECT ...)", node)
+            node.set("unnest", None)
+            node.set("expressions", listed[0].expressions)
+        if isinstance(node, exp.Extract) and text.dialect == "bigquery" and node.this.name.upper() == "DAYOFWEEK":
+            parent, key, index = node.parent, node.arg_key, node.index
+            monday_is_2 = exp.Paren(this=exp.Add(this=node, expression=exp.Literal.number(1)))
+            if parent is not None and key is not None:
+                parent.set(key, monday_is_2, index)
+    return tree

@@ -416,7 +416,7 @@ def _of_one_type(node: exp.Expr, places: list[tuple[exp.Expr, str, int | None]])
 
     def at(place: tuple[exp.Expr, str, int | None]) -> exp.Expr | None:
         value = place[0].args.get(place[1])
-        return value if place[2] is None or value is None else value[place[2]]  # type: ignore[no-any-return]
+        return value if place[2] is None or value is None else value[place[2]]
 
     values = [
         (place, value) for place in places if (value := at(place)) is not None and not isinstance(value, exp.Null)
@@ -426,6 +426,7 @@ def _of_one_type(node: exp.Expr, places: list[tuple[exp.Expr, str, int | None]])
         if any(value.meta.get("double") for _, value in values):
             node.meta["double"] = len(values) == 1
         return node
+    kind: Kind
     convert, kind = text, "text"
     if kinds <= {*NUMBERS}:
         convert, kind = number, "number"
