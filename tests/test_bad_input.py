@@ -140,7 +140,6 @@ UNITS = {
 
 DOMAINS = {
     "no column at all": (protect(domain={}), "at least one column"),
-    "no domain": (protect(domain=None), "dict"),
     "a list for a domain": (protect(domain=["age"]), "dict"),
     "a column that the frame does not have": (protect(domain={"ages": dpn.Range(0, 9)}), "'ages' is in the domain"),
     "a type for levels": (protect(domain={"age": int}), "Range(low, high)"),
@@ -320,12 +319,16 @@ ACCURACIES = {
 
 STATEMENTS = {
     "rows": ("SELECT * FROM people", "rows cannot be shown"),
-    "an undeclared column": ("SELECT COUNT(*) FROM people WHERE name = 'x'", "'name'"),
+    "a column that is not there": ("SELECT COUNT(*) FROM people WHERE nickname = 'x'", "'nickname'"),
+    "a level that was not declared": ("SELECT COUNT(*) FROM people WHERE sex = 'x'", "no level 'x'"),
+    "groups that nobody declared": ("SELECT who, COUNT(*) FROM people GROUP BY who", "delta"),
     "an unknown table": ("SELECT COUNT(*) FROM persons", "persons"),
-    "two statements": ("SELECT COUNT(*) FROM people; DROP TABLE people", "one"),
-    "a file": ("SELECT COUNT(*) FROM '/etc/passwd'", "passwd"),
+    "two statements": ("SELECT COUNT(*) FROM people; DROP TABLE people", "one at a time"),
+    "a file": ("SELECT COUNT(*) FROM '/etc/passwd'", "not of files"),
+    "a function of a file": ("SELECT COUNT(*) FROM read_csv('/etc/passwd')", "cannot stand in FROM"),
     "a change": ("DELETE FROM people", "SELECT"),
-    "a join": ("SELECT COUNT(*) FROM people JOIN people AS b ON true", "JOIN"),
+    "a join": ("SELECT COUNT(*) FROM people JOIN people AS b ON true", "public tables only"),
+    "a comma too many": ("SELECT age,, COUNT(*) FROM people GROUP BY age", "comma"),
     "no statement": ("", "SELECT"),
 }
 
@@ -352,7 +355,8 @@ def test_refused(shared, kind, case):
 @pytest.mark.parametrize("case", STATEMENTS.values(), ids=STATEMENTS.keys())
 def test_statements_that_are_refused(shared, case):
     statement, word = case
-    refused(shared, dpn.SQLError, lambda ward: ward.session.sql(statement, epsilon=0.1).run(), word)
+    kind = (dpn.SQLError, dpn.NotProtected)
+    refused(shared, kind, lambda ward: ward.session.sql(statement, epsilon=0.1).run(), word)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])
