@@ -176,7 +176,8 @@ class _Builder:
             low, most = Fraction(0), max(high, Fraction(0))
             step = self._step(most, WHOLE, cost)
         else:
-            most = max(abs(low), abs(high))
+            # A count is never negative, so that its lower bound never makes it one.
+            most = abs(high) if statistic == "count" else max(abs(low), abs(high))
             whole = statistic == "count" or (aggregate.integer and low.denominator == high.denominator == 1)
             step = max(Fraction(1), _dyadic(most, WHOLE)) if whole else self._step(most, FINE, cost)
         return Component(statistic, aggregate.input, low, high, step, max(1, math.floor(most / step)))

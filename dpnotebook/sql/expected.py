@@ -94,14 +94,9 @@ def unit(select: PrivateSelect, index: int) -> str:
         case "quantiles":
             return "values of rank"
         case "variance":
-            return f"square of {_words(select, index)}'s units"
+            return f"{aggregate.argument} squared"
         case _:
-            return f"{_words(select, index)}"
-
-
-def _words(select: PrivateSelect, index: int) -> str:
-    aggregate = select.aggregates[index]
-    return aggregate.words or aggregate.name
+            return aggregate.argument
 
 
 def steps(measuring: Measuring) -> tuple[str, ...]:

@@ -92,7 +92,7 @@ def _rising(counts: Floats, errors: Floats) -> Floats:
     """Return the nearest counts that never fall, what is known better weighing more, shape (groups, bins)."""
     from scipy.optimize import isotonic_regression
 
-    weights = np.maximum(errors, errors.max() * LEAST_ERROR) ** -2.0
+    weights = np.maximum(errors / (errors.max() or 1.0), LEAST_ERROR) ** -2.0
     return np.array([isotonic_regression(group, weights=weights).x for group in counts]).reshape(counts.shape)
 
 

@@ -30,7 +30,8 @@ def aggregate(kind, low=None, high=None, **more):
     """Return an aggregate of the first input."""
     bounds = None if low is None else (Fraction(low), Fraction(high))
     column = None if kind in ("count", "units") else 0
-    return Aggregate(kind, kind, **({"input": column, "bounds": bounds, "words": kind.upper()} | more))
+    usual = {"name": kind, "input": column, "bounds": bounds, "words": kind.upper()}
+    return Aggregate(kind, **(usual | more))
 
 
 def plan(chosen, accountant, units=UNITS, delta=Fraction(1, 10**6), found=None):

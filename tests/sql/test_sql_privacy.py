@@ -1,0 +1,298 @@
+"""What one unit can change in what is released is never more than is charged: exactly, and by drawn noise.
+
+The worst unit of every aggregate is searched for among units that fill all that they may contribute. The exact loss of
+what is measured is compared with the charge; then noise is drawn on both sides of that unit, and the best test between
+them must not tell them apart better than is claimed. Each test is also run with a tenth less noise, and must fail.
+"""
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from private_selects import aggregate, plan, select, totals
+
+from dpnotebook.privacy.accountant import UNITS, accountant_for
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.sql.bounds import found_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.components import ROWS_SAMPLED, Totals
+from dpnotebook.sql.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.shares import shares
+
+GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
+LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))
+DRAWS = 200_000
+SIGMAS = 5.5  # one run in 10^7 fails by chance
+
+AGGREGATES = {
+    "count": aggregate("count", 0, 7),
+    "signed count": aggregate("count", -3, 2),
+    "units": aggregate("units"),
+    "sum": aggregate("sum", 0, 20, integer=True),
+    "signed sum": aggregate("sum", Fraction(-13, 2), Fraction(9, 4)),
+    "average": aggregate("average", -2, 8),
+    "variance": aggregate("variance", Fraction(1, 3), 5),
+    "deviation": aggregate("deviation", -100, 100),
+    "median": aggregate("quantiles", 0, 10, fractions=(0.5,)),
+    "whole median": aggregate("quantiles", 0, 10, fractions=(0.5,), integer=True),
+}
+CASES = [
+    (name, kind, most, accountant)
+    for name, (kind, most), accountant in itertools.product(
+        AGGREGATES, [("groups", 1), ("groups", 3), ("rows", 1), ("rows", 4)], (GAUSSIAN, LAPLACE)
+    )
+    if not (name == "signed count" and kind == "rows")
+]
+
+
+def case(name, kind, most, accountant):
+    """Return what is measured where one aggregate alone is asked for, at a cost of one unit of epsilon or mu^2."""
+    return plan(select(AGGREGATES[name], kind=kind, most=most, selection="all"), accountant, UNITS)
+
+
+def worst_unit(measured, asked, name):
+    """Return the changes of all measured numbers by the worst unit there is, shape (groups, measured)."""
+    most, kind = measured.contribution.most, measured.contribution.kind
+    bounds = asked.bounds or (Fraction(0), Fraction(1))
+    low, high = map(float, bounds)
+    some = [low, high, (low + high) / 2, low + (high - low) / 3, high + 1000, low - 1000, 0.0]
+    if name.endswith("median"):
+        some = list(np.linspace(low, high, 201))
+    found = []
+    for value in some:
+        if kind == "groups":
+            for rows in sorted({1, ROWS_SAMPLED, math.ceil(high) if name == "count" else 1}):
+                found.append({group: [value] * rows for group in range(most)})
+        else:
+            found.append({0: [value] * most})
+            found.append({group: [value] for group in range(most)})
+    changes = [exact(measured, totals(measured, [unit])) for unit in found]
+    losses = [loss(measured, change) for change in changes]
+    return changes[int(np.argmax(losses))], max(losses)
+
+
+def loss(measured, change):
+    """Return the exact cost of a change: epsilon of Laplace noise, mu^2 of Gaussian noise."""
+    scales = np.array([float(scale) for scale in measured.scales])
+    ratio = np.abs(change) / scales
+    return float(ratio.sum() if measured.noise == "laplace" else (ratio**2).sum())
+
+
+@pytest.mark.parametrize(("name", "kind", "most", "accountant"), CASES)
+def test_the_worst_unit_costs_what_is_charged_and_no_more(name, kind, most, accountant):
+    measured = case(name, kind, most, accountant)
+    _, cost = worst_unit(measured, AGGREGATES[name], name)
+    assert cost <= 1 + 1e-12
+    # Nothing is given away, but by rounding bounds to steps (and, of variances with Laplace noise, values too).
+    assert cost > 0.999
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_random_unit_costs_more(seed):
+    rng = np.random.default_rng(seed)
+    for name, kind, most, accountant in CASES:
+        measured = case(name, kind, most, accountant)
+        asked = AGGREGATES[name]
+        low, high = (float(bound) for bound in (asked.bounds or (0, 1)))
+        spare = most
+        unit = {}
+        for group in range(most):
+            rows = int(rng.integers(1, ROWS_SAMPLED + 1)) if kind == "groups" else min(spare, int(rng.integers(1, 3)))
+            if rows:
+                unit[group] = rng.uniform(low - (high - low), high + (high - low), rows)
+            spare -= rows
+        assert loss(measured, exact(measured, totals(measured, [unit]))) <= 1 + 1e-12
+
+
+def sides(measured, change, draw):
+    """Return measured numbers with noise, without the worst unit and with it; shape (draws, groups * measured)."""
+    groups = len(change)
+    both = []
+    for numbers in (np.zeros_like(change), change):
+        # The noise is that of `noisy`, for groups in which nobody is; what the unit changes is added.
+        empty = Totals(tuple((i,) for i in range(groups)), np.zeros((groups, measured.width), dtype=np.int64))
+        many = Totals(empty.keys * DRAWS, np.tile(empty.numbers, (DRAWS, 1)))
+        drawn = noisy(measured, many, draw).reshape(DRAWS, groups, -1)
+        both.append((drawn + numbers).reshape(DRAWS, -1).astype(float))
+    return both
+
+
+def tells_apart(measured, change, draw):
+    """Return by how many standard errors the best test between both sides is better than is claimed for a cost of 1."""
+    scales = np.tile([float(scale) for scale in measured.scales], len(change))
+    flat = change.reshape(-1).astype(float)
+    used = flat != 0
+    without, with_it = (side[:, used] for side in sides(measured, change, draw))
+    flat, scales = flat[used], scales[used]
+    if measured.noise == "gaussian":
+        # Likelihood ratio of two normal laws: it is mu-GDP where Phi^-1(power) - Phi^-1(size) <= mu = 1.
+        from scipy.special import ndtri
+
+        line = flat / scales**2
+        middle = float(line @ flat) / 2
+        size, power = ((side @ line > middle).mean() for side in (without, with_it))
+        slopes = [math.sqrt(2 * math.pi * p * (1 - p) / DRAWS) * math.exp(ndtri(p) ** 2 / 2) for p in (size, power)]
+        return (ndtri(power) - ndtri(size) - 1) / math.hypot(*slopes)
+    # Where every number is beyond what the unit makes it, the ratio of probabilities is e^epsilon.
+    beyond = [np.all(side * np.sign(flat) >= np.abs(flat), axis=1).mean() for side in (without, with_it)]
+    error = math.sqrt(sum((1 - p) / (p * DRAWS) for p in beyond))
+    return (math.log(beyond[1] / beyond[0]) - 1) / error
+
+
+def less(noise, scale, size):
+    """Draw a tenth less noise than is asked for."""
+    return draw_integers(noise, scale * Fraction(9, 10), size)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("name", ["count", "units", "signed sum", "average", "variance", "deviation"])
+def test_drawn_noise_hides_the_worst_unit_and_a_tenth_less_does_not(name, accountant):
+    measured = case(name, "groups", 1, accountant)
+    change, _ = worst_unit(measured, AGGREGATES[name], name)
+    assert tells_apart(measured, change, draw_integers) < SIGMAS
+    assert tells_apart(measured, change, less) > SIGMAS
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_drawn_noise_hides_the_worst_unit_of_quantiles(accountant):
+    asked = aggregate("quantiles", 0, 3, fractions=(0.5,), integer=True)
+    measured = plan(select(asked, selection="all"), accountant, UNITS)
+    change, cost = worst_unit(measured, asked, "median")
+    assert cost == pytest.approx(1, rel=1e-9)
+    assert tells_apart(measured, change, draw_integers) < SIGMAS
+    assert tells_apart(measured, change, less) > SIGMAS
+
+
+@pytest.mark.statistical
+def test_drawn_noise_hides_a_clipped_vector():
+    measured = plan(select(aggregate("count", 0, 30), kind="l2", selection="all"), GAUSSIAN, UNITS)
+    step = measured.components[0].step
+    # In 4 groups, 15 rows each: of length 30.
+    change = np.full((4, 1), int(15 / step), dtype=np.int64)
+    assert loss(measured, change) == pytest.approx(1, rel=1e-6)
+    assert tells_apart(measured, change, draw_integers) < SIGMAS
+    assert tells_apart(measured, change, less) > SIGMAS
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_the_histogram_that_bounds_are_found_in_hides_a_unit(accountant):
+    """A unit is in one bin: the scale is that of a count of units."""
+    scale = histogram_scale(accountant, UNITS)
+    change = np.array([[1]])
+    one = replace(case("units", "groups", 1, accountant))
+    assert one.blocks[0].scale == scale
+    assert tells_apart(one, change, draw_integers) < SIGMAS
+
+
+def shown(measured, units_in_each, draw=draw_integers, draws=DRAWS):
+    """Return how often groups are shown, shape (draws, groups)."""
+    groups = len(units_in_each)
+    numbers = np.tile(np.array(units_in_each, dtype=np.int64)[:, None], (draws, measured.width))
+    many = Totals(tuple((i,) for i in range(groups * draws)), numbers)
+    return released(measured, many, noisy(measured, many, draw)).reshape(draws, groups)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize("most", [1, 4])
+@pytest.mark.parametrize("fewest", [1, 3])
+def test_a_units_own_groups_show_as_seldom_as_delta_and_a_lower_threshold_fails(accountant, most, fewest):
+    """A unit that brings `most` groups to the fewest units: before, they are never shown."""
+    delta = Fraction(1, 100)
+    chosen = select(aggregate("units"), most=most, min_units=fewest)
+    measured = plan(chosen, accountant, UNITS, delta)
+    assert not shown(measured, [fewest - 1] * most).any()
+
+    def excess(one):
+        any_group = shown(one, [fewest] * most).any(axis=1).mean()
+        return (any_group - float(delta)) / math.sqrt(float(delta) / DRAWS)
+
+    assert excess(measured) < SIGMAS
+    assert excess(replace(measured, tau=measured.tau - 1)) > SIGMAS
+
+
+@pytest.mark.statistical
+def test_a_group_of_one_more_unit_shows_no_more_often_than_epsilon_and_delta_say():
+    """At every size of the group, with the threshold's count alone at a cost of 1: exact and by noise."""
+    delta = Fraction(1, 10**4)
+    measured = plan(select(aggregate("units")), LAPLACE, UNITS, delta)
+    sizes = (1, 2, 8, 9, 10, 11, 13, 14)
+    rates = dict(zip(sizes, shown(measured, sizes).mean(axis=0), strict=True))
+    for units in (1, 8, 9, 10, 13):
+        for one, other in ((rates[units], rates[units + 1]), (rates[units + 1], rates[units])):
+            slack = SIGMAS * math.sqrt((other + math.e**2 * one + 1e-5) / DRAWS)
+            assert other <= math.e * one + float(delta) + slack
+
+
+def test_clipped_units_are_counted_in_parts_and_a_group_of_nobody_is_never_shown():
+    measured = plan(select(aggregate("count", 0, 10), kind="l2"), GAUSSIAN, UNITS)
+    assert measured.one == 64
+    column = measured.blocks[measured.counted].columns[0]
+    numbers = np.zeros((20_000, measured.width), dtype=np.int64)
+    many = Totals(tuple((i,) for i in range(len(numbers))), numbers)
+    drawn = noisy(measured, many) + 10**6  # however large the noise
+    assert not released(measured, many, drawn).any()
+    numbers[:, column] = 1
+    assert released(measured, Totals(many.keys, numbers), drawn).all()
+
+
+def test_noise_is_drawn_for_every_group_before_any_is_hidden():
+    """The noise of a group must not depend on which others are shown."""
+    sizes = []
+
+    def counting(noise, scale, size):
+        sizes.append(size)
+        return np.zeros(size, dtype=np.int64)
+
+    measured = plan(select(aggregate("count", 0, 5), aggregate("average", 0, 1)), GAUSSIAN, UNITS)
+    numbers = np.zeros((7, measured.width), dtype=np.int64)
+    noisy(measured, Totals(tuple((i,) for i in range(7)), numbers), counting)
+    assert sizes == [7 * block.measured for block in measured.blocks]
+
+
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_all_parts_of_a_query_together_cost_what_it_costs(accountant):
+    """The worst unit of each block, added up: within the whole, threshold, bounds and all."""
+    chosen = select(
+        aggregate("count", 0, 5),
+        aggregate("sum"),
+        aggregate("average", 0, 9, epsilon=Fraction(1, 10)),
+        aggregate("variance", -1, 1),
+        aggregate("quantiles", 0, 10, fractions=(0.5,)),
+        most=2,
+    )
+    total = accountant.units(0.9)
+    given = shares(chosen, total, accountant)
+    assert given.total <= total
+    assert given.total > total - 10
+    measured = plan(chosen, accountant, total, found={1: (Fraction(-4), Fraction(64))})
+    power = 1 if accountant.noise == "laplace" else 2
+    spent = Fraction(0)
+    for i, asked in enumerate(chosen.aggregates):
+        alone = replace(chosen, aggregates=(replace(asked, epsilon=None),), selection="all")
+        alone = replace(alone, aggregates=(replace(asked, epsilon=None, bounds=measured.parts[i].bounds),))
+        part = plan(alone, accountant, given.main[i])
+        for mine, theirs in zip(part.blocks, (measured.blocks[j] for j in measured.parts[i].blocks), strict=True):
+            assert mine.scale == theirs.scale
+        spent += given.main[i]
+    hidden = measured.blocks[measured.counted]
+    spent += math.ceil(UNITS * 2 / hidden.scale**power) + sum(given.auto)
+    assert spent <= total + 1
+
+
+def test_found_bounds_use_one_draw_of_noise_for_the_whole_histogram():
+    drawn = []
+
+    def draw(noise, scale, size):
+        drawn.append((noise, scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+    chosen = select(aggregate("sum"))
+    counts = np.zeros(magnitude_edges().size - 1, dtype=np.int64)
+    found_bounds(chosen, chosen.aggregates[0], counts, UNITS, GAUSSIAN, draw)
+    assert drawn == [("gaussian", GAUSSIAN.scale(UNITS, 1), counts.size)]
