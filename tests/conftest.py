@@ -1,6 +1,8 @@
 """Shared by the tests: random workloads, workloads built row by row from definitions, and a table of made-up people."""
 
+import importlib.util
 from functools import reduce
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -32,6 +34,24 @@ from dpnotebook.workload import (
     Weighted,
     WidthRange,
 )
+
+_spec = importlib.util.spec_from_file_location("servers", Path(__file__).parent / "engine" / "servers.py")
+servers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(servers)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """Return the address of an empty PostgreSQL server."""
+    with servers.running_postgres() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def spark():
+    """Return a Spark session on this machine."""
+    with servers.running_spark() as session:
+        yield session
 
 
 def _by_definition(w):

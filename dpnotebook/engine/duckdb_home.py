@@ -5,9 +5,7 @@ The connection is sealed before the first query, unless it is a cursor of the us
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,10 +13,11 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns
+from dpnotebook.engine.homes import Held
 from dpnotebook.engine.kinds import kind_of, plain_value
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, seal
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import DomainError, EngineError
+from dpnotebook.errors import EngineError
 from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
@@ -26,32 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.sql.statement import Kind
-
-
-@dataclass(eq=False)
-class Held:
-    """A table that statements may name.
-
-    Parameters
-    ----------
-    name, source, unit, private
-        As it was protected or registered.
-    """
-
-    name: str
-    source: Source
-    unit: str | None
-    private: bool
-    number: int = field(default_factory=itertools.count().__next__, init=False)
-    frame: FrameColumns | None = field(default=None, init=False)
-    kinds: dict[str, Kind] = field(default_factory=dict, init=False)
-    unowned: int = field(default=0, init=False)
-    digest: str = field(default="", init=False)
-
-    @property
-    def numbered(self) -> bool:
-        """Whether its rows are units of their own."""
-        return self.private and self.unit is None
 
 
 class DuckDBHome:
@@ -110,6 +83,9 @@ class DuckDBHome:
                 columns.convert(name for name in columns.objects if name.casefold() in words)
             self._show(table)
 
+    def check(self, query: str) -> None:
+        """Do nothing: statements are made of what DuckDB has."""
+
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
         return self._executor.columns(query)
@@ -160,13 +136,15 @@ class DuckDBHome:
         if table.frame is None:
             if isinstance(table.source, FrameSource):
                 table.frame = FrameColumns(table.source.frame)
-            elif isinstance(table.source, TableSource) and not self._reaches(table.source):
+            elif not self._reaches(table.source):
                 table.frame = FrameColumns(self._carry(table))
-        elif isinstance(table.source, TableSource) and self._reaches(table.source):
+        elif not isinstance(table.source, FrameSource) and self._reaches(table.source):
             return None
         return table.frame
 
-    def _reaches(self, source: TableSource) -> bool:
+    def _reaches(self, source: Source) -> bool:
+        if not isinstance(source, TableSource):
+            return isinstance(source, ParquetSource)
         if isinstance(source.database, Path):
             return source.database.resolve() in self._files
         return source.database is self._owner
@@ -249,21 +227,3 @@ class DuckDBHome:
         except duckdb.Error as failure:
             raise failed("DuckDB", failure) from None
         self._shown[folded] = (table, len(names))
-
-
-def unclear(table: Held, words: set[str]) -> None:
-    """Refuse a statement that names a column whose name differs from another's only in case.
-
-    Raises
-    ------
-    DomainError
-        If it does.
-    """
-    seen: dict[str, str] = {}
-    for name in table.kinds:
-        other = seen.setdefault(name.casefold(), name)
-        if other != name and name.casefold() in words:
-            raise DomainError(
-                f"{other!r} and {name!r} of {table.name!r} differ only in case, which SQL cannot tell apart; "
-                "rename one of them"
-            )

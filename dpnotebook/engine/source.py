@@ -309,6 +309,7 @@ def _check_table(source: TableSource) -> None:
 def seal(connection: duckdb.DuckDBPyConnection) -> None:
     """Shut a connection off: no other file, no network, no way back; it sees the protected rows only."""
     connection.execute("SET enable_external_access = false")
+    connection.execute("SET enable_progress_bar = false")  # in notebooks it is a widget of its own
     connection.execute("SET lock_configuration = true")
 
 

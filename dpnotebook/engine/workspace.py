@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from dpnotebook.engine.duckdb_home import DuckDBHome, Held, unclear
+from dpnotebook.engine.duckdb_home import DuckDBHome
 from dpnotebook.engine.executor import named
-from dpnotebook.engine.source import Source, TableSource
+from dpnotebook.engine.homes import Held, Home, unclear
+from dpnotebook.engine.source import DUCKDB, Source, TableSource
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError, FrameChanged
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.sql.statement import Kind
+
+_WORDS = {"duckdb": "DuckDB", "postgres": "PostgreSQL", "spark": "Spark"}
 
 _open: weakref.WeakSet[Workspace] = weakref.WeakSet()
 
@@ -37,7 +40,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._tables: dict[str, Held] = {}
-        self._lent: dict[Held | None, DuckDBHome] = {}  # by the table whose moment it shows; None: the sealed one
+        self._lent: dict[Held | None, Home] = {}  # by the table whose moment it shows; None: the sealed one
         self._lock = threading.RLock()
         _open.add(self)
 
@@ -117,7 +120,9 @@ class Workspace:
         with self._lock:
             for name in tables:
                 self._tables[name].source.check_unchanged()
-            self._ready(tables, queries)
+            home = self._ready(tables, queries)
+            for query in queries:
+                home.check(query)
 
     def run(self, query: str, tables: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL.
@@ -157,7 +162,7 @@ class Workspace:
             for table in list(self._lent):
                 self._forget(table)
 
-    def _ready(self, names: Sequence[str], queries: Sequence[str]) -> DuckDBHome:
+    def _ready(self, names: Sequence[str], queries: Sequence[str]) -> Home:
         words = named(queries)
         tables = [self._tables[name] for name in names]
         seen: dict[str, str] = {}
@@ -172,15 +177,26 @@ class Workspace:
         home.prepare(tables, words)
         return home
 
-    def _home(self, tables: Sequence[Held]) -> DuckDBHome:
-        """Return the connection for a statement's tables: that of the user where one of them is in it.
+    def _home(self, tables: Sequence[Held]) -> Home:
+        """Return the connection for a statement's tables, which is that of the protected ones.
 
         Raises
         ------
+        EngineError
+            If they are in databases that cannot see one another.
         FrameChanged
-            If a table of the user's connection can no longer be read as it was.
+            If a table can no longer be read as it was.
         """
-        lent = [table for table in tables if _owner(table) is not None]
+        private = [table for table in tables if table.private] or tables[:1]
+        first = private[0].source.place if private else DUCKDB
+        for table in private:
+            if table.source.place != first:
+                raise EngineError(
+                    f"{private[0].name!r} is in {_WORDS[first[0]]} and {table.name!r} in "
+                    f"{'another database' if table.source.place[0] == first[0] else _WORDS[table.source.place[0]]}: "
+                    "protected tables of one statement must be in one database"
+                )
+        lent = [table for table in tables if _owner(table) is not None and table.source.place == first]
         newest = max(lent, key=lambda table: table.number, default=None)
         home = self._lent.get(newest)
         if home is not None and home.broken:
@@ -190,16 +206,28 @@ class Workspace:
             home = self._lent[newest] = self._opened(newest)
         for table in lent:
             # Each was protected at a moment of its own, and is seen here as it was at another.
-            if _owner(table) is _owner(lent[0]) and home.digest_once(table) != table.digest:
+            if _owner(table) == _owner(lent[0]) and home.digest_once(table) != table.digest:
                 raise FrameChanged(
                     f"{table.name!r} was changed in its database after it was protected; nothing was spent. To ask "
                     "about what is in it now, protect it under a new name"
                 )
         return home
 
-    def _opened(self, newest: Held | None) -> DuckDBHome:
-        owner = None if newest is None else _owner(newest)
-        return DuckDBHome(list(self._tables.values()), owner, lambda table: self._home([table]).fetch(table))
+    def _opened(self, newest: Held | None) -> Home:
+        place: tuple[str, Any] = DUCKDB if newest is None else newest.source.place
+        tables = list(self._tables.values())
+        if place[0] == "postgres":
+            from dpnotebook.engine.postgres_home import PostgresHome
+
+            return PostgresHome(place[1], [table for table in tables if table.source.place == place], self._fetch)
+        if place[0] == "spark":
+            from dpnotebook.engine.spark_home import SparkHome
+
+            return SparkHome(place[1], self._fetch)
+        return DuckDBHome(tables, None if newest is None else _owner(newest), self._fetch)
+
+    def _fetch(self, table: Held) -> pd.DataFrame:
+        return self._home([table]).fetch(table)
 
     def _forget(self, table: Held | None) -> None:
         home = self._lent.pop(table, None)
@@ -208,7 +236,8 @@ class Workspace:
 
 
 def _owner(table: Held) -> Any:
-    """Return the user's connection that a table is in, or None."""
-    if isinstance(table.source, TableSource) and not isinstance(table.source.database, Path):
-        return table.source.database
-    return None
+    """Return the connection of the user's that a table is in, or None."""
+    source = table.source
+    if isinstance(source, TableSource):
+        return None if isinstance(source.database, Path) else source.database
+    return source.place[1]

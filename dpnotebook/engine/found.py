@@ -1,0 +1,49 @@
+"""Rows of Python values as columns of arrays, as DuckDB gives them: whatever database they come from."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MADE: dict[str, Any] = {"integer": np.int64, "number": np.float64, "boolean": np.bool_, "time": "datetime64[us]"}
+
+
+def arrays(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, NDArray[Any]]:
+    """Return columns of arrays, masked where a value is None.
+
+    Parameters
+    ----------
+    names
+        Of the columns.
+    kinds
+        What they hold; texts and others stay as they are.
+    rows
+        The values, row by row.
+    """
+    found = {}
+    for i, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        values = [row[i] for row in rows]
+        missing = np.array([value is None for value in values], dtype=bool)
+        found[name] = _column(values, missing, kind)
+    return found
+
+
+def _column(values: list[Any], missing: NDArray[np.bool_], kind: str) -> NDArray[Any]:
+    dtype = _MADE.get(kind)
+    if dtype is None or any(isinstance(value, datetime.time) for value in values):
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+    else:
+        fill: Any = datetime.datetime(1970, 1, 1) if kind == "time" else 0
+        plain = [fill if absent else _plain(value) for value, absent in zip(values, missing, strict=True)]
+        column = np.array(plain, dtype=dtype)
+    return np.ma.MaskedArray(column, mask=missing) if missing.any() else column
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, decimal.Decimal) and value % 1 != 0 else value

@@ -1,0 +1,98 @@
+"""Where the tables of one statement are together: a connection that shows each under its own name."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
+
+from dpnotebook.engine.source import Source
+from dpnotebook.errors import DomainError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.engine.frames import FrameColumns
+    from dpnotebook.sql.statement import Kind
+
+
+@dataclass(eq=False)
+class Held:
+    """A table that statements may name.
+
+    Parameters
+    ----------
+    name, source, unit, private
+        As it was protected or registered.
+    """
+
+    name: str
+    source: Source
+    unit: str | None
+    private: bool
+    number: int = field(default_factory=itertools.count().__next__, init=False)
+    frame: FrameColumns | None = field(default=None, init=False)
+    kinds: dict[str, Kind] = field(default_factory=dict, init=False)
+    unowned: int = field(default=0, init=False)
+    digest: str = field(default="", init=False)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether its rows are units of their own."""
+        return self.private and self.unit is None
+
+
+class Home(Protocol):
+    """A connection in which tables have their names."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether it shows nothing any more after a failure."""
+
+    def prepare(self, tables: Sequence[Held], words: set[str]) -> None:
+        """Show tables under their names, with every column that `words` holds.
+
+        Raises
+        ------
+        DomainError
+            If a column that is named cannot be read.
+        """
+
+    def check(self, query: str) -> None:
+        """Raise EngineError if a query uses what this database does not have."""
+
+    def run(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL."""
+
+    def kinds(self, table: Held) -> dict[str, Kind]:
+        """Return what each column holds, in order."""
+
+    def fetch(self, table: Held) -> pd.DataFrame:
+        """Return a table, whole, to be carried to where this connection cannot be reached."""
+
+    def digest_once(self, table: Held) -> str:
+        """Return what tells whether the rows of a table have changed; never shown, and worked out once."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+def unclear(table: Held, words: set[str]) -> None:
+    """Refuse a statement that names a column whose name differs from another's only in case.
+
+    Raises
+    ------
+    DomainError
+        If it does.
+    """
+    seen: dict[str, str] = {}
+    for name in table.kinds:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name and name.casefold() in words:
+            raise DomainError(
+                f"{other!r} and {name!r} of {table.name!r} differ only in case, which SQL cannot tell apart; "
+                "rename one of them"
+            )

@@ -1,0 +1,315 @@
+"""Tables in PostgreSQL, asked where they are: rows of one moment, read and never written."""
+
+from __future__ import annotations
+
+import hmac
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from dpnotebook.engine.dialects import translated
+from dpnotebook.engine.executor import failed
+from dpnotebook.engine.found import arrays
+from dpnotebook.engine.kinds import kind_of
+from dpnotebook.engine.postgres_functions import FUNCTIONS
+from dpnotebook.engine.source import keyed
+from dpnotebook.engine.sql import identifier, literal
+from dpnotebook.errors import DomainError, EngineError, FrameChanged
+
+if TYPE_CHECKING:
+    pass
+
+SETTINGS = (
+    "SET TimeZone = 'UTC'",
+    "SET extra_float_digits = 1",
+    "SET standard_conforming_strings = on",
+    "SET statement_timeout = 0",
+    "SET idle_in_transaction_session_timeout = 0",  # the transaction shows one moment's rows for as long as it lasts
+    "SET jit = off",
+)
+_TYPES = {
+    "int2": "SMALLINT",
+    "int4": "INTEGER",
+    "int8": "BIGINT",
+    "float4": "FLOAT",
+    "float8": "DOUBLE",
+    "numeric": "DOUBLE",
+    "bool": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "TIMESTAMP",
+    "timestamptz": "TIMESTAMP",
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid", "citext", "enum"), "VARCHAR"),
+}
+_LAST = {"date": "9999-12-31", "timestamp": "9999-12-31 23:59:59.999999"}
+
+
+class PostgresExecutor:
+    """A connection to PostgreSQL, in one transaction that sees the rows of one moment.
+
+    Parameters
+    ----------
+    dsn
+        Where the database is.
+
+    Raises
+    ------
+    DomainError
+        If it cannot be reached.
+    """
+
+    dialect = "postgres"
+
+    def __init__(self, dsn: str) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise DomainError("PostgreSQL needs psycopg: pip install 'dpnotebook[postgres]'") from None
+        try:
+            self._connection: Any = psycopg.connect(dsn, autocommit=True, application_name="dpnotebook")
+        except psycopg.Error:
+            raise DomainError(
+                "that PostgreSQL database cannot be reached; check its address and that it runs"
+            ) from None
+        try:
+            for statement in (*SETTINGS, *FUNCTIONS):
+                self._connection.execute(statement)
+        except psycopg.Error as failure:
+            self._connection.close()
+            raise failed("PostgreSQL", failure) from None
+
+    def begin(self) -> None:
+        """Begin to see the rows of this moment, and no later ones. Names mean the database's own from here on."""
+        for statement in (
+            "SET search_path = pg_catalog",
+            "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            "SELECT count(*) FROM pg_class",
+        ):
+            self._connection.execute(statement)
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection was lost."""
+        return bool(self._connection.closed or self._connection.broken)
+
+    def columns(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL."""
+        described, rows = self.read(translated(query, "postgres"))
+        names = [name for name, _ in described]
+        return arrays(names, [kind_of(kind) for _, kind in described], rows)
+
+    def types(self, query: str) -> list[tuple[str, str]]:
+        """Return names and types of the columns of a query."""
+        return self.read(translated(f"SELECT * FROM ({query}) AS described LIMIT 0", "postgres"))[0]
+
+    def keep(self, name: str, query: str) -> str:
+        """Keep the rows of a query in a temporary table."""
+        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {translated(query, 'postgres')}")
+        return name
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def read(self, text: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+        """Return names and types of the columns of a query in PostgreSQL's words, and its rows."""
+
+        def fetch() -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
+            self._connection.execute("SET LOCAL transaction_read_only = on")
+            # What is prepared is one statement for certain.
+            cursor = self._connection.execute(text, prepare=True)
+            described = [(column.name, self._type(column.type_code)) for column in cursor.description]
+            return described, cursor.fetchall()
+
+        return self._inside(fetch, keep=False)
+
+    def once(self, text: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the database itself, before the transaction begins."""
+        import psycopg
+
+        try:
+            found: list[tuple[Any, ...]] = self._connection.execute(text).fetchall()
+        except psycopg.Error as failure:
+            raise failed("PostgreSQL", failure) from None
+        return found
+
+    def write(self, text: str) -> None:
+        """Make a temporary view or table."""
+        self._inside(lambda: self._connection.execute(text), keep=True)
+
+    def copy(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Fill a temporary table with public rows."""
+
+        def fill() -> None:
+            with self._connection.cursor().copy(f"COPY {identifier(name)} FROM STDIN") as copy:
+                for row in rows:
+                    copy.write_row(row)
+
+        self._inside(fill, keep=True)
+
+    def _inside(self, work: Any, keep: bool) -> Any:
+        """Work in a part of the transaction that can be taken back; a failure must not end the transaction."""
+        import psycopg
+
+        try:
+            self._connection.execute("SAVEPOINT part")
+            try:
+                found = work()
+                if keep:
+                    self._connection.execute("RELEASE SAVEPOINT part")
+                    return found
+            except BaseException:
+                keep = False
+                raise
+            finally:
+                if not keep and not self._connection.closed:
+                    # Writing is allowed again with that, too.
+                    self._connection.execute("ROLLBACK TO SAVEPOINT part")
+                    self._connection.execute("RELEASE SAVEPOINT part")
+        except psycopg.Error as failure:
+            raise failed("PostgreSQL", failure) from None
+        return found
+
+    def _type(self, code: int) -> str:
+        from psycopg import adapters
+
+        known = adapters.types.get(code)
+        name = known.name if known is not None else "other"
+        return _TYPES.get(name, name.upper())
+
+
+class PostgresSource:
+    """A table or view in PostgreSQL.
+
+    Parameters
+    ----------
+    dsn
+        Where the database is; it may hold a password, so it is never shown.
+    table
+        "schema.table", or "table" where the search path finds it.
+
+    Raises
+    ------
+    DomainError
+        If the database cannot be reached or has no such table.
+    """
+
+    def __init__(self, dsn: str, table: str) -> None:
+        self.dsn, self.table = dsn, table
+        self._given: weakref.WeakSet[PostgresExecutor] = weakref.WeakSet()
+        self._known: tuple[tuple[str, ...], bytes, str] | None = None
+        executor, _ = self.connect()
+        executor.close()
+        self._given.clear()
+
+    def __repr__(self) -> str:
+        return f"<{self.table} in PostgreSQL>"
+
+    @property
+    def place(self) -> tuple[str, Any]:
+        """Which database it is in."""
+        return "postgres", self.dsn
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of all columns."""
+        return list(self._columns)
+
+    def connect(self) -> tuple[PostgresExecutor, str]:
+        """Return a connection and the view of the table in it."""
+        executor = PostgresExecutor(self.dsn)
+        relation = self.resolve(executor)
+        executor.begin()
+        self.show(executor, relation, "__rows", None, False)
+        self._given.add(executor)
+        return executor, "__rows"
+
+    def resolve(self, executor: PostgresExecutor) -> str:
+        """Return the table's full name, and note its columns."""
+        quoted = ".".join(identifier(part) for part in self.table.split("."))
+        found: list[tuple[Any, ...]] = []
+        for name in (quoted, identifier(self.table), self.table):
+            text = (
+                "SELECT a.attname, CASE WHEN t.typtype = 'e' THEN 'enum' ELSE t.typname END, n.nspname, c.relname "
+                "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
+                "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+                "JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
+                f"WHERE a.attrelid = to_regclass({literal(name)}) AND a.attnum > 0 AND NOT a.attisdropped "
+                "ORDER BY a.attnum"
+            )
+            try:
+                found = executor.once(text)
+            except EngineError:  # a name that cannot be one
+                continue
+            if found:
+                break
+        if not found:
+            executor.close()
+            raise DomainError(f"there is no table or view {self.table!r} in that database, or it may not be read")
+        self._columns = {str(row[0]): str(row[1]) for row in found}
+        return f"{identifier(found[0][2])}.{identifier(found[0][3])}"
+
+    def show(self, executor: PostgresExecutor, relation: str, name: str, unit: str | None, numbered: bool) -> None:
+        """Make a view of the table, its values made plain."""
+        from dpnotebook.sql.statement import ROW_UNIT
+
+        shown = [
+            f"{_plain(identifier(column), kind, column == unit)} AS {identifier(column)}"
+            for column, kind in self._columns.items()
+        ]
+        if numbered:
+            shown.append(f"row_number() OVER () AS {identifier(ROW_UNIT)}")
+        executor.write(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {', '.join(shown)} FROM {relation}")
+
+    def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
+        """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
+        executor, _ = self.connect()
+        try:
+            found = self._digest(executor, columns, key)
+        finally:
+            executor.close()
+        if self._known is None:
+            self._known = tuple(columns), key, found
+        return found
+
+    def _digest(self, executor: PostgresExecutor, columns: Sequence[str], key: bytes) -> str:
+        texts = [f"CAST({identifier(name)} AS TEXT)" for name in columns]
+        parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts]
+        salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
+        halves = [f"sum(('x' || substr(h, {start}, 15))::bit(60)::bigint)" for start in (1, 17)]
+        hashed = f"SELECT md5(concat({', '.join([salt, *parts])})) AS h FROM pg_temp.__rows"
+        _, rows = executor.read(f"SELECT count(*), {', '.join(halves)} FROM ({hashed}) AS hashed")
+        return keyed(key, "postgres", *columns, repr([str(value) for value in rows[0]]).encode())
+
+    def check_unchanged(self) -> None:
+        """Raise FrameChanged if a connection was lost, and the table does not hold the same rows any more."""
+        lost = [executor for executor in self._given if executor.broken]
+        if lost and self._known is not None:
+            columns, key, digest = self._known
+            executor, _ = self.connect()
+            try:
+                same = self._digest(executor, columns, key) == digest
+            finally:
+                self._given.discard(executor)
+                executor.close()
+            if not same:
+                raise FrameChanged(
+                    f"the connection to {self.table} was lost, and the table has changed since it was protected; "
+                    "nothing was spent. To ask about what is in it now, protect it under a new name"
+                )
+
+
+def _plain(column: str, kind: str, unit: bool) -> str:
+    """Return an expression for a column that means here what it means in DuckDB."""
+    if kind in ("float4", "float8"):
+        return f"nullif({column}, 'NaN'::{kind})"
+    if kind == "numeric":
+        return f"trim_scale({column})::text" if unit else f"pg_temp.dp_number({column})"
+    if kind in ("date", "timestamp", "timestamptz"):  # infinite times, and those before our era, cannot be fetched
+        plain = f"({column} AT TIME ZONE 'UTC')" if kind == "timestamptz" else column
+        name = "date" if kind == "date" else "timestamp"
+        return f"CASE WHEN {plain} BETWEEN {name} '0001-01-01' AND {name} '{_LAST[name]}' THEN {plain} END"
+    if _TYPES.get(kind) == "VARCHAR":
+        return f'{column}::text COLLATE "C"'
+    return column

@@ -1,0 +1,99 @@
+"""Functions that our PostgreSQL connections bring along: arithmetic that gives NULL or infinity instead of stopping.
+
+They live in the connection's temporary schema, so they leave nothing behind in the database.
+"""
+
+from __future__ import annotations
+
+_CAUGHT = "EXCEPTION WHEN data_exception THEN RETURN"
+
+
+def _checked(signature: str, returns: str, body: str, otherwise: str = "NULL") -> str:
+    return (
+        f"CREATE FUNCTION pg_temp.dp_{signature} RETURNS {returns} LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL UNSAFE "
+        f"AS $$ BEGIN RETURN {body}; {_CAUGHT} {otherwise}; END $$"
+    )
+
+
+def _plain(signature: str, returns: str, body: str) -> str:
+    return f"CREATE FUNCTION pg_temp.dp_{signature} RETURNS {returns} LANGUAGE sql IMMUTABLE AS $$ SELECT {body} $$"
+
+
+_FLOATS, _INTEGERS = "(a float8, b float8)", "(a bigint, b bigint)"
+_INFINITE = "CASE WHEN {0} THEN '{1}'::float8 ELSE '{2}'::float8 END"
+
+FUNCTIONS = (
+    # TRY_CAST
+    _plain("double(a float8)", "float8", "a"),
+    _checked("double(a text)", "float8", "a::float8"),
+    _plain("double(a boolean)", "float8", "CASE WHEN a THEN 1 WHEN NOT a THEN 0 END::float8"),
+    _plain("bigint(a bigint)", "bigint", "a"),
+    _checked("bigint(a float8)", "bigint", "a::bigint"),
+    _checked("bigint(a text)", "bigint", "round(a::numeric)::bigint"),
+    _plain("bigint(a boolean)", "bigint", "CASE WHEN a THEN 1 WHEN NOT a THEN 0 END::bigint"),
+    _plain("boolean(a boolean)", "boolean", "a"),
+    _plain("boolean(a float8)", "boolean", "a <> 0"),
+    _checked("boolean(a text)", "boolean", "a::boolean"),
+    _plain("date(a date)", "date", "a"),
+    _checked("date(a timestamp)", "date", "a::date"),
+    _checked("date(a text)", "date", "a::date"),
+    _plain("timestamp(a timestamp)", "timestamp", "a"),
+    _checked("timestamp(a text)", "timestamp", "a::timestamp"),
+    _checked(
+        "number(a numeric)",
+        "float8",
+        "nullif(a, 'NaN')::float8",
+        "CASE WHEN abs(a) < 1 THEN 0 WHEN a > 0 THEN 'inf'::float8 ELSE '-inf'::float8 END",
+    ),
+    # Arithmetic: what is too large is infinite, what is too small is 0.
+    _checked(f"add{_FLOATS}", "float8", "a + b", _INFINITE.format("a > 0", "inf", "-inf")),
+    _checked(f"sub{_FLOATS}", "float8", "a - b", _INFINITE.format("a > b", "inf", "-inf")),
+    _checked(
+        f"mul{_FLOATS}",
+        "float8",
+        "a * b",
+        "CASE WHEN ln(abs(a)) + ln(abs(b)) < 0 THEN 0 ELSE sign(a) * sign(b) * 'inf'::float8 END",
+    ),
+    _checked(
+        f"div{_FLOATS}",
+        "float8",
+        "a / b",
+        "CASE WHEN b = 0 THEN NULL WHEN ln(abs(a)) < ln(abs(b)) THEN 0 ELSE sign(a) * sign(b) * 'inf'::float8 END",
+    ),
+    _checked(f"mod{_FLOATS}", "float8", "a - b * trunc(a / b)"),
+    _checked(f"add{_INTEGERS}", "bigint", "a + b"),
+    _checked(f"sub{_INTEGERS}", "bigint", "a - b"),
+    _checked(f"mul{_INTEGERS}", "bigint", "a * b"),
+    _checked(f"mod{_INTEGERS}", "bigint", "a % b"),
+    _checked(f"div{_INTEGERS}", "float8", "a::float8 / b::float8"),
+    _checked(
+        f"pow{_FLOATS}", "float8", "power(a, b)", "CASE WHEN a > 0 AND b * ln(a) < 0 THEN 0 WHEN a > 0 THEN 'inf' END"
+    ),
+    _checked("exp(a float8)", "float8", "exp(a)", _INFINITE.format("a > 0", "inf", "0")),
+    _plain("sqrt(a float8)", "float8", "CASE WHEN a >= 0 THEN sqrt(a) END"),
+    _checked(
+        "round(a float8, digits integer)",
+        "float8",
+        "CASE WHEN digits <> 0 AND abs(a) < 1e15 THEN round(a::numeric, digits)::float8 "
+        "WHEN abs(a) < 4503599627370496 THEN sign(a) * floor(abs(a) + 0.5) ELSE a END",
+    ),
+    # Counted from the end where negative, as DuckDB does.
+    _checked(
+        "substring(a text, start bigint, size bigint)",
+        "text",
+        "substr(a, (CASE WHEN start < 0 THEN greatest(char_length(a) + start + 1, 1) ELSE start END)::integer, "
+        "greatest(size, 0)::integer)",
+    ),
+    _checked(
+        "substring(a text, start bigint)",
+        "text",
+        "substr(a, (CASE WHEN start < 0 THEN greatest(char_length(a) + start + 1, 1) ELSE start END)::integer)",
+    ),
+    # Sums
+    "CREATE FUNCTION pg_temp.dp_plus(a float8, b float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN "
+    "IF abs(a) < 8e307 AND abs(b) < 8e307 THEN RETURN a + b; END IF; RETURN pg_temp.dp_add(a, b); END $$",
+    "CREATE AGGREGATE pg_temp.dp_sum(float8) (sfunc = pg_temp.dp_plus, stype = float8)",
+    "CREATE AGGREGATE pg_temp.dp_sum(bigint) (sfunc = int8_sum, stype = numeric)",
+    "CREATE AGGREGATE pg_temp.dp_sum(integer) (sfunc = int4_sum, stype = bigint)",
+    "CREATE AGGREGATE pg_temp.dp_sum(numeric) (sfunc = numeric_add, stype = numeric)",
+)

@@ -1,0 +1,116 @@
+"""Real databases for the tests, started on this machine and stopped with the tests."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+REQUIRED = os.environ.get("DPNOTEBOOK_REQUIRE_ENGINES") == "1"
+
+
+def missing(what):
+    """Skip, unless this machine is one that must have every engine."""
+    if REQUIRED:
+        pytest.fail(f"{what}, but DPNOTEBOOK_REQUIRE_ENGINES=1 says that it must be there")
+    pytest.skip(what)
+
+
+def _postgres_programs():
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    if found:
+        return found[-1].parent
+    there = shutil.which("initdb")
+    return Path(there).resolve().parent if there else None
+
+
+def _as_somebody():
+    """Return what makes a child process not run as root, which PostgreSQL refuses; and that user's number."""
+    if os.getuid() != 0:
+        return None, os.getuid()
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            user = pwd.getpwnam(name)
+
+            def change(user=user):
+                os.setgid(user.pw_gid)
+                os.setuid(user.pw_uid)
+
+            return change, user.pw_uid
+    return None, 0
+
+
+@contextlib.contextmanager
+def running_postgres():
+    """Yield the address of an empty PostgreSQL server that listens to a socket in a folder of its own."""
+    programs = _postgres_programs()
+    if programs is None:
+        missing("PostgreSQL is not installed (apt install postgresql)")
+    try:
+        import psycopg  # noqa: F401
+    except ImportError:
+        missing("psycopg is not installed (pip install dpnotebook[postgres])")
+    change, user = _as_somebody()
+    if user == 0:
+        missing("PostgreSQL does not run as root, and there is no other user here")
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir="/tmp"))
+    os.chown(folder, user, -1)
+    data = folder / "data"
+
+    def call(*words):
+        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+        subprocess.run(
+            words, check=True, preexec_fn=change, cwd=folder, env=environment, stdout=subprocess.DEVNULL, timeout=120
+        )
+
+    try:
+        call(programs / "initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
+        settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off -c shared_buffers=32MB"
+        log = folder / "log"
+        call(programs / "pg_ctl", "-D", data, "-l", log, "-w", "-o", settings, "start")
+        try:
+            yield f"postgresql://tester@/postgres?host={folder}"
+        finally:
+            call(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def running_spark():
+    """Yield a Spark session on two cores of this machine that listens to nobody else."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        missing("Java is not installed (apt install openjdk-17-jre-headless)")
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        missing("pyspark is not installed (pip install dpnotebook[spark])")
+    folder = tempfile.mkdtemp(prefix="spark")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "700m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": folder,
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
+        shutil.rmtree(folder, ignore_errors=True)
