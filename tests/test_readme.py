@@ -22,13 +22,14 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
     random = np.random.default_rng()
     patients = pd.DataFrame(
         {
+            "patient_id": np.arange(2000),
             "age": random.integers(0, 110, 2000),
             "sex": random.choice(["F", "M"], 2000),
             "income": random.gamma(2, 20_000, 2000),
         }
     )
     names = {"patients": patients}
-    example, reusing, choosing = blocks("python")
+    example, reusing, choosing, _ = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
@@ -53,11 +54,42 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
     assert len(names["answers"].frame) == workload.shape[0]
     assert names["explorer"].question.workload == workload
 
-    (cell,) = [block for block in blocks("") if "%%dpsql" in block]
-    sql = cell.split("--error 25\n")[1]
+    sql = statements()[0].split("--error 25\n")[1]
     by_sex = session.sql(sql, error=25).run()
     assert by_sex.frame.columns.tolist() == ["sex", "n", "n_std_error", "n_lower", "n_upper"]
     session.close()
+
+
+def test_the_statements_run(tmp_path, monkeypatch):
+    """Both are shown as they were written, with the accuracy that stands on their first line."""
+    monkeypatch.chdir(tmp_path)
+    random = np.random.default_rng()
+    patients = pd.DataFrame({"patient_id": np.arange(3000), "sex": ["F", "F", "M"] * 1000})
+    visits = pd.DataFrame(
+        {
+            "patient_id": np.repeat(patients["patient_id"], 4),
+            "diagnosis": random.choice(["asthma", "flu", "gout"], 12_000, p=[0.45, 0.45, 0.1]),
+            "cost": random.gamma(2, 500, 12_000),
+        }
+    )
+    names = {"patients": patients, "visits": visits, "wards": pd.DataFrame({"ward": ["A"], "floor": [1]})}
+    exec(f"import dpnotebook as dpn\n{blocks('python')[-1]}", names)
+    session = names["session"]
+    _, joined, pasted = statements()
+    options, _, sql = joined.partition("\n")
+    release = session.sql(sql, epsilon=float(options.split()[-1])).run()
+    assert release.frame["diagnosis"].iloc[:2].isin(["asthma", "flu"]).all()
+    assert (release.frame["people"] > 100).all()
+    options, _, sql = pasted.partition("\n")
+    assert options == "%%dpsql"
+    assert session.sql(sql).run().frame["cost"].between(500, 1500).all()
+    assert 0 < session.spent.threshold_delta < 1e-7
+    session.close()
+
+
+def statements():
+    """Return the cells of SQL."""
+    return [block[block.index("%%dpsql") :] for block in blocks("") if "%%dpsql" in block]
 
 
 def test_ci_runs_the_test_command_of_the_readme():

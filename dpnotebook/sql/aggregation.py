@@ -14,12 +14,13 @@ from dpnotebook.sql.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.grouping import Grouping, grouping
 from dpnotebook.sql.keys import KeyColumn, key_columns
 from dpnotebook.sql.kinds import kind_of
-from dpnotebook.sql.ownership import Reader, calls_of
+from dpnotebook.sql.ownership import Reader
 from dpnotebook.sql.queries import Environment, From
 from dpnotebook.sql.release_names import Names
 from dpnotebook.sql.rows_text import groups_text, rows_text
 from dpnotebook.sql.scope import Column
-from dpnotebook.sql.statement import Aggregate, Kind, PrivateSelect, Relation, Selection
+from dpnotebook.sql.select_parts import calls_of
+from dpnotebook.sql.statement import Aggregate, Kind, PrivateSelect, Relation, Selection, plainly
 from dpnotebook.sql.surface import Call, Clause, call_of, clause_of
 
 NUMBERS = ("integer", "number", "boolean")
@@ -148,7 +149,7 @@ def _aggregate(
     node: exp.Expr, source: From, environment: Environment, reader: Reader, limits: Limits, inputs: list[exp.Expr]
 ) -> Aggregate:
     call, text = _call(node), reader.text
-    words = call.words or text.words(node)
+    words = plainly(call.words or text.words(node))
     if call.star or call.argument is None:
         bounds, origin = bounds_of(call, None, None, limits, node)
         return Aggregate(call.kind, "", None, bounds, origin, call.epsilon, integer=True, words=words)

@@ -94,7 +94,7 @@ def unit(select: PrivateSelect, index: int) -> str:
         case "quantiles":
             return "values of rank"
         case "variance":
-            return f"{aggregate.argument} squared"
+            return f"square of {aggregate.argument}'s units"
         case _:
             return aggregate.argument
 

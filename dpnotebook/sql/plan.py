@@ -161,7 +161,7 @@ def make_statement_plan(
         title=statement.words,
         where="",
         unit=first.unit,
-        answers=math.prod(len(key.levels or (0,)) for key in statement.selects[0].keys),
+        answers=_answers(statement.selects[0]),
         cost=Cost(accountant.epsilon(paid), accountant.delta, paid),
         epsilon=accountant.epsilon(total),
         delta=accountant.delta,
@@ -332,6 +332,12 @@ def _other_prices(
         error = _leading(priced.parts).half_width
         found.append(_alternative(accountant, books.spent, paid, paid, error, False))
     return found
+
+
+def _answers(select: PrivateSelect) -> int:
+    """Return how many groups there will be; 1 where that is not known beforehand."""
+    levels = [key.levels for key in select.keys]
+    return math.prod(len(known) for known in levels if known is not None) if None not in levels else 1
 
 
 def _leading(parts: Sequence[Part]) -> Part:

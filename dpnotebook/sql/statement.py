@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -129,7 +130,7 @@ class Aggregate:
     edges
         For quantiles of a declared column: the edges of its levels, increasing.
     words
-        As it is written.
+        As it is written, without what only privacy needs.
     """
 
     kind: AggregateKind
@@ -144,6 +145,28 @@ class Aggregate:
     integer: bool = False
     edges: tuple[float, ...] | None = None
     words: str = ""
+
+    @property
+    def argument(self) -> str:
+        """What it is of, as it is written: `cost` of SUM(cost)."""
+        words = self.words or self.name
+        inside = re.fullmatch(r"\w+\s*\((.*)\)", words, re.DOTALL)
+        return _before_comma(inside.group(1)) if inside else words
+
+
+def plainly(words: str) -> str:
+    """Return an aggregate as it is written, without bounds and epsilon: what it asks, not how that is kept private."""
+    short = re.split(r",\s*\w+\s*=>|\s+CLAMPED\s+BETWEEN\s", words, maxsplit=1, flags=re.IGNORECASE)
+    return " ".join((short[0] + ")" if len(short) > 1 else words).split())
+
+
+def _before_comma(text: str) -> str:
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            return text[:i].strip()
+    return text.strip()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from dpnotebook.notebook.cards import plan_html, plan_text, release_html, releas
 from dpnotebook.notebook.plots import plot_release
 from dpnotebook.notebook.statement_lines import in_short
 from dpnotebook.release import Release
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement
+from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement, plainly
 
 
 def part(name, half_width, unit="rows", note="", words=None):
@@ -268,3 +268,22 @@ def test_the_measure_that_is_drawn_is_the_first_or_the_named():
     made = release(frame, N, TOTAL)
     assert plot_release(made).layout.yaxis.title.text == "rows"
     assert plot_release(made, "total").data[0].y[0] == 9
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    ("written", "plain", "argument"),
+    [
+        ("COUNT(*, contribution_bounds_per_group => (0, 30))", "COUNT(*)", "*"),
+        ("avg( value,\n  contribution_bounds_per_group => (50, 250), epsilon => 1)", "avg( value)", "value"),
+        ("ANON_SUM(cost CLAMPED BETWEEN 0 AND 5)", "ANON_SUM(cost)", "cost"),
+        ("ANON_SUM(cost, 0, 5)", "ANON_SUM(cost, 0, 5)", "cost"),
+        ("SUM(coalesce(a, b) * 2)", "SUM(coalesce(a, b) * 2)", "coalesce(a, b) * 2"),
+        ("total", "total", "total"),
+    ],
+)
+def test_what_is_only_for_privacy_is_left_out_of_titles_and_units(written, plain, argument):
+    assert plainly(written) == plain
+    assert Aggregate("sum", "x", words=plainly(written)).argument == argument
