@@ -13,8 +13,9 @@ from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy import Strategy, hierarchical, select
 from dpnotebook.workload import Prefix
 
-BINS = 1024  # of a range of values; within a bin they are taken to be spread evenly
-OPTIMISED = 64  # bins up to which a strategy is optimised, which takes a moment
+BINS = 512  # of a range of values; within a bin they are taken to be spread evenly
+OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a moment
+BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 
 
 def bins(
@@ -47,4 +48,5 @@ def cumulative(count: int, noise: Noise) -> Strategy:
     """Return what is measured of bins in order to know how many values lie below each edge."""
     if count <= OPTIMISED:
         return select(Prefix(count), noise=noise, effort="quick")
-    return hierarchical(Prefix(count), noise)
+    trees = (hierarchical(Prefix(count), noise, branching=branching) for branching in BRANCHINGS[noise])
+    return min(trees, key=lambda tree: tree.objective)

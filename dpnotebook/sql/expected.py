@@ -72,7 +72,7 @@ def _expected(measuring: Measuring, part: Part, confidence: float, rows: float |
         return Expectation(np.array([error]), width)
     if part.kind == "quantiles":
         assert isinstance(block.combine, Strategy)
-        error = rank_error(measuring.noise, block.scale, block.combine, part.fractions)
+        error = rank_error(measuring.noise, block.scale, block.combine)
         return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
     size = USUAL_ROWS if rows is None else max(rows, 1.0)
     values = "people's averages" if _of_units(measuring, part) else "values"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -43,7 +44,7 @@ def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confid
     weights = cumulative_weights(strategy)
     numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
     counts = numbers @ weights.T
-    spread = np.sqrt(noise_variance(measuring.noise, block.scale))
+    spread = math.sqrt(noise_variance(measuring.noise, block.scale))
     # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may; simulation
     # finds 92% for bands of 95% where all values are at the far end of the range, and never less than 95% for these.
     reach = kappa((1 + confidence) / 2, measuring.noise)
@@ -54,7 +55,7 @@ def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confid
         excess = _rising(counts - fraction * counts[:, -1:], errors)
         value, std_error = _crossings(excess, np.maximum(counts[:, -1], 0.0), errors, fraction, below, above)
         lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
-        columns.append(np.stack([value, std_error, lower, upper]))
+        columns.append(np.stack([value.clip(lower, upper), std_error, lower, upper]))
     stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
     if not part.array:
         stacked = stacked[..., 0]
@@ -74,10 +75,9 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
     return np.asarray(np.linalg.norm(weights - fraction * weights[-1], axis=1))
 
 
-def rank_error(noise: Noise, scale: object, strategy: Strategy, fractions: tuple[float, ...]) -> float:
-    """Return the standard error of the rank of the worst of some quantiles, in values."""
-    worst = max(float(excess_errors(strategy, fraction).max()) for fraction in fractions)
-    return float(np.sqrt(noise_variance(noise, scale))) * worst
+def rank_error(noise: Noise, scale: object, strategy: Strategy) -> float:
+    """Return the standard error, in values, of the worst rank: that of a cumulative count."""
+    return math.sqrt(noise_variance(noise, scale) * float(np.max(strategy.error_factors())))
 
 
 def _levels(part: Part) -> tuple[Floats, Floats]:
