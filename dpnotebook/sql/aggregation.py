@@ -20,6 +20,7 @@ from dpnotebook.sql.release_names import Names
 from dpnotebook.sql.rows_text import groups_text, rows_text
 from dpnotebook.sql.scope import Column
 from dpnotebook.sql.select_parts import calls_of
+from dpnotebook.sql.selects import condition
 from dpnotebook.sql.statement import Aggregate, Kind, PrivateSelect, Relation, Selection, plainly
 from dpnotebook.sql.surface import Call, Clause, call_of, clause_of
 
@@ -106,7 +107,7 @@ def private_aggregation(
             same.append(node)
     aggregates = _named(asked, _aliases(select), names, source, reader)
     called = {id(node): one.name for one, (_, nodes) in zip(aggregates, asked, strict=True) for node in nodes}
-    where = reader.condition(select, "where", source.scope, environment)
+    where = condition(select, "where", source.scope, environment, reader)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units
     selection = _selection(clause, keys, min_units)
     groups = None

@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.outer import NOTHING_PRIVATE, Outer
-from dpnotebook.sql.ownership import Reader, from_of
+from dpnotebook.sql.ownership import Reader
 from dpnotebook.sql.plain import plain_tree
+from dpnotebook.sql.select_parts import from_of
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.sql.surface import read_surface
 from dpnotebook.sql.text import DIALECT

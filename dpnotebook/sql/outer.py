@@ -15,11 +15,13 @@ from sqlglot import exp
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.catalog import find_relation
-from dpnotebook.sql.ownership import Reader, calls_of, from_of
+from dpnotebook.sql.ownership import Reader
 from dpnotebook.sql.queries import Environment
 from dpnotebook.sql.release_view import View, view
 from dpnotebook.sql.scope import listed
+from dpnotebook.sql.select_parts import calls_of, from_of
 from dpnotebook.sql.statement import PrivateSelect
+from dpnotebook.sql.status import source_status
 from dpnotebook.sql.surface import call_of, clause_of
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
@@ -89,7 +91,7 @@ class Outer:
         environment = self.reader.with_common_tables(query, environment)
         first = from_of(query)
         nodes = [] if first is None else [first, *(node.this for node in query.args.get("joins") or [])]
-        return any(self.reader.source_status(node, environment) == "owned" for node in nodes)
+        return any(source_status(node, environment, self.reader) == "owned" for node in nodes)
 
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
@@ -143,6 +145,8 @@ class Outer:
             found.set("this", tree)
             return found, _aliased(node, names)
         if not isinstance(node, exp.Table):
+            if any(True for _ in node.find_all(exp.Query)):
+                raise self.reader.text.error("a query stands in FROM by itself, or in an expression", node)
             return node.copy(), None
         common = self.reader.common_table(node, environment)
         if common is not None:
@@ -229,7 +233,10 @@ class Outer:
         text = self.reader.text
         select = query
         while not isinstance(select, exp.Select):
-            select = select.this
+            branches = [select.this, select.args.get("expression")]
+            select = next(
+                (node for node in branches if node and self.reader.status(node, environment) == "owned"), select.this
+            )
         at = select.expressions[0] if select.expressions else query
         if select.args.get("distinct") is not None:
             raise text.error(

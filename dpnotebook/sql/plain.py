@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpnotebook.sql.aggregation import Aggregation
-from dpnotebook.sql.ownership import calls_of, expression_queries, from_of
+from dpnotebook.sql.select_parts import calls_of, expression_queries, from_of
 
 
 def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None) -> exp.Select | None:

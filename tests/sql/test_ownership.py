@@ -1,0 +1,248 @@
+"""Ownership: without one unit everybody else's rows are the same, and no row makes a query fail."""
+
+import numpy as np
+import pytest
+from ownership_data import RELATIONS, UNITS, connect, is_owned, selects, tables
+
+from dpnotebook.errors import SQLError
+
+SOUND = [
+    "SELECT COUNT(*) FROM visits",
+    "SELECT region, COUNT(*), SUM(cost) FROM visits WHERE age > 3 OR ok GROUP BY region",
+    # joins on the unit
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = u.uid",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON u.uid = v.uid AND v.age > u.income AND (v.ok OR u.name = 'N')",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON (((v.uid = u.uid)))",
+    "SELECT COUNT(*) FROM visits JOIN users USING (uid)",
+    "SELECT COUNT(*) FROM visits JOIN users USING (uid, region)",
+    "SELECT COUNT(name) FROM visits v LEFT JOIN users u ON v.uid = u.uid AND v.age > 2",
+    "SELECT COUNT(cost) FROM visits v RIGHT JOIN users u ON v.uid = u.uid AND v.age > 2",
+    "SELECT COUNT(cost), COUNT(name) FROM visits v FULL JOIN users u ON v.uid = u.uid AND v.age > 2",
+    "SELECT COUNT(*) FROM visits v FULL JOIN users u USING (uid)",
+    "SELECT COUNT(*) FROM visits v FULL JOIN users u USING (uid) FULL JOIN visits w USING (uid)",
+    "SELECT COUNT(*) FROM visits v FULL JOIN users u USING (uid) LEFT JOIN visits w USING (uid)",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN users u USING (uid) JOIN visits w ON w.uid = v.uid",
+    "SELECT COUNT(*) FROM visits v RIGHT JOIN users u USING (uid) JOIN visits w USING (uid)",
+    "SELECT COUNT(*) FROM visits a JOIN visits b ON a.uid = b.uid JOIN users c ON a.uid = c.uid AND b.uid = c.uid",
+    "SELECT COUNT(*) FROM visits a JOIN visits b ON a.uid = b.uid AND a.n < b.n",
+    "SELECT COUNT(*) FROM visits v JOIN days d ON d.uid = v.uid JOIN users u ON u.uid = d.uid",
+    # public tables on anything
+    "SELECT r.pop, COUNT(*) FROM visits v JOIN regions r ON v.region = r.region GROUP BY r.pop",
+    "SELECT COUNT(*) FROM visits v, regions r",
+    "SELECT COUNT(*) FROM visits v CROSS JOIN regions r WHERE v.age > r.pop",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN regions r ON v.age > r.pop OR r.region = v.region",
+    "SELECT COUNT(*) FROM regions r RIGHT JOIN visits v USING (region)",
+    "SELECT r.region, COUNT(*) FROM people p JOIN regions r ON r.pop = p.age GROUP BY r.region",
+    "SELECT COUNT(*) FROM people p LEFT JOIN regions r ON r.pop = p.age",
+    # subqueries, groupings by the unit, WITH
+    "SELECT region, AVG(c) FROM (SELECT uid, region, SUM(cost) AS c FROM visits GROUP BY uid, region) GROUP BY region",
+    "SELECT AVG(c) FROM (SELECT uid AS who, MAX(age) AS c FROM visits GROUP BY 1 HAVING COUNT(*) > 1)",
+    "SELECT COUNT(*) FROM (SELECT v.uid, COUNT(name) n FROM visits v LEFT JOIN users USING (uid) GROUP BY v.uid)",
+    "SELECT COUNT(*) FROM (SELECT uid, COUNT(DISTINCT region) d FROM visits GROUP BY uid) WHERE d > 1",
+    "SELECT COUNT(*) FROM (SELECT u, r FROM (SELECT uid AS u, region AS r FROM visits)) AS q JOIN users ON uid = u",
+    "SELECT region, COUNT(*) FROM (SELECT region FROM visits WHERE age > 2) GROUP BY region",
+    "SELECT region, COUNT(*) FROM (SELECT * FROM (SELECT * FROM visits)) GROUP BY region",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT uid, region FROM visits)",
+    "SELECT COUNT(DISTINCT who) FROM visits AS v(who, a)",
+    "WITH a AS (SELECT uid, age FROM visits), b AS (SELECT * FROM users) SELECT COUNT(*) FROM a JOIN b USING (uid)",
+    "WITH a AS (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid) SELECT COUNT(*) FROM a x JOIN a y USING (uid)",
+    "WITH visits AS (SELECT * FROM visits WHERE age > 2) SELECT COUNT(*) FROM visits",
+    "WITH regions AS (SELECT uid, region FROM visits) SELECT region, COUNT(*) FROM regions GROUP BY region",
+    "WITH a(x, y) AS (SELECT uid, age FROM visits) SELECT SUM(y) FROM a JOIN users ON a.x = users.uid",
+    "SELECT AVG(c) FROM (SELECT uid, COUNT(name) AS c, MAX(cost) FROM visits FULL JOIN users USING (uid) GROUP BY uid)",
+    "SELECT AVG(c) FROM (SELECT u.uid, u.region, COUNT(*) AS c FROM visits v JOIN users u USING (uid) GROUP BY 2, 1)",
+    # set operations
+    "SELECT COUNT(*) FROM (SELECT uid, region FROM visits UNION ALL SELECT uid, name FROM users)",
+    "SELECT r, COUNT(*) FROM (SELECT uid, region AS r FROM visits UNION SELECT uid, name FROM users) GROUP BY r",
+    "SELECT COUNT(*) FROM (SELECT uid, region FROM visits EXCEPT SELECT uid, region FROM users)",
+    "SELECT COUNT(*) FROM (SELECT uid, region FROM visits INTERSECT SELECT uid, region FROM users)",
+    "SELECT COUNT(*) FROM (SELECT region FROM visits UNION SELECT region FROM users)",
+    "SELECT COUNT(*) FROM (SELECT region, uid FROM visits UNION ALL (SELECT name, uid FROM users EXCEPT "
+    "SELECT name, boss AS uid FROM (SELECT name, uid AS boss FROM users)))",
+    "SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT age + 1 FROM people)",
+    # public subqueries in expressions
+    "SELECT COUNT(*) FROM visits WHERE region IN (SELECT region FROM regions WHERE pop > 5)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region AND r.pop > v.age)",
+    "SELECT COUNT(*) FROM visits v WHERE NOT EXISTS (SELECT * FROM regions WHERE region = v.region)",
+    "SELECT COUNT(*) FROM visits v WHERE age > (SELECT MAX(pop) FROM regions r WHERE r.region = v.region)",
+    "SELECT SUM(b) FROM (SELECT uid, (SELECT AVG(pop) FROM regions r WHERE r.region = v.region) AS b FROM visits v)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM regions r WHERE r.pop IN (SELECT r.boss FROM days d "
+    "WHERE d.uid = v.uid))",
+    # arrays, samples
+    "SELECT tag, COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY tag",
+    "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
+    "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) WHERE tag = 1",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM UNNEST(v.tags) AS t(tag) WHERE tag = 'b')",
+    "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)",
+    "SELECT COUNT(*) FROM people TABLESAMPLE SYSTEM (50 PERCENT)",
+    "SELECT COUNT(*) FROM (SELECT * FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)) JOIN users USING (uid)",
+    # names
+    'SELECT COUNT(*) FROM VISITS "V" JOIN "Users" u ON v."UID" = U.uId',
+    "SELECT COUNT(*) FROM visits u JOIN users visits ON u.uid = visits.uid WHERE visits.income > 3",
+    "SELECT COUNT(*) FROM (SELECT uid AS c0, age AS u FROM visits) s0 JOIN (SELECT uid AS u, name AS c0 FROM users) s1 "
+    "ON s0.c0 = s1.u WHERE s0.u > 3",
+    "SELECT COUNT(*) FROM (SELECT boss AS uid, uid AS boss, income FROM users) JOIN visits ON boss = visits.uid",
+    # the unit's name on something else is no unit
+    "SELECT COUNT(*) FROM (SELECT age AS uid, uid AS age FROM visits) a JOIN users b ON a.age = b.uid",
+    "SELECT SUM(pop) FROM visits JOIN (SELECT boss AS uid, pop FROM regions) USING (uid)",
+]
+AWKWARD = [
+    "SELECT SUM(age / n), SUM(age * n), SUM(age + n), SUM(age - n), SUM(age % n), SUM(-age), SUM(ABS(n)) FROM visits",
+    "SELECT SUM(SQRT(cost)), SUM(LN(cost)), SUM(EXP(cost)), SUM(POWER(cost, age)), SUM(ROUND(cost, 2)) FROM visits",
+    "SELECT COUNT(*) FROM visits WHERE CAST(region AS INTEGER) = 1 OR CAST(cost AS INTEGER) > 3",
+    "SELECT COUNT(*) FROM visits WHERE CAST(region AS DATE) > day OR CAST(cost AS BIGINT) = n OR region = 'N' AND ok",
+    "SELECT COUNT(*) FROM visits WHERE day >= '2024-01-01' AND day BETWEEN '2024-01-01' AND '2024-12-31'",
+    "SELECT YEAR(day), COUNT(*) FROM visits GROUP BY YEAR(day)",
+    "SELECT DATE_TRUNC('month', day) m, COUNT(*) FROM visits GROUP BY m",
+    "SELECT COUNT(*) FROM visits WHERE day + INTERVAL 1 DAY > '2024-01-01' OR DATE_DIFF('day', day, '2024-01-01') > 3",
+    "SELECT SUBSTR(region, 1, 2) || UPPER(region) AS r, COUNT(*) FROM visits GROUP BY r",
+    "SELECT COALESCE(age, n, 0) AS a, COUNT(*) FROM visits WHERE NULLIF(region, '') LIKE 'N%' GROUP BY a",
+    "SELECT CASE WHEN age > 3 THEN 'old' WHEN ok THEN 'ok' ELSE region END AS c, COUNT(*) FROM visits GROUP BY c",
+    "SELECT AVG(s) FROM (SELECT uid, SUM(n) AS s, AVG(cost) a, STDDEV(cost) d, VAR_POP(n) v FROM visits GROUP BY uid) "
+    "WHERE a > 1 OR d > 2 OR v < 3",
+    "SELECT COUNT(*) FROM visits WHERE tags = tags OR tags IS NULL OR ok = (age > 3) OR (region IS NULL) = ok",
+    "SELECT COUNT(*), SUM(x) FROM clients WHERE uid > 'a' OR x > 3",
+    "SELECT COUNT(*) FROM visits WHERE age IN (1, 2.5, NULL) OR region NOT IN ('N', NULL) OR n BETWEEN cost AND age",
+    "SELECT GREATEST(age, cost) g, LEAST(age, n) l, COUNT(*) FROM visits GROUP BY 1, 2",
+    "SELECT COUNT(*) FROM visits v JOIN regions r ON v.age = r.pop AND v.cost = r.boss AND v.day IS NOT NULL",
+    "SELECT age, COUNT(*), MEDIAN(cost), VAR_POP(n), MAX(age) FROM visits GROUP BY age",
+    "SELECT income, COUNT(*) FROM users GROUP BY income",
+    "SELECT ok, sex, age, COUNT(*) FROM people GROUP BY ok, sex, age",
+]
+UNSOUND = [  # SQL for the engine as it would be without the rules: the test of ownership must see each of them
+    "SELECT v.uid AS u, w.cost FROM visits v JOIN visits w ON v.region = w.region",
+    "SELECT v.uid AS u, v.cost FROM visits v WHERE v.age IN (SELECT boss FROM users)",
+    "SELECT v.uid AS u, s FROM visits v JOIN (SELECT region, COUNT(*) s FROM visits GROUP BY 1) USING (region)",
+    "SELECT uid AS u, region FROM visits ORDER BY age, n, cost, day LIMIT 3",
+    "SELECT uid AS u, COUNT(*) OVER () FROM visits",
+    "SELECT u.boss AS u, u.income FROM users u",
+    "SELECT 7 AS u, COUNT(*) FROM visits",
+    "SELECT COALESCE(v.uid, 7) AS u, COUNT(*) FROM visits v GROUP BY 1",
+    "SELECT r.boss AS u, r.pop FROM regions r WHERE r.region NOT IN (SELECT name FROM users WHERE name IS NOT NULL)",
+]
+
+
+@pytest.fixture(scope="module")
+def databases():
+    rng = np.random.default_rng(20240817)
+    found = [connect(tables(rng)) for _ in range(4)]
+    found.append(connect({name: [] for name in tables(rng)}))
+    yield found
+    for connection in found:
+        connection.close()
+
+
+@pytest.mark.parametrize("statement", SOUND + AWKWARD)
+def test_rows_belong_to_their_unit_alone(statement, databases):
+    for select in selects(statement):
+        for connection in databases:
+            assert is_owned(connection, select.rows, select.tables), select.rows
+
+
+@pytest.mark.parametrize("query", UNSOUND)
+def test_the_test_of_ownership_sees_shared_rows(query, databases):
+    assert not all(is_owned(connection, query, ["visits", "users"]) for connection in databases)
+
+
+def test_rows_without_a_unit_are_left_out(databases):
+    for statement in SOUND:
+        for select in selects(statement):
+            for connection in databases:
+                found = connection.execute(f"SELECT COUNT(*) FROM ({select.rows}) WHERE u IS NULL").fetchone()
+                assert found == (0,)
+
+
+ATTACKS = [
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = u.boss",
+    "SELECT COUNT(*) FROM visits JOIN (SELECT boss AS uid, income FROM users) USING (uid)",
+    "SELECT COUNT(*) FROM visits JOIN (SELECT boss AS uid, uid AS boss FROM users) u USING (uid)",
+    "SELECT COUNT(*) FROM (SELECT age AS uid FROM visits) JOIN users USING (uid)",
+    "SELECT COUNT(*) FROM visits v LEFT JOIN users u USING (uid) JOIN visits w ON w.uid = u.uid",
+    "SELECT COUNT(*) FROM visits v FULL JOIN users u ON v.uid = u.uid JOIN visits w ON w.uid = v.uid",
+    "SELECT COUNT(*) FROM visits v FULL JOIN users u ON v.uid = u.uid JOIN visits w ON w.uid = u.uid",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = u.uid + 0",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON NOT v.uid <> u.uid",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON CASE WHEN v.uid = u.uid THEN TRUE ELSE TRUE END",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON (v.uid = u.uid) IS NOT NULL",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = u.uid OR TRUE",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid IN (u.uid)",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid BETWEEN u.uid AND u.uid",
+    "SELECT COUNT(*) FROM visits v JOIN clients c ON v.uid = c.uid",
+    "SELECT COUNT(*) FROM visits v JOIN clients c USING (uid)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits UNION ALL SELECT uid FROM clients)",
+    "SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT age FROM animals)",
+    "SELECT COUNT(*) FROM (SELECT age FROM people UNION ALL SELECT uid FROM visits)",
+    "SELECT COUNT(*) FROM people a JOIN people b ON a.age = b.age",
+    "SELECT COUNT(*) FROM people a JOIN people b USING (__row__)",
+    "SELECT COUNT(DISTINCT __row__) FROM people",
+    "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 3)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits UNION ALL SELECT uid FROM users LIMIT 3)",
+    "SELECT COUNT(*) FROM (SELECT uid FROM visits ORDER BY age LIMIT 3 OFFSET 2)",
+    "SELECT COUNT(*) FROM (SELECT DISTINCT ON (region) uid, region FROM visits)",
+    "SELECT COUNT(*) FROM visits WHERE age > (SELECT AVG(age) FROM visits)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM users u WHERE u.uid = v.uid)",
+    "SELECT COUNT(*) FROM visits v WHERE uid IN (WITH regions AS (SELECT uid FROM users) SELECT uid FROM regions)",
+    "SELECT COUNT(*) FROM visits WHERE age IN (SELECT pop FROM regions WHERE pop > (SELECT COUNT(*) FROM users))",
+    "SELECT COUNT(*) FROM regions r WHERE r.boss IN (SELECT uid FROM visits)",
+    "SELECT r.region, COUNT(*) FROM regions r LEFT JOIN visits v USING (region) GROUP BY r.region",
+    "SELECT r.region, COUNT(*) FROM visits v RIGHT JOIN regions r USING (region) GROUP BY r.region",
+    "SELECT COUNT(*) FROM visits v FULL JOIN regions r USING (region)",
+    "SELECT COUNT(*) FROM visits v, (SELECT COUNT(*) AS n FROM users) q WHERE v.age > q.n",
+    "WITH q AS (SELECT AVG(age) AS m FROM visits) SELECT COUNT(*) FROM visits, q WHERE age > m",
+    "SELECT COUNT(*) FROM visits v, LATERAL (SELECT * FROM users u WHERE u.region = v.region) q",
+    "SELECT COUNT(*) FROM visits v JOIN (SELECT income FROM users WHERE users.uid = v.uid) q ON TRUE",
+    "SELECT COUNT(*) FROM visits SEMI JOIN users USING (uid)",
+    "SELECT COUNT(*) FROM regions ANTI JOIN users ON users.boss = regions.boss",
+    "SELECT COUNT(*) FROM visits POSITIONAL JOIN users",
+    "SELECT COUNT(*) FROM visits NATURAL JOIN users",
+    "SELECT COUNT(*) FROM visits ASOF JOIN users ON visits.uid = users.uid AND visits.age >= users.boss",
+    "SELECT COUNT(*) FROM visits v JOIN users v ON v.uid = v.uid",
+    "SELECT COUNT(*) FROM visits JOIN users ON uid = uid",
+    "SELECT COUNT(*) FROM (SELECT uid, uid FROM visits) a JOIN users b ON a.uid = b.uid",
+    "SELECT COUNT(*) FROM (SELECT v.uid, COUNT(*) n FROM visits v JOIN users u ON v.region = u.region GROUP BY v.uid)",
+    "SELECT COUNT(*) FROM (SELECT 10 + uid AS uid, cost FROM visits) JOIN users USING (uid)",
+    "SELECT COUNT(*) FROM (SELECT COALESCE(uid, 1) AS uid FROM visits)",
+    "SELECT COUNT(*) FROM visits v JOIN users u ON v.uid = (SELECT u.uid)",
+    "SELECT COUNT(*) FROM (VALUES (1), (2)) AS visits(uid) JOIN users USING (uid) JOIN visits w ON TRUE",
+    "SELECT COUNT(*) FROM visits v JOIN (users u JOIN regions r ON TRUE) ON v.uid = u.uid OR TRUE",
+    "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) t(tag) JOIN users u ON u.name = tag",
+    "SELECT COUNT(*) FROM UNNEST((SELECT LIST(uid) FROM visits)) AS t(x)",
+    "SELECT COUNT(*) FROM visits TABLESAMPLE RESERVOIR (3 ROWS)",
+    "SELECT SUM(b) FROM (SELECT uid, (SELECT SUM(v.age) FROM regions r) AS b FROM visits v)",
+    "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT pop FROM regions GROUP BY pop HAVING SUM(v.age) > 3)",
+    "SELECT pop, (SELECT COUNT(*) FROM users) FROM regions, UNNEST((SELECT uid FROM visits)) AS t(x)",
+    "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (age PERCENT)",
+    "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1",
+    "SELECT uid FROM visits",
+    "SELECT uid, COUNT(*) FROM visits GROUP BY uid",
+    "SELECT v.uid, COUNT(*) FROM visits v JOIN users u USING (uid) GROUP BY u.uid, v.uid",
+    "SELECT DISTINCT uid FROM visits",
+    "SELECT region FROM visits GROUP BY region",
+    "SELECT (SELECT uid FROM visits LIMIT 1), COUNT(*) FROM users",
+    "SELECT COUNT(*) FROM visits UNION ALL SELECT age FROM visits",
+    "SELECT region, pop FROM regions WHERE pop IN (SELECT age FROM visits)",
+    "SELECT (SELECT MAX(age) FROM (SELECT age FROM visits WHERE v.uid = 1)) FROM visits v",
+    "WITH RECURSIVE t AS (SELECT uid FROM visits UNION ALL SELECT uid + 1 FROM t) SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*) FROM duckdb_tables()",
+    "SELECT COUNT(*) FROM 'visits.csv'",
+    "SELECT COUNT(*) FROM read_csv('visits.csv')",
+    "SELECT COUNT(*) FROM sqlite_master",
+    "SELECT COUNT(*) FROM information_schema.tables",
+    "SELECT COUNT(*) FROM release_0",
+    "SELECT COUNT(*) FROM visits v JOIN release_0 ON TRUE",
+]
+
+
+@pytest.mark.parametrize("statement", ATTACKS)
+def test_attacks_are_refused(statement):
+    from dpnotebook.errors import NotProtected
+
+    with pytest.raises((SQLError, NotProtected)) as error:
+        selects(statement)
+    assert len(str(error.value)) > 20
+
+
+def test_every_table_has_a_unit_in_the_tests():
+    private = {name for name, relation in RELATIONS.items() if relation.private}
+    assert private == set(UNITS)
+    assert all(RELATIONS[name].unit == (None if unit == "__row__" else unit) for name, unit in UNITS.items())
