@@ -8,6 +8,7 @@ of a negative number, a text that is no number, and infinity minus infinity are 
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 
 from sqlglot import exp
@@ -172,7 +173,8 @@ def _later(node: exp.Expr, start: exp.Expr, interval: exp.Expr) -> exp.Expr:
 def _shifted(node: exp.Expr) -> exp.Expr:
     interval = node.expression
     if not isinstance(interval, exp.Interval):
-        interval = exp.Interval(this=exp.Literal.string(interval.sql()), unit=node.args.get("unit"))
+        size = f"-{interval.this.name}" if isinstance(interval, exp.Neg) else interval.name
+        interval = exp.Interval(this=exp.Literal.string(size), unit=node.args.get("unit"))
     return _later(node, node.this, interval)
 
 
@@ -296,11 +298,23 @@ def _casted(node: exp.Expr) -> exp.Expr:
         scale = to.expressions[1].this if len(to.expressions) > 1 else None
         return _double(exp.Round(this=made, decimals=scale.copy())) if scale is not None else made
     if kind == "time" and isinstance(node.this, exp.Literal):
-        return with_kind(_cast(node.this, written), "time")
+        return _literal_time(node.this, written)
     if kind == "time" and kind_of(node.this) == "time":
         return with_kind(_cast(time(node.this), written), "time")
     made = with_kind(exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
     return time(made) if kind == "time" else made
+
+
+def _literal_time(node: exp.Expr, written: str) -> exp.Expr:
+    """Return a date or a time that is written out; NULL if it is none, since engines stop when they get there."""
+    try:
+        moment = datetime.datetime.fromisoformat(node.name)
+    except ValueError:
+        return with_kind(_cast(exp.Null(), written), "time")
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    shown = moment.date().isoformat() if written == "DATE" else moment.isoformat(" ")
+    return with_kind(_cast(exp.Literal.string(shown), written), "time")
 
 
 def _is_numeral(node: exp.Expr) -> bool:
@@ -308,14 +322,12 @@ def _is_numeral(node: exp.Expr) -> bool:
 
 
 def _dated(node: exp.Expr) -> exp.Expr:
-    inner = node.this if kind_of(node.this) == "time" else with_kind(_as_date(node.this), "time")
+    if isinstance(node.this, exp.Literal):
+        return _literal_time(node.this, "DATE")
+    inner = node.this
+    if kind_of(inner) != "time":
+        inner = with_kind(exp.TryCast(this=inner, to=exp.DataType.build("DATE")), "time")
     return with_kind(_cast(time(inner), "DATE"), "time")
-
-
-def _as_date(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Literal):
-        return _cast(node, "DATE")
-    return exp.TryCast(this=node, to=exp.DataType.build("DATE"))
 
 
 def _texts(*parts: str) -> Callable[[exp.Expr], exp.Expr]:
@@ -353,7 +365,8 @@ def _compared(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         return node
     for side in list(node.iter_expressions()):
-        if _is_literal_time(side) and len(side.this.name) == len("2024-05-31"):
+        if _is_literal_time(side) and side.this.name.endswith(" 00:00:00"):
+            side.set("this", exp.Literal.string(side.this.name[: -len(" 00:00:00")]))
             side.set("to", exp.DataType.build("DATE"))  # a time would make the engine convert the days of a column
     places: list[tuple[str, int | None]] = [
         (key, index)
