@@ -74,7 +74,7 @@ def measuring(
         part = builder.part(aggregate, bounds or UNKNOWN, _cost(select, shares, i))
         parts.append(part if bounds is not None else replace(part, bounds=None))
     if select.selection != "threshold":
-        return builder.measuring(tuple(parts))
+        return builder.measuring(tuple(parts), bool(select.keys))
     if delta <= 0:
         raise SQLError(
             "the groups of this query are not declared, and showing only those of enough units needs a delta: "
@@ -88,7 +88,7 @@ def measuring(
         tau = threshold(accountant.noise, scale, most, delta)
     one = PARTS if kind == "l2" else 1
     return replace(
-        builder.measuring(tuple(parts)), counted=counted, tau=tau, min_units=max(select.min_units, 1), one=one
+        builder.measuring(tuple(parts), True), counted=counted, tau=tau, min_units=max(select.min_units, 1), one=one
     )
 
 
@@ -133,8 +133,15 @@ class _Builder:
         self.width = 0
         self.blocks: list[Block] = []
 
-    def measuring(self, parts: tuple[Part, ...]) -> Measuring:
-        return Measuring(self.accountant.noise, self.contribution, tuple(self.components), tuple(self.blocks), parts)
+    def measuring(self, parts: tuple[Part, ...], grouped: bool) -> Measuring:
+        return Measuring(
+            self.accountant.noise,
+            self.contribution,
+            tuple(self.components),
+            tuple(self.blocks),
+            parts,
+            grouped=grouped,
+        )
 
     def part(self, aggregate: Aggregate, bounds: Bounds, cost: int) -> Part:
         """Return what an aggregate is worked out from."""

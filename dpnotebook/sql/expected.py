@@ -18,6 +18,7 @@ from dpnotebook.sql.ratios import expected_mean, expected_variance, noise_varian
 from dpnotebook.sql.statement import PrivateSelect
 from dpnotebook.strategy import Strategy
 
+ADDED = ("count", "units", "sum")
 USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
 
 
@@ -75,7 +76,7 @@ def _expected(measuring: Measuring, part: Part, confidence: float, rows: float |
         error = rank_error(measuring.noise, block.scale, block.combine)
         return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
     size = USUAL_ROWS if rows is None else max(rows, 1.0)
-    values = "people's averages" if _of_units(measuring, part) else "values"
+    values = "units" if _of_units(measuring, part) else "values"
     note = f"errors of averages and variances are those of a group of {size:,.0f} {values}"
     error = (expected_mean if part.kind == "average" else expected_variance)(measuring, part, size)
     most = float(part.bounds[1] - part.bounds[0])
@@ -136,15 +137,19 @@ def warnings(measuring: Measuring, confidence: float, rows: float | None = None)
     rows
         About how many rows there are.
     """
-    found = []
-    if measuring.tau is not None:
-        needed = groups_need(measuring)
-        found.append(
-            f"a group needs about {needed:,} units to be shown (95%); groups with fewer than about "
-            f"{math.ceil(_least(measuring)):,} stay hidden"
-        )
-    found += _clipping(measuring)
+    found = _hidden(measuring) + _clipping(measuring, confidence)
     return tuple(dict.fromkeys(found))
+
+
+def _hidden(measuring: Measuring) -> list[str]:
+    """Return what a threshold does to small groups."""
+    if measuring.tau is None:
+        return []
+    least, needed = math.ceil(_least(measuring)), groups_need(measuring)
+    found = [f"a group needs about {needed:,} units to be shown (95%); fewer than about {least:,} mostly stay hidden"]
+    if any(measuring.counted in part.blocks for part in measuring.parts):
+        found.append(f"of groups with about {least:,} units those are shown whose count noise has raised")
+    return found
 
 
 def groups_need(measuring: Measuring, probability: float = 0.95) -> int:
@@ -161,30 +166,35 @@ def _least(measuring: Measuring) -> float:
     return measuring.tau / measuring.one + measuring.min_units - 1
 
 
-def _clipping(measuring: Measuring) -> list[str]:
+def _clipping(measuring: Measuring, confidence: float) -> list[str]:
+    """Return what bounds may do: what they cut off is in no interval, and usually the larger error."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
-    added = [part for part in measuring.parts if part.kind in ("count", "sum") and part.bounds is not None]
-    if kind == "groups":
-        groups = "1 group" if most == 1 else f"{most:,} groups"
-        found = [
-            f"units in more than {groups} are cut off to {groups}: totals come out too low, and no interval says so"
-        ]
-        for part in added:
-            assert part.bounds is not None
-            low, high = (float(bound) for bound in part.bounds)
-            found.append(
-                f"what a unit adds to a group is clamped to [{low:,.6g}, {high:,.6g}]: bounds that cut off a lot ruin "
-                "an answer more than noise does, and no interval says so"
-            )
+    found = []
+    if kind == "groups" and measuring.grouped:
+        vectors = measuring.noise == "gaussian" and all(part.kind in ADDED for part in measuring.parts)
+        instead = ', or contribution="l2" clips whole vectors and usually errs least' if vectors else ""
+        found.append(
+            f"units in more than {'1 group' if most == 1 else f'{most:,} groups'} count in that many, drawn at random: "
+            "totals come out too low, and no interval says so; max_groups_contributed= says how many"
+            f"{instead}"
+        )
+    if kind == "rows":
         return found
-    if kind == "l2":
-        return [
-            f"units whose length over all groups is more than {float(part.bounds[1]):,.6g} are scaled down to it: "
-            "totals come out too low, and no interval says so"
-            for part in added
-            if part.bounds is not None
-        ]
-    return []
+    for part in measuring.parts:
+        if part.kind not in ("count", "sum") or part.bounds is None:
+            continue
+        low, high = (float(bound) for bound in part.bounds)
+        width = _expected(measuring, part, confidence, None).half_width
+        cut = (
+            f"a unit's length over all groups is cut off at {high:,.6g}"
+            if kind == "l2"
+            else f"what a unit adds to a group is clamped to [{low:,.6g}, {high:,.6g}]"
+        )
+        found.append(
+            f"{cut}: a group that loses more than {width:,.3g} by that is further off than noise takes it, and no "
+            "interval says so"
+        )
+    return found
 
 
 def _of_units(measuring: Measuring, part: Part) -> bool:

@@ -98,6 +98,8 @@ class Measuring:
         Fewest units of a group that is shown.
     one
         How many steps one unit is worth in the count of units.
+    grouped
+        Whether there are several groups.
     """
 
     noise: Noise
@@ -109,6 +111,7 @@ class Measuring:
     tau: int | None = None
     min_units: int = 1
     one: int = 1
+    grouped: bool = True
 
     @property
     def width(self) -> int:
@@ -178,6 +181,7 @@ class Measuring:
                 for part in self.parts
             ],
             "threshold": [self.counted, self.tau, self.min_units, self.one],
+            "grouped": self.grouped,
         }
 
     @classmethod
@@ -229,6 +233,7 @@ class Measuring:
             tau,
             min_units,
             one,
+            value["grouped"],
         )
 
 

@@ -1,0 +1,107 @@
+"""How accurate counts by unknown group are on a large skewed table: a million rows of 100,000 units in 50 groups."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from private_selects import aggregate, plan, select
+
+from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.sql.aggregates import estimate
+from dpnotebook.sql.bounds import found_bounds
+from dpnotebook.sql.noising import noisy, released
+from dpnotebook.sql.rewrite import magnitudes, totals
+from dpnotebook.sql.shares import shares
+
+duckdb = pytest.importorskip("duckdb")
+
+ROWS, UNITS, GROUPS = 10**6, 10**5, 50
+DRAWS = 200
+ACCOUNTANT = accountant_for(Budget(1.0, 1e-6))
+DELTA = ACCOUNTANT.threshold_delta
+
+
+def zipf(count, power):
+    weights = np.arange(1, count + 1) ** -float(power)
+    return weights / weights.sum()
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A table with rows per unit and per group by Zipf's law (units with exponent 1/2): the largest unit has 1,600."""
+    rng = np.random.default_rng(1)
+    units = rng.choice(UNITS, ROWS, p=zipf(UNITS, 0.5))
+    groups = rng.choice(GROUPS, ROWS, p=zipf(GROUPS, 1))
+    connection = duckdb.connect()
+    connection.register("t", pd.DataFrame({"unit": units, "g": groups}))
+
+    def run(query):
+        return connection.execute(query).fetchnumpy()
+
+    return run, np.bincount(groups, minlength=GROUPS)
+
+
+def error(table, chosen, found=None):
+    """Return the root mean squared error over the groups and over noise; a hidden group counts as none."""
+    run, truth = table
+    measured = plan(chosen, ACCOUNTANT, ACCOUNTANT.total, DELTA, found)
+    exact = totals(chosen, measured.components, run, "a key")
+    place = [key[0] for key in exact.keys]
+    squares = []
+    for _ in range(DRAWS):
+        drawn = noisy(measured, exact)
+        kept = released(measured, exact, drawn)
+        answers = np.zeros(GROUPS)
+        answers[place] = np.where(kept, estimate(measured, drawn, 0.95)[0].value, 0.0)
+        squares.append(np.mean((answers - truth) ** 2))
+    return math.sqrt(np.mean(squares))
+
+
+def count(high=None, **more):
+    """Return a count of rows by the key g."""
+    chosen = select(aggregate("count", 0, high) if high else aggregate("count"), **more)
+    object.__setattr__(chosen, "rows", "SELECT unit AS u, g AS k0 FROM t")
+    return chosen
+
+
+def test_two_stages_with_good_bounds(table):
+    assert error(table, count(24, most=40)) < 1_300
+
+
+def test_a_vector_clipped_to_a_length(table):
+    assert error(table, count(76, kind="l2")) < 500
+
+
+def test_a_length_that_is_found_is_nearly_as_good(table):
+    """By half of the count's share, within a factor of two of the best length there is."""
+    run, _ = table
+    chosen = count(kind="l2")
+    share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
+    counts = magnitudes(chosen, chosen.aggregates[0], run, "a key")
+    found = {0: found_bounds(chosen, chosen.aggregates[0], counts, share.auto[0], ACCOUNTANT)}
+    assert found[0] in ((0, 64), (0, 128), (0, 256))
+    assert error(table, chosen, found) < 1_000
+
+
+@pytest.mark.slow
+def test_no_two_stage_bounds_come_near_a_clipped_vector(table):
+    best = min(error(table, count(high, most=most)) for most in (24, 32, 40, 50) for high in (16, 24, 32))
+    assert best < 1_300
+    clipped = min(error(table, count(length, kind="l2")) for length in (64, 76, 91))
+    assert clipped < 500
+    assert best > 2 * clipped
+
+
+@pytest.mark.slow
+def test_common_defaults_are_far_worse(table):
+    """One group of a unit, and bounds that are found."""
+    run, _ = table
+    chosen = count(most=1)
+    share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
+    counts = magnitudes(chosen, chosen.aggregates[0], run, "a key")
+    found = {0: found_bounds(chosen, chosen.aggregates[0], counts, share.auto[0], ACCOUNTANT)}
+    assert error(table, chosen, found) > 10 * error(table, count(76, kind="l2"))
+    assert Fraction(0) == found[0][0]
