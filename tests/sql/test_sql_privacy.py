@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+import duckdb
 import numpy as np
 import pytest
 from private_selects import aggregate, plan, select, totals
@@ -19,6 +20,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.bounds import found_bounds, histogram_scale, magnitude_edges
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
 from dpnotebook.sql.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.rewrite import totals as engine_totals
 from dpnotebook.sql.shares import shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
@@ -296,3 +298,43 @@ def test_found_bounds_use_one_draw_of_noise_for_the_whole_histogram():
     counts = np.zeros(magnitude_edges().size - 1, dtype=np.int64)
     found_bounds(chosen, chosen.aggregates[0], counts, UNITS, GAUSSIAN, draw)
     assert drawn == [("gaussian", GAUSSIAN.scale(UNITS, 1), counts.size)]
+
+
+NASTY = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, -7.25, 2.0, 3.3333333333, 8.0, 5.0, 4.999999999]
+
+
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+@pytest.mark.parametrize(("kind", "most"), [("groups", 2), ("rows", 3)])
+def test_a_unit_that_leaves_a_table_changes_no_more_than_is_charged(accountant, kind, most):
+    """Through the engine: sampled, clamped, rounded and added up there, with the same secret on both sides."""
+    rng = np.random.default_rng()
+    asked = [
+        aggregate("count", 0, 3),
+        aggregate("units"),
+        aggregate("sum", Fraction(-7, 3), 5),
+        aggregate("average", Fraction(-7, 3), 5),
+        aggregate("variance", Fraction(-7, 3), 5),
+        aggregate("quantiles", -2, 5, fractions=(0.5,), integer=True),
+    ]
+    largest = np.zeros(len(asked))
+    connection = duckdb.connect()
+    for _ in range(4):
+        rows = 60
+        connection.execute("CREATE OR REPLACE TABLE everybody (u INTEGER, k0 INTEGER, x0 DOUBLE)")
+        values = [NASTY[i] if i < len(NASTY) else float(rng.normal(1, 4)) for i in rng.integers(0, 25, rows)]
+        units, groups = rng.integers(0, 6, rows).tolist(), rng.integers(0, 12, rows).tolist()
+        connection.executemany("INSERT INTO everybody VALUES (?, ?, ?)", list(zip(units, groups, values, strict=True)))
+        for i, one in enumerate(asked):
+            chosen = replace(select(one, kind=kind, most=most), rows="SELECT * FROM t", selection="all")
+            measured = plan(chosen, accountant, UNITS)
+            found = []
+            for leaves in (-1, 3):
+                connection.execute(f"CREATE OR REPLACE VIEW t AS SELECT * FROM everybody WHERE u <> {leaves}")
+                all_of = engine_totals(chosen, measured.components, lambda q: connection.execute(q).fetchnumpy(), "key")
+                found.append(dict(zip(all_of.keys, exact(measured, all_of), strict=True)))
+            nothing = np.zeros(measured.measured, dtype=np.int64)
+            change = np.array([found[0].get(key, nothing) - found[1].get(key, nothing) for key in found[0]])
+            assert set(found[1]) <= set(found[0])
+            largest[i] = max(largest[i], loss(measured, change))
+    assert np.all(largest <= 1 + 1e-12)
+    assert largest[1] > 0.3  # the unit takes part
