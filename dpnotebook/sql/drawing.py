@@ -81,9 +81,18 @@ def draw_within_groups(parts: Parts, columns: Sequence[str], column: int) -> lis
 
 
 def draw_groups(parts: Parts, columns: Sequence[str], most: int) -> None:
-    """Keep a uniform sample of each unit's groups; there is one row for each."""
+    """Keep a uniform sample of each unit's groups; there is one row for each.
+
+    Only units with too many are looked at closer: usually that is few of them, and putting groups in order takes most
+    of the time.
+    """
     if parts.select.single or not parts.keys:
         return
+    every = parts.last
+    parts.add("many", f"SELECT u AS many_u FROM {every} GROUP BY u HAVING count(*) > {int(most)}")
+    many, chosen = parts.last, ", ".join(["u", *parts.keys, *columns])
     drawn_by = digest(parts.key, group_texts(parts))
-    parts.choose("ranked", [*columns, f"{turn(drawn_by)} AS turn"])
-    parts.choose("kept", columns, first("turn", most))
+    parts.add("ranked", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
+    some = f"SELECT {chosen} FROM {parts.last} WHERE {first('turn', most)}"
+    others = f"SELECT {chosen} FROM {every} LEFT JOIN {many} ON u = many_u WHERE many_u IS NULL"
+    parts.add("kept", f"{some} UNION ALL {others}")

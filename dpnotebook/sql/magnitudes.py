@@ -69,26 +69,24 @@ def magnitudes_sql(select: PrivateSelect, aggregate: Aggregate, key: str) -> str
 
 def _add_up(parts: Parts, aggregate: Aggregate) -> None:
     """Turn rows into what each unit would add to each group, not clamped; without those that have no value."""
-    single, i = parts.select.single, aggregate.input
+    rows, i = partials.Columns(parts.select.single), aggregate.input
     if aggregate.kind == "count":
-        columns = {"c": partials.counted(i, single)}
-        value = "CAST(c AS DOUBLE)"
+        value = f"CAST({rows.rows(None if i is None else f'p{i}')} AS DOUBLE)"
     else:
-        size = 2.0**COARSE
         bounded = steps.clamped(f"y{i}", -(2.0**LARGEST), 2.0**LARGEST)
-        whole = steps.whole(bounded, size)
-        rest = steps.whole(f"({bounded} - {whole} * {number(size)})", 2.0**FINEST)
-        each = {"h": whole, "l": rest}
-        columns = {
-            name: partials.added(f"CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END", single)
-            for name, part in each.items()
-        }
-        columns["n"] = partials.present(f"y{i}", single)
-        value = f"(CAST(h AS DOUBLE) * {number(size)} + CAST(l AS DOUBLE) * {number(2.0**FINEST)})"
+        whole = steps.whole(bounded, 2.0**COARSE)
+        rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
+        both = [
+            rows.total(f"CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END")
+            for part in (whole, rest)
+        ]
+        large, small = (f"CAST({name} AS DOUBLE)" for name in both)
+        value = f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
         if aggregate.kind == "average":
-            value = f"{value} / n"
-    partials.group(parts, columns)
-    parts.choose("valued", [f"{value} AS v"], " AND ".join(f"{name} IS NOT NULL" for name in columns))
+            value = f"{value} / nullif({rows.rows(f'y{i}')}, 0)"
+    parts.group(rows.listed)
+    parts.choose("summed", [f"{value} AS v"])
+    parts.choose("valued", ["v"], "v IS NOT NULL")
 
 
 def _norms(parts: Parts) -> None:

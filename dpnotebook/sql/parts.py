@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from dpnotebook.sql import steps
 from dpnotebook.sql.statement import Key, PrivateSelect
@@ -41,10 +41,21 @@ class Parts:
         chosen = ", ".join([*(["u"] if unit else []), *self.keys, *columns])
         self.add(label, f"SELECT {chosen} FROM {self.last}" + (f" WHERE {where}" if where else ""))
 
-    def group(self, label: str, columns: Iterable[str]) -> None:
-        """Add a part with a row for each unit and group of the last one."""
-        by = ", ".join(["u", *self.keys])
-        self.add(label, f"SELECT {', '.join([by, *columns])} FROM {self.last} GROUP BY {by}")
+    def group(self, columns: Mapping[str, str]) -> None:
+        """Add a part with a row for each unit and group of the last one, without groups that are not listed.
+
+        Parameters
+        ----------
+        columns
+            Aggregates by name; plain expressions where no unit has more than one row.
+        """
+        listed = [f"{column} AS {name}" for name, column in columns.items()]
+        if self.select.single:
+            self.choose("added", listed)
+        else:
+            by = ", ".join(["u", *self.keys])
+            self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
+        self.keep_listed(list(columns))
 
     def finished(self, sums: Sequence[str], more: Sequence[str] = (), keys: bool = True) -> str:
         """Return the query that adds up the last part by group, and by columns of its own."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.sql import partials, steps
+from dpnotebook.sql import clipping, partials, steps
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.drawing import draw_groups, draw_rows, draw_within_groups
 from dpnotebook.sql.groups import Found
@@ -87,11 +87,13 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             rowwise = {c.input for c in components if c.statistic in ("centred", "square") and c.input is not None}
             for i in sorted(rowwise):
                 inputs = draw_within_groups(parts, inputs, i)
-            _add_groups(parts, [partials.of_group(c, f"s{j}", select.single) for j, c in enumerate(components)])
+            rows, shared = partials.Columns(select.single), partials.parts_of(components)
+            _add_groups(parts, rows, [partials.of_group(c, rows, shared) for c in components])
             if parts.draws_groups:
                 draw_groups(parts, names, select.contribution.most)
         case "l2":
-            _add_groups(parts, [partials.of_vector(c, f"s{j}", select.single) for j, c in enumerate(components)])
+            rows = partials.Columns(select.single)
+            _add_groups(parts, rows, [clipping.of_vector(c, rows) for c in components])
             _clip(parts, components)
     return parts.finished([f"coalesce(CAST(sum({name}) AS BIGINT), 0) AS {name}" for name in names])
 
@@ -118,12 +120,13 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
         draw_within_groups(parts, inputs, component.input)
         turns = range(1, 2 if select.single else ROWS_SAMPLED + 1)
         chosen = f"{y} IS NOT NULL AND turn{component.input} = "
-        of_turns = {f"b{t}": f"CASE WHEN {chosen}{t} THEN {bin_of} END" for t in turns}
-        partials.group(parts, {b: value if select.single else f"max({value})" for b, value in of_turns.items()})
+        rows = partials.Columns(select.single)
+        names = [rows.largest(f"CASE WHEN {chosen}{t} THEN {bin_of} END") for t in turns]
+        parts.group(rows.listed)
         if parts.draws_groups:
-            draw_groups(parts, list(of_turns), select.contribution.most)
+            draw_groups(parts, names, select.contribution.most)
         before = parts.last
-        one = " UNION ALL ".join(f"SELECT {', '.join([*parts.keys, f'b{t} AS bin'])} FROM {before}" for t in turns)
+        one = " UNION ALL ".join(f"SELECT {', '.join([*parts.keys, f'{name} AS bin'])} FROM {before}" for name in names)
         parts.add("spread", one)
         parts.choose("spread", ["bin"], "bin IS NOT NULL", unit=False)
     else:
@@ -148,24 +151,24 @@ def _add_rows(parts: Parts, components: Sequence[Component]) -> None:
     ]
     parts.choose("added", values, unit=once)
     if once:
-        parts.group("bounded", [f"max(v{j}) AS v{j}" if unit else f"sum(v{j}) AS v{j}" for j, unit in enumerate(units)])
+        parts.group({f"v{j}": f"max(v{j})" if unit else f"sum(v{j})" for j, unit in enumerate(units)})
 
 
-def _add_groups(parts: Parts, found: Sequence[partials.Partial]) -> None:
+def _add_groups(parts: Parts, rows: partials.Columns, values: Sequence[str]) -> None:
     """Turn rows into what each unit adds to each group."""
-    partials.group(parts, {name: column for partial in found for name, column in partial.columns.items()})
-    parts.choose("bounded", [f"{partial.value} AS v{j}" for j, partial in enumerate(found)])
+    parts.group(rows.listed)
+    parts.choose("bounded", [f"{value} AS v{j}" for j, value in enumerate(values)])
 
 
 def _clip(parts: Parts, components: Sequence[Component]) -> None:
     """Scale down each unit's vectors over groups to their norms."""
     names = [f"v{j}" for j in range(len(components))]
     norms = [
-        f"sum({partials.squares(c, name)}) OVER (PARTITION BY u) AS n{name}"
+        f"sum({clipping.squares(c, name)}) OVER (PARTITION BY u) AS n{name}"
         for c, name in zip(components, names, strict=True)
     ]
     parts.choose("ranked", [*names, *norms])
     parts.choose(
         "clipped",
-        [f"{partials.clipped(c, name, 'n' + name)} AS {name}" for c, name in zip(components, names, strict=True)],
+        [f"{clipping.clipped(c, name, 'n' + name)} AS {name}" for c, name in zip(components, names, strict=True)],
     )

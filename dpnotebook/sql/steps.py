@@ -12,8 +12,7 @@ from fractions import Fraction
 from dpnotebook.engine.sql import number
 
 WIDEST = 59  # bits of a single value: it fits into 18 decimal digits, which every engine adds up without overflow
-FINER = 20  # bits below a step that values keep until a unit's are added up
-ABOVE = 20  # at least so many times its bound can a value be before it counts as that much
+ABOVE = 20  # bits by which a value may pass its bounds before it counts as the most that fits
 
 INFINITY = "CAST('Infinity' AS DOUBLE)"
 ZERO = number(0.0)
@@ -48,20 +47,22 @@ def within(steps: str, least: int, most: int) -> str:
     return integer(f"least(greatest({steps}, {_double(least)}), {_double(most)})")
 
 
-def finer(largest: int) -> int:
-    """Return how many bits below a step values keep, where bounds are up to `largest` steps."""
-    return max(0, min(FINER, WIDEST - ABOVE - largest.bit_length()))
+def part_for(reach: Fraction) -> Fraction:
+    """Return the power of two in which numbers are added up exactly, where bounds reach so far from zero.
 
-
-def addend(value: str, step: Fraction, largest: int, middle: Fraction = Fraction(0)) -> str:
-    """Return a number in parts of a step, as an integer that can be added up without limit; NULL stays NULL.
-
-    Numbers beyond what the integer holds, at least 2^20 times any bound, count as the most it holds.
+    Numbers up to 2^20 times that are told apart; larger ones count as the most that fits.
     """
-    part = step / 2 ** finer(largest)
+    if reach <= 0:
+        return Fraction(1)
+    bits = reach.numerator.bit_length() - reach.denominator.bit_length() + 1  # reach <= 2^bits
+    return Fraction(2) ** (bits + ABOVE - WIDEST)
+
+
+def addend(value: str, part: Fraction, middle: Fraction = Fraction(0)) -> str:
+    """Return a number in whole parts, as an integer that can be added up without limit; NULL stays NULL."""
     most = part * (1 << WIDEST)
-    steps = whole(clamped(value, middle - most, middle + most), part, middle)
-    return f"CASE WHEN {value} IS NOT NULL THEN {exact(within(steps, -(1 << WIDEST), 1 << WIDEST))} END"
+    near = clamped(value, middle - most, middle + most)
+    return f"CASE WHEN {value} IS NOT NULL THEN {exact(integer(whole(near, part, middle)))} END"
 
 
 def inside(low: Fraction, high: Fraction, step: Fraction, largest: int) -> tuple[int, int]:
