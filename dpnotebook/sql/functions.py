@@ -265,6 +265,11 @@ def check_nodes(tree: exp.Expr, text: Text) -> None:
 
 def _check(node: exp.Expr, text: Text) -> None:
     """Refuse what is wrong about one allowed node."""
+    for part in NAMING.get(type(node), ()):
+        held = node.args.get(part) or node.args.get(f"{part}_")
+        for name in held if isinstance(held, list) else [held]:
+            if name is not None and not isinstance(name, exp.Identifier | exp.Star | exp.TableAlias | exp.Column):
+                raise text.error("a name stands here, and a text or a number is none; write the name out", name)
     if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         if isinstance(node.this, exp.Func):
             raise text.error(f"a function cannot stand in FROM; {FILES}", node)
@@ -285,6 +290,18 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("* cannot stand here; name the columns", node)
 
 
+# Parts that hold names; the parser puts texts and numbers there too.
+NAMING: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Column: ("this", "table", "db"),
+    exp.Table: ("alias", "db", "catalog"),
+    exp.TableAlias: ("this", "columns"),
+    exp.Alias: ("alias",),
+    exp.CTE: ("alias",),
+    exp.Subquery: ("alias",),
+    exp.Unnest: ("alias",),
+    exp.Join: ("using",),
+    exp.Star: ("except",),
+}
 PLACES_OF_VARS = (
     exp.Extract,
     exp.DateTrunc,

@@ -1,4 +1,4 @@
-"""What a lenient parser lets pass: commas too many, keywords as names, words that it drops."""
+"""What a lenient parser lets pass: commas too many, keywords and texts as names."""
 
 from __future__ import annotations
 
@@ -46,8 +46,17 @@ def check_written(tokens: Tokens, text: Text) -> None:
         raise text.error("there is a comma too many", tokens[-1])
 
 
-def check_read(tree: exp.Expr, text: Text) -> None:
-    """Refuse keywords as names, and values that were written and are not in the tree.
+def check_read(tree: exp.Expr, tokens: Tokens, text: Text) -> None:
+    """Refuse keywords as names, and texts as names, which parameters can be.
+
+    Parameters
+    ----------
+    tree
+        What was read.
+    tokens
+        What it was read from, parameters bound.
+    text
+        The statement.
 
     Raises
     ------
@@ -55,7 +64,10 @@ def check_read(tree: exp.Expr, text: Text) -> None:
         Pointing at the word.
     """
     reserved = RESERVED - NAMES_IN_BIGQUERY if text.dialect == "bigquery" else RESERVED
+    texts = {token.start for token in tokens if token.token_type is TokenType.STRING}
     for name in tree.find_all(exp.Identifier):
+        if name.meta.get("start") in texts:
+            raise text.error("a name stands here, and a text or a parameter is none; write the name out", name)
         if not name.args.get("quoted") and name.name.upper() in reserved:
             quotes = "backticks" if text.dialect == "bigquery" else "double quotes"
             raise text.error(f"{name.name.upper()} is a word of SQL; as a name, write it in {quotes}", name)

@@ -60,11 +60,14 @@ class Surface:
         Its tree; `clause_of` and `call_of` say what is attached to nodes of it and of its copies.
     dialect
         Whose SQL it is.
+    tokens
+        What the tree was read from: the text's tokens with parameters as the values that they stand for.
     """
 
     text: Text
     tree: exp.Expr
     dialect: Dialect
+    tokens: tuple[Token, ...] = ()
 
 
 def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
@@ -88,13 +91,14 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
     try:
         body = _body(text)
         check_written(body, text)
-        tree = marking.attach(_parse(marking.mark(bind(body, parameters, text)), text))
+        bound = bind(body, parameters, text)
+        tree = marking.attach(_parse(marking.mark(bound), text))
         check_nodes(tree, text)
-        check_read(tree, text)
+        check_read(tree, bound, text)
         tree = _one_meaning(tree, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
-    return Surface(text, tree, text.dialect)
+    return Surface(text, tree, text.dialect, tuple(bound))
 
 
 def clause_of(select: exp.Expr) -> Clause | None:
