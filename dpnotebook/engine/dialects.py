@@ -21,6 +21,7 @@ Rule = Callable[[Any], exp.Expr]
 
 NAMES: Mapping[Dialect, str] = {"postgres": "PostgreSQL", "spark": "Spark"}
 LARGEST = 1e300
+WHOLE = 1 << 52  # numbers from here on have no fraction
 
 # Functions and operators that mean the same once sqlglot has written them.
 ALIKE = (
@@ -55,6 +56,7 @@ ALIKE = (
     exp.StddevPop,
     exp.StddevSamp,
     exp.StrPosition,
+    exp.Substring,
     exp.Sum,
     exp.TimestampTrunc,
     exp.Trim,
@@ -255,10 +257,6 @@ def _extracted(node: exp.Extract) -> exp.Expr:
     return exp.Cast(this=exp.Floor(this=made), to=exp.DataType.build("BIGINT"))
 
 
-def _like(node: exp.Like | exp.ILike) -> exp.Expr:
-    return exp.Escape(this=node, expression=exp.Literal.string(""))
-
-
 def _named(query: exp.Subquery) -> exp.Expr:
     if not query.alias and isinstance(query.parent, (exp.From, exp.Join)):
         query.set("alias", exp.TableAlias(this=exp.to_identifier(f"__q{id(query)}")))
@@ -280,14 +278,11 @@ POSTGRES: dict[type[exp.Expr], Rule] = {
     exp.Exp: _function("exp", "this"),
     exp.Sqrt: _function("sqrt", "this"),
     exp.Round: lambda node: _call("pg_temp.dp_round", node.this, node.args.get("decimals") or _whole(0)),
-    exp.Substring: _function("substring", "this", "start", "length"),
     exp.Sum: _sum,
     exp.Avg: _average,
     exp.Log: _logarithm,
     exp.IsNan: lambda node: exp.paren(exp.EQ(this=node.this, expression=_number("NaN"))),
     exp.Extract: _extracted,
-    exp.Like: _like,
-    exp.ILike: _like,
     exp.Contains: _contains,
     exp.StartsWith: _begins,
     exp.EndsWith: _ends,
@@ -298,24 +293,42 @@ POSTGRES: dict[type[exp.Expr], Rule] = {
 
 
 def _spark_try_cast(node: exp.TryCast) -> exp.Expr:
-    if _type(node) == "BIGINT":  # it would cut 2.7 off to 2
-        return exp.TryCast(this=_call("BROUND", node.this), to=node.args["to"])
-    return node
+    if _type(node) != "BIGINT":
+        return node
+    # It would cut 2.7 off to 2; and what is a whole number already must stay exact. DuckDB rounds halves of numbers to
+    # the even number, and halves in texts away from zero.
+    real = exp.TryCast(this=_as_text(node.this.copy()), to=exp.DataType.build("DOUBLE"), safe=True)
+    branches = []
+    for kinds, rounding in ((_WHOLE, None), (("string",), "ROUND")):
+        held = exp.In(this=_call("TYPEOF", node.this.copy()), expressions=[exp.Literal.string(kind) for kind in kinds])
+        made = _rounded(rounding, real, node) if rounding else node
+        branches.append(exp.If(this=held, true=made))
+    return exp.Case(ifs=branches, default=_rounded("BROUND", real, node))
+
+
+def _rounded(name: str, real: exp.Expr, node: exp.TryCast) -> exp.Expr:
+    return exp.TryCast(this=_call(name, real.copy()), to=node.args["to"].copy(), safe=True)
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean")
+
+
+def _as_text(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build("TEXT"))
+
+
+def _spark_floor(node: exp.Floor | exp.Ceil) -> exp.Expr:
+    if _size(node.this) < WHOLE:
+        return node
+    # It would give the largest integer for what is larger than that.
+    small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=_whole(WHOLE))
+    return exp.Case(ifs=[exp.If(this=small, true=_double(node))], default=_double(node.this.copy()))
 
 
 def _spark_window(node: exp.Window) -> exp.Expr:
     if isinstance(node.this, exp.RowNumber) and node.args.get("order") is None:
         node.set("order", exp.Order(expressions=[exp.Ordered(this=_whole(1), nulls_first=True)]))
     return node
-
-
-def _spark_like(node: exp.Like | exp.ILike) -> exp.Expr:
-    node.set("expression", exp.Replace(this=node.expression, expression=_text("\\"), replacement=_text("\\\\")))
-    return node
-
-
-def _text(value: str) -> exp.Expr:
-    return exp.Literal.string(value)
 
 
 def _spark_extract(node: exp.Extract) -> exp.Expr:
@@ -331,14 +344,14 @@ def _same(node: exp.Expr) -> exp.Expr:
 SPARK: dict[type[exp.Expr], Rule] = {
     exp.TryCast: _spark_try_cast,
     exp.Window: _spark_window,
-    exp.Like: _spark_like,
-    exp.ILike: _spark_like,
+    exp.Floor: _spark_floor,
+    exp.Ceil: _spark_floor,
     exp.Extract: _spark_extract,
     exp.Contains: _contains,
     exp.StartsWith: _begins,
     exp.EndsWith: _ends,
     exp.Log: _logarithm,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Pow, exp.Sqrt, exp.Round), _same),
-    **dict.fromkeys((exp.Substring, exp.Avg, exp.IsNan), _same),
+    **dict.fromkeys((exp.Avg, exp.IsNan), _same),
 }
 RULES: Mapping[Dialect, Mapping[type[exp.Expr], Rule]] = {"postgres": POSTGRES, "spark": SPARK}

@@ -5,7 +5,7 @@ They live in the connection's temporary schema, so they leave nothing behind in 
 
 from __future__ import annotations
 
-_CAUGHT = "EXCEPTION WHEN data_exception THEN RETURN"
+_CAUGHT = "EXCEPTION WHEN others THEN RETURN"  # a canceled query is not among them
 
 
 def _checked(signature: str, returns: str, body: str, otherwise: str = "NULL") -> str:
@@ -25,7 +25,13 @@ _INFINITE = "CASE WHEN {0} THEN '{1}'::float8 ELSE '{2}'::float8 END"
 FUNCTIONS = (
     # TRY_CAST
     _plain("double(a float8)", "float8", "a"),
-    _checked("double(a text)", "float8", "a::float8"),
+    _checked(
+        "double(a text)",
+        "float8",
+        "a::float8",
+        r"CASE WHEN a !~ '^\s*[-+]?[0-9]*\.?[0-9]*(e[-+]?[0-9]+)?\s*$' OR a !~ '[0-9]' THEN NULL "
+        r"WHEN a ~ 'e-' OR a ~ '^\s*[-+]?0*\.0{100}' THEN 0 WHEN a ~ '^\s*-' THEN '-inf' ELSE 'inf'::float8 END",
+    ),
     _plain("double(a boolean)", "float8", "CASE WHEN a THEN 1 WHEN NOT a THEN 0 END::float8"),
     _plain("bigint(a bigint)", "bigint", "a"),
     _checked("bigint(a float8)", "bigint", "a::bigint"),
@@ -67,7 +73,11 @@ FUNCTIONS = (
     _checked(f"mod{_INTEGERS}", "bigint", "a % b"),
     _checked(f"div{_INTEGERS}", "float8", "a::float8 / b::float8"),
     _checked(
-        f"pow{_FLOATS}", "float8", "power(a, b)", "CASE WHEN a > 0 AND b * ln(a) < 0 THEN 0 WHEN a > 0 THEN 'inf' END"
+        f"pow{_FLOATS}",
+        "float8",
+        "power(a, b)",
+        "CASE WHEN a = 0 THEN 'inf' WHEN a < 0 AND b <> trunc(b) THEN NULL WHEN b * ln(abs(a)) < 0 THEN 0 "
+        "WHEN a < 0 AND b / 2 <> trunc(b / 2) THEN '-inf' ELSE 'inf'::float8 END",
     ),
     _checked("exp(a float8)", "float8", "exp(a)", _INFINITE.format("a > 0", "inf", "0")),
     _plain("sqrt(a float8)", "float8", "CASE WHEN a >= 0 THEN sqrt(a) END"),
@@ -76,18 +86,6 @@ FUNCTIONS = (
         "float8",
         "CASE WHEN digits <> 0 AND abs(a) < 1e15 THEN round(a::numeric, digits)::float8 "
         "WHEN abs(a) < 4503599627370496 THEN sign(a) * floor(abs(a) + 0.5) ELSE a END",
-    ),
-    # Counted from the end where negative, as DuckDB does.
-    _checked(
-        "substring(a text, start bigint, size bigint)",
-        "text",
-        "substr(a, (CASE WHEN start < 0 THEN greatest(char_length(a) + start + 1, 1) ELSE start END)::integer, "
-        "greatest(size, 0)::integer)",
-    ),
-    _checked(
-        "substring(a text, start bigint)",
-        "text",
-        "substr(a, (CASE WHEN start < 0 THEN greatest(char_length(a) + start + 1, 1) ELSE start END)::integer)",
     ),
     # Sums
     "CREATE FUNCTION pg_temp.dp_plus(a float8, b float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN "

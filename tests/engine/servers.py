@@ -99,7 +99,10 @@ def running_spark():
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "700m",
-        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these few rows
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.default.parallelism": "2",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
