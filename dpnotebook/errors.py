@@ -34,12 +34,7 @@ class WorkloadError(DPError, ValueError):
 
 
 class SQLError(DPError, ValueError):
-    """A SQL statement that cannot be answered privately; the text points at the token.
-
-    `mistake` says that no other way of answering could help: what is asked is certainly not what is meant.
-    """
-
-    mistake = False
+    """A SQL statement that cannot be answered privately; the text points at the token."""
 
 
 class NotProtected(DPError, LookupError):

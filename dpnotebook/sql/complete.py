@@ -18,7 +18,7 @@ from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.sql.text import DIALECT, Text
 
-SAME = {"==": "=", "!=": "<>", "$": ":"}
+SAME = {"==": "=", "!=": "<>", "MEAN": "AVG"}
 SILENT = {"(", ")", "AS", ";"}
 OPENING = {"(", ",", "SELECT", "GROUP BY"}
 # DuckDB's reserved words: it takes them as names in double quotes only.
@@ -45,7 +45,8 @@ def check_complete(tree: exp.Expr, text: Text) -> None:
     """
     _check_commas_and_as(text)
     _check_names(tree, text)
-    again = Counter(map(_form, sqlglot.tokenize(tree.sql(DIALECT, comments=False), read=DIALECT)))
+    written = sqlglot.tokenize(tree.sql(DIALECT, comments=False), read=DIALECT)
+    again = Counter(form for form, _ in _written(written))
     for form, token in _written(text.tokens):
         if form in SILENT:
             continue

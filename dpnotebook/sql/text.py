@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Token
 
 from dpnotebook.errors import SQLError
 
@@ -18,23 +17,6 @@ Dialect = Literal["duckdb", "bigquery"]
 DIALECT: Dialect = "duckdb"
 MAX_TEXT = 1_000_000
 MAX_LINE = 100
-
-# Words are checked in the tree. Of the rest only this has a place in a statement: sqlglot reads more than DuckDB does
-# (templates, maps, lists in IN with another meaning for NULL), and must not get to see it.
-PUNCTUATION = {"(", ")", ",", "*", ".", ":", ";", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "+", "-"}
-HINTS = {
-    "?": "give the parameter a name: :limit",
-    "$": "write parameters with a colon, :limit",
-    "@": "write parameters with a colon, :limit",
-    "::": "casts are not supported; write the value as it is declared",
-    "[": "write lists in parentheses: region IN ('N', 'S')",
-    "{": "text templates are not supported; bind values by name, :limit",
-    "||": "texts cannot be joined here; write the whole value",
-    "/": "arithmetic is not supported here; it is free on the release, r.frame",
-    "%": "arithmetic is not supported here; it is free on the release, r.frame",
-    "!": "write NOT for !",
-    "`": 'write odd names in double quotes: "a name"',
-}
 
 
 @dataclass(frozen=True)
@@ -108,56 +90,6 @@ class Text:
             yield places[place]
 
 
-def read(statement: str) -> Text:
-    """Return the tokens of a statement, all of which have a place in SQL that can be asked.
-
-    Raises
-    ------
-    SQLError
-        If there is no statement, or more than one, or it is no SELECT, or a sign is none of SQL's.
-    """
-    if not isinstance(statement, str):
-        raise SQLError(f"a SQL statement is a text, not a {type(statement).__name__}")
-    if len(statement) > MAX_TEXT:
-        raise SQLError(f"the statement has {len(statement):,} characters, and at most {MAX_TEXT:,} are read")
-    try:
-        tokens = tuple(sqlglot.tokenize(statement, read=DIALECT))
-    except TokenError:
-        raise SQLError("a quote or a comment in this statement is opened and never closed") from None
-    text = Text(statement, tokens)
-    body = list(tokens)
-    while body and body[-1].token_type is TokenType.SEMICOLON:
-        body.pop()
-    if not body:
-        raise SQLError("there is no statement: write SELECT COUNT(*) FROM a_protected_table, for example")
-    for token, following in zip(body, [*body[1:], None], strict=True):
-        if token.token_type is TokenType.SEMICOLON:
-            raise text.error("there are several statements; ask one at a time", following)
-        if not _known(token):
-            hint = HINTS.get(token.text, "it has no meaning in a question")
-            raise text.error(f"{token.text} cannot be used here: {hint}", token)
-    _check_start(text, body)
-    return text
-
-
-def parse(text: Text) -> exp.Expr:
-    """Return the tree of a statement, as sqlglot reads it; nothing in it has been checked.
-
-    Raises
-    ------
-    SQLError
-        If sqlglot cannot read it.
-    """
-    try:
-        trees = sqlglot.parse(text.statement, read=DIALECT)
-    except ParseError as error:
-        raise unreadable(text, error) from None
-    found = [tree for tree in trees if tree is not None and not isinstance(tree, exp.Semicolon)]
-    if len(found) != 1:
-        raise SQLError("there are several statements; ask one at a time")
-    return found[0]
-
-
 def pointer(statement: str, start: int, end: int) -> str:
     """Return the place of a span of characters in words, and its line with carets below."""
     first = statement.rfind("\n", 0, start) + 1
@@ -170,27 +102,6 @@ def pointer(statement: str, start: int, end: int) -> str:
     width = min(width, max(len(shown) - (column - cut), 1))
     indent = "".join("\t" if sign == "\t" else " " for sign in shown[: column - cut])
     return f"(line {number}, column {column + 1})\n  {shown}\n  {indent}{'^' * width}"
-
-
-def _known(token: Token) -> bool:
-    if token.token_type in (TokenType.STRING, TokenType.NUMBER, TokenType.IDENTIFIER):
-        return True
-    return token.text in PUNCTUATION or token.text[:1].isalpha() or token.text[:1] == "_"
-
-
-def _check_start(text: Text, tokens: list[Token]) -> None:
-    first, second = tokens[0], tokens[1] if len(tokens) > 1 else None
-    word = first.text.upper()
-    if word == "WITH":
-        raise text.error("WITH is not supported: write one SELECT from one protected table", first)
-    if word not in ("SELECT", "FROM", "("):
-        raise text.error(f"a question starts with SELECT, not {first.text}", first)
-    if word == "SELECT" and second is not None and second.text.upper() == "WITH":
-        raise text.error(
-            "write a plain SELECT: what it may cost is said beside the SQL, by epsilon= or error=, or by -e or --error "
-            "on the first line of the cell",
-            second,
-        )
 
 
 def unreadable(text: Text, error: SqlglotError) -> SQLError:
