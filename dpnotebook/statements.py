@@ -205,11 +205,6 @@ class Statements:
         """What is public about every table that statements may name."""
         return dict(self._relations)
 
-    @property
-    def relations(self) -> Mapping[str, Relation]:
-        """What is public about every table that statements may name."""
-        return dict(self._relations)
-
     def close(self) -> None:
         """Let go of all tables."""
         self.workspace.close()
