@@ -104,7 +104,7 @@ class Statements:
             If it cannot be answered, or not like this.
         """
         from dpnotebook.sql.analyse import analyse  # sqlglot takes a third of a second to import
-        from dpnotebook.sql.linear import linear_question
+        from dpnotebook.sql.linear import linear_question, new_names
         from dpnotebook.sql.plan import at_epsilon, conflicting
 
         statement = analyse(text, self._relations, parameters, contribution)
@@ -115,10 +115,11 @@ class Statements:
         else:
             accuracy = Accuracy(**given, confidence=confidence)
         tables: dict[str, Table] = {name: protected.table for name, protected in self._protected.items()}
-        question = linear_question(statement, tables) if contribution is None else None
+        question = linear_question(statement, tables, parameters) if contribution is None else None
         if question is None:
             return Query(session, statement, accuracy, fresh)
-        return Query(session, question, accuracy, fresh, outer=statement if statement.outer else None)
+        more = statement.outer is not None or bool(new_names(statement))
+        return Query(session, question, accuracy, fresh, outer=statement if more else None)
 
     def plan(self, query: Query, *, alternatives: bool = True) -> StatementPlan:
         """Return the plan of a query for a statement, as the ledger stands; reads no data."""
@@ -193,10 +194,15 @@ class Statements:
         return self.reveal(record, query, paid=0)
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
-        """Return a release of the planner with what a statement works out from it."""
-        assert statement.outer is not None
-        frame = self._outer(statement.outer, {"release_0": release.frame}, statement.public)
-        keys = list(release.keys)
+        """Return a release of the planner as a statement calls its keys, with what it works out from it."""
+        from dpnotebook.sql.linear import new_names
+
+        columns = {name.casefold(): name for name in release.frame.columns}
+        names = {columns[old.casefold()]: new for old, new in new_names(statement).items()}
+        frame = release.frame.rename(columns=names)
+        keys = list(frame.columns[: len(release.ordered)])
+        if statement.outer is not None:
+            frame = self._outer(statement.outer, {"release_0": frame}, statement.public)
         ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
         return replace(release, frame=frame, ordered=ordered, adjusted=None)
 
