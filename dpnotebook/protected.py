@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, source_of
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
 from dpnotebook.reuse.table import Table
 from dpnotebook.verbs import Verbs
