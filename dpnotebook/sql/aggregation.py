@@ -251,7 +251,7 @@ def _named(
     for place in sorted(range(len(asked)), key=lambda place: (own[place] is None, place)):
         aggregate, nodes = asked[place]
         call = _call(nodes[0])
-        found[place] = names.aggregate(aggregate.kind, call, own[place], _about(nodes[0], source, reader))
+        found[place] = names.aggregate(aggregate.kind, call, own[place], _about(nodes[0], source, reader), nodes[0])
     return [replace(aggregate, name=found[place]) for place, (aggregate, _) in enumerate(asked)]
 
 

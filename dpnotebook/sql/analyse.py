@@ -82,6 +82,7 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
 
 def _single(top: exp.Select, outer: Outer) -> str | None:
     """Return what is worked out from the release of a single private select; None where it is shown as it is."""
+    outer.check_common(top, outer.reader.with_common_tables(top, {}))
     shown = outer.release(top, {})
     if shown.is_release:
         return None

@@ -70,3 +70,10 @@ def columns_of(relation: Relation, node: exp.Expr, text: Text) -> list[str]:
                 node,
             )
     return names
+
+
+def bounded(origin: tuple[str, str], relations: Mapping[str, Relation]) -> str | None:
+    """Return the name of a column of a protected table if bounds are declared of it."""
+    domain = relations[origin[0]].domain
+    attribute = None if domain is None else domain.get(origin[1])
+    return None if attribute is None or attribute.bounds is None else origin[1]

@@ -81,6 +81,7 @@ def grouping(select: exp.Select, scope: Scope, environment: Environment, reader:
         key = _key(bare(written), select, scope, environment, reader)
         if all(key.node != other.node for other in found):
             found.append(key)
+    found.sort(key=lambda key: (key.item is None, key.item or 0))  # as they are selected, then the others
     return Grouping(tuple(found), any(key.column is not None and key.column.unit for key in found))
 
 

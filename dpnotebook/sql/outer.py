@@ -61,7 +61,7 @@ class Outer:
         """
         reader = self.reader
         environment = reader.with_common_tables(query, environment)
-        self._check_common(query, environment)
+        self.check_common(query, environment)
         if isinstance(query, exp.Subquery):
             tree, names = self.query(query.this, environment)
             found: exp.Expr = query.copy()
@@ -219,7 +219,7 @@ class Outer:
 
     # Errors
 
-    def _check_common(self, query: exp.Expr, environment: Environment) -> None:
+    def check_common(self, query: exp.Expr, environment: Environment) -> None:
         """Refuse queries of a WITH clause that cannot be read, used or not."""
         clause = query.args.get("with_") or query.args.get("with")
         for node in clause.expressions if clause is not None else []:
@@ -259,7 +259,12 @@ class Outer:
         at = clause.token if clause is not None and clause.token is not None else private
         if self.reader.status(query, environment) == "public":
             raise self.reader.text.error(NOTHING_PRIVATE, at)
-        raise self.reader.text.error("a private query stands inside a private query; one of them is enough", at)
+        raise self.reader.text.error(
+            "a private query stands inside a private query: group the one inside by the unit's column too, "
+            "or leave the "
+            "outer clause out",
+            at,
+        )
 
     def _check_names(self, query: exp.Select, available: Names) -> None:
         """Refuse a column that nothing in FROM has: the statement would fail after it was paid for."""

@@ -21,7 +21,7 @@ from dpnotebook.sql.statement import Relation
 from dpnotebook.sql.status import Status, find_status, refuse_private
 from dpnotebook.sql.text import Text
 
-MAX_BUILT = 2_000  # selects that one statement may come to, with its common tables written out wherever they are used
+MAX_BUILT = 500  # selects that one statement may come to, with its common tables written out wherever they are used
 
 
 class Reader(Joiner):

@@ -39,7 +39,7 @@ class Names:
             found.append(name)
         return found
 
-    def aggregate(self, kind: AggregateKind, call: Call, alias: str | None, column: str | None) -> str:
+    def aggregate(self, kind: AggregateKind, call: Call, alias: str | None, column: str | None, at: exp.Expr) -> str:
         """Return the name of an aggregate, free with those of its intervals.
 
         Parameters
@@ -50,6 +50,8 @@ class Names:
             Its name in the list.
         column
             The column it is about.
+        at
+            Where it stands, for errors.
 
         Raises
         ------
@@ -59,7 +61,7 @@ class Names:
         if alias is not None:
             if self._clash(alias):
                 raise self.text.error(
-                    f"two columns of the answer would be called {alias!r}; give one another name with AS"
+                    f"two columns of the answer would be called {alias!r}; give one another name with AS", at
                 )
             name = alias
         else:
@@ -68,14 +70,23 @@ class Names:
             else:
                 word = WORDS[kind]
             name = self._free(word if column is None else f"{word}_{column}")
-        self.taken |= {name.casefold(), *(f"{name}_{part}".casefold() for part in PARTS)}
+        self.taken |= _columns(name)
         return name
 
     def _clash(self, name: str) -> bool:
-        return bool({name.casefold(), *(f"{name}_{part}".casefold() for part in PARTS)} & self.taken)
+        return bool(_columns(name) & self.taken)
 
     def _free(self, name: str) -> str:
         found, number = name, 2
         while self._clash(found):
             found, number = f"{name}_{number}", number + 1
         return found
+
+
+def interval_columns(name: str) -> list[str]:
+    """Return the columns beside that of an aggregate: those of one called value have no name before them."""
+    return [part if name == "value" else f"{name}_{part}" for part in PARTS]
+
+
+def _columns(name: str) -> set[str]:
+    return {column.casefold() for column in (name, *interval_columns(name))}

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpnotebook.sql.aggregation import Aggregation
 from dpnotebook.sql.expressions import bare, resolve
 from dpnotebook.sql.queries import Environment
-from dpnotebook.sql.release_names import PARTS
+from dpnotebook.sql.release_names import PARTS, interval_columns
 from dpnotebook.sql.surface import call_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class _Viewer:
         self.aggregates = [aggregate.name for aggregate in measured.aggregates]
         self.columns = [key.name for key in measured.keys]
         for name in self.aggregates:
-            self.columns += [name, *(f"{name}_{part}" for part in PARTS)]
+            self.columns += [name, *interval_columns(name)]
 
     def view(self, table: str) -> View:
         taken: set[str] = set()
@@ -121,10 +121,13 @@ class _Viewer:
                 raise self.reader.text.error("* stands in COUNT(*) only here; list keys and aggregates", item)
             node = self.post(item.unalias(), False)
             name = item.alias or (node.name if isinstance(node, exp.Column) else self.reader.text.words(item))
-            if name.casefold() in taken:
+            if item.alias and name.casefold() in taken:
                 raise self.reader.text.error(
                     f"two columns of the answer would be called {name!r}; give one another name with AS", item
                 )
+            stem, number = name, 2
+            while name.casefold() in taken:
+                name, number = f"{stem}_{number}", number + 1
             taken.add(name.casefold())
             self.items.append((node, name))
         shown = [node.name for node, name in self.items if isinstance(node, exp.Column) and node.name == name]

@@ -140,10 +140,14 @@ class Scope:
         near = next((name for name in self.dropped if name.casefold() == written.name.casefold()), None)
         if near is not None:
             return f"the subquery in FROM drops the unit column {near}: select it there too"
-        names = list(dict.fromkeys(column.name for column in self.columns))
+        among = [column for column in self.columns if written.table.casefold() in ("", column.qualifier)]
+        names = list(dict.fromkeys(column.name for column in among))
         close = get_close_matches(written.name, names, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {listed(names)}"
-        return f"there is no column {written.name!r} here; {hint}"
+        if written.this.args.get("quoted") and not written.table and not close:
+            hint = f"double quotes are for names, and a text stands in single quotes: '{written.name}'"
+        where = f"in {written.table}" if written.table else "here"
+        return f"there is no column {written.name!r} {where}; {hint}"
 
 
 def _knows(scope: Scope | None, written: exp.Column) -> bool:
@@ -165,6 +169,6 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 def _ambiguous(written: exp.Column, found: list[Column]) -> str:
     qualified = [f"{column.qualifier}.{column.name}" for column in found if column.qualifier]
-    if len(set(qualified)) == len(found) and not written.table:
+    if len({name.casefold() for name in qualified}) == len(found) and not written.table:
         return f"{written.name} can be {' or '.join(qualified)}; write one of them"
     return f"{written.name} is the name of several columns; give each its own name with AS"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpnotebook.errors import SQLError
+from dpnotebook.sql.catalog import bounded
 from dpnotebook.sql.expressions import bare, resolve, total
 from dpnotebook.sql.grouping import check_grouped, grouping
 from dpnotebook.sql.kinds import kind_of
@@ -187,7 +188,7 @@ def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: 
         if located is not None:
             found.append(_passed(name, resolved, located[0], located[1] is scope))
         else:
-            found.append(Output(name, resolved, kind_of(resolved), lost=_lost(name, scope)))
+            found.append(Output(name, resolved, kind_of(resolved), lost=_lost(name, scope, reader)))
     return found
 
 
@@ -244,14 +245,13 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
     return Output(name, resolved, column.kind, column.unit and own, column.origin, column.lost)
 
 
-def _lost(name: str, scope: Scope) -> str | None:
-    """Return the declared column whose name an expression takes."""
+def _lost(name: str, scope: Scope, reader: Reader) -> str | None:
+    """Return the column with declared bounds whose name an expression takes."""
     for column in scope.columns:
         if column.name.casefold() == name.casefold():
-            if column.origin is not None:
-                return column.origin[1]
-            if column.lost is not None:
-                return column.lost
+            found = column.lost if column.origin is None else bounded(column.origin, reader.relations)
+            if found is not None:
+                return found
     return None
 
 

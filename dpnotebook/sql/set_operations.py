@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.sql.catalog import bounded
 from dpnotebook.sql.kinds import WORDS, alike, joint
 from dpnotebook.sql.queries import Environment, Output, Rows
 from dpnotebook.sql.scope import Scope
@@ -111,8 +112,16 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         kind=joint([first.kind, second.kind]),
         unit=first.unit and second.unit,
         origin=first.origin if first.origin == second.origin else None,
-        lost=first.lost or second.lost or (None if first.origin == second.origin or not first.origin else first.name),
+        lost=first.lost or second.lost or _lost(first, second, reader),
     )
+
+
+def _lost(first: Output, second: Output, reader: Reader) -> str | None:
+    """Return the column whose declared bounds do not hold of the values of the other branch."""
+    if first.origin == second.origin:
+        return None
+    found = [bounded(output.origin, reader.relations) for output in (first, second) if output.origin is not None]
+    return next((name for name in found if name is not None), None)
 
 
 def _first(query: exp.Expr) -> exp.Expr:
