@@ -113,7 +113,7 @@ class Release:
         ValueError
             If the release has several; they are in `frame`.
         """
-        return float(self._single(self.names[0]))
+        return float(self._single(self.names[0] if self.names else self._worked_out()))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -122,8 +122,10 @@ class Release:
         Raises
         ------
         ValueError
-            If the release has several; they are in `frame`.
+            If the release has several, which are in `frame`, or the answer was worked out from others.
         """
+        if not self.names:
+            raise ValueError("what a statement works out from its answers has no interval of its own")
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
         return float(self._single(low)), float(self._single(high))
 
@@ -146,15 +148,27 @@ class Release:
             If the answers are not counts of rows, or the counts are too many.
         """
         if self.adjusted is None:
+            if self.unit == "":  # of a statement
+                raise WorkloadError(
+                    "what a statement measures beside the planner is bounded person by person, and so are its counts: "
+                    "only counts by declared columns can be moved to those that data could have"
+                )
             raise WorkloadError(
                 "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
             )
         with watched() as report:
             return replace(self, frame=self.adjusted(total, report))
 
+    def _worked_out(self) -> str:
+        """Return the one column that is no key, where there is one."""
+        others = list(self.frame.columns[len(self.keys) :])
+        if len(others) != 1:
+            raise ValueError(f"this release has {len(self.frame) * len(others)} answers: use .frame")
+        return str(others[0])
+
     def _single(self, column: str) -> Any:
-        if len(self.frame) != 1 or len(self.names) != 1:
-            raise ValueError(f"this release has {len(self.frame) * len(self.names)} answers: use .frame")
+        if len(self.frame) != 1 or len(self.names) > 1:
+            raise ValueError(f"this release has {len(self.frame) * max(len(self.names), 1)} answers: use .frame")
         return self.frame[column].iloc[0]
 
     def to_csv(self, path: str | PathLike[str]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, WorkloadError
 from dpnotebook.notebook.cards import plan_html, plan_text, release_html, release_text
 from dpnotebook.notebook.plots import plot_release
 from dpnotebook.notebook.statement_lines import in_short
@@ -199,6 +199,14 @@ def test_only_what_is_worked_out(page):
     made = release(frame, N, keys=(), outer="SELECT ...")
     assert page(release_html(made)).rows == [["share", "many"], ["0.1235", "True"]]
     assert "0.1235" in release_text(made)
+    with pytest.raises(ValueError, match="has 2 answers"):
+        _ = made.value
+    one = release(frame[["share"]], N, keys=(), outer="SELECT ...")
+    assert one.value == 0.123456
+    with pytest.raises(ValueError, match="no interval of its own"):
+        _ = one.interval
+    with pytest.raises(WorkloadError, match="bounded person by person"):
+        one.nonnegative()
     with pytest.raises(SQLError, match="has its interval beside it"):
         plot_release(made)
 
