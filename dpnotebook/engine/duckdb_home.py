@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns
-from dpnotebook.engine.homes import Held
+from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of, plain_value
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, seal
 from dpnotebook.engine.sql import identifier, literal
@@ -84,7 +84,8 @@ class DuckDBHome:
             self._show(table)
 
     def check(self, query: str) -> None:
-        """Do nothing: statements are made of what DuckDB has."""
+        """Raise SQLError if DuckDB cannot run a query."""
+        check_runs(self._executor, query)
 
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""

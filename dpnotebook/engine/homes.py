@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.source import Source
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, EngineError, SQLError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,3 +97,20 @@ def unclear(table: Held, words: set[str]) -> None:
                 f"{other!r} and {name!r} of {table.name!r} differ only in case, which SQL cannot tell apart; "
                 "rename one of them"
             )
+
+
+def check_runs(executor: Executor, query: str) -> None:
+    """Refuse a query that the database cannot run, whatever the rows: it is read and bound, not run.
+
+    Raises
+    ------
+    SQLError
+        If it cannot.
+    """
+    try:
+        executor.types(query)
+    except EngineError:
+        raise SQLError(
+            "the database cannot run this statement: something in it has no meaning there, or does not fit the types "
+            "of its columns; write it otherwise, with CAST for example"
+        ) from None

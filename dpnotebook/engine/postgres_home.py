@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.carried import plain_rows
 from dpnotebook.engine.dialects import translated
-from dpnotebook.engine.homes import Held
+from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.postgres import PostgresExecutor, PostgresSource
 from dpnotebook.engine.sql import identifier, literal
@@ -65,6 +65,7 @@ class PostgresHome:
     def check(self, query: str) -> None:
         """Raise EngineError if a query uses what PostgreSQL does not have."""
         translated(query, "postgres")
+        check_runs(self._executor, query)
 
     def run(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
