@@ -19,14 +19,14 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates import measuring
-from dpnotebook.sql.bounds import found_bounds
+from dpnotebook.sql.bounds import find_bounds
 from dpnotebook.sql.estimating import estimate
 from dpnotebook.sql.measuring import Measuring
 from dpnotebook.sql.noising import Draw, draw_integers, noisy, released
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
 from dpnotebook.sql.rewrite import magnitudes, totals
-from dpnotebook.sql.shares import needs_bounds, shares
+from dpnotebook.sql.shares import shares
 from dpnotebook.sql.statement import PrivateSelect, Statement
 
 if TYPE_CHECKING:
@@ -129,11 +129,7 @@ def _measured(
         return execute(query, (*select.tables, *select.public))
 
     share = shares(select, units, accountant)
-    bounds = {
-        i: found_bounds(select, aggregate, magnitudes(select, aggregate, run, secret), share.auto[i], accountant, draw)
-        for i, aggregate in enumerate(select.aggregates)
-        if needs_bounds(select, i)
-    }
+    bounds = find_bounds(select, share, accountant, lambda one: magnitudes(select, one, run, secret), draw)
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw)

@@ -9,6 +9,7 @@ Source: Wilson et al., section 4.2.5 (approximate bounds), with signed powers of
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.sql.noising import Draw, draw_integers
 from dpnotebook.sql.partitions import log_tail
+from dpnotebook.sql.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
 Bounds = tuple[Fraction, Fraction]
@@ -36,36 +38,51 @@ def magnitude_edges() -> NDArray[np.float64]:
     return np.concatenate([-powers[::-1], powers])
 
 
-def found_bounds(
+def find_bounds(
     select: PrivateSelect,
-    aggregate: Aggregate,
-    counts: ArrayLike,
-    units: int,
+    shares: Shares,
     accountant: Accountant,
+    magnitudes: Callable[[Aggregate], ArrayLike],
     draw: Draw = draw_integers,
-) -> Bounds:
-    """Return bounds of an aggregate from the exact histogram of what units would add, with noise.
+) -> dict[int, Bounds]:
+    """Return the bounds of all aggregates that have none, by their numbers.
 
     Parameters
     ----------
-    select, aggregate
+    select
         Whose bounds they will be.
-    counts
-        Units in every bin of `magnitude_edges`, each unit once, shape (bins,).
-    units
-        What it costs, in the accountant's units.
+    shares
+        What it costs to find them.
     accountant
         The law of the noise.
+    magnitudes
+        Gives the exact histogram for an aggregate: units in every bin of `magnitude_edges`, each unit once, shape
+        (bins,).
     draw
         Draws noise of a law and a scale.
     """
-    exact = np.asarray(counts, dtype=np.int64)
-    scale = histogram_scale(accountant, units)
-    noisy = exact + draw(accountant.noise, scale, exact.size)
+    noisy: dict[int, tuple[NDArray[np.int64], Fraction]] = {}
+    bounds = {}
+    for i, aggregate in enumerate(select.aggregates):
+        if not needs_bounds(select, i):
+            continue
+        first = found_with(select, i)
+        if first == i:
+            exact = np.asarray(magnitudes(aggregate), dtype=np.int64)
+            scale = histogram_scale(accountant, shares.auto[i])
+            noisy[i] = exact + draw(accountant.noise, scale, exact.size), scale
+        bounds[i] = _bounds(select, aggregate, *noisy[first], accountant.noise)
+    return bounds
+
+
+def _bounds(
+    select: PrivateSelect, aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise
+) -> Bounds:
+    """Return bounds that suit what they bound."""
     added, clipped = aggregate.kind in ("count", "sum"), select.contribution.kind == "l2"
     # Averages of whole numbers, and norms, are none.
     integer = (aggregate.integer or aggregate.kind == "count") and aggregate.kind != "average" and not clipped
-    lower, upper = found(noisy, scale, accountant.noise, integer, around_zero=added)
+    lower, upper = found(noisy, scale, noise, integer, around_zero=added)
     if clipped or aggregate.kind == "count":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper

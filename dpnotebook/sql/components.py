@@ -13,7 +13,8 @@ from dpnotebook.sql.statement import Contribution
 
 Statistic = Literal["units", "count", "values", "sum", "average", "centred", "square", "bins"]
 
-ROWS_SAMPLED = 5  # rows of a unit in a group that variances and quantiles look at
+ROWWISE = ("variance", "deviation", "quantiles")  # aggregates that look at single rows, however units are bounded
+ROWS_SAMPLED = 5  # rows of a unit in a group that they look at
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,8 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
     for part in measuring.parts:
         if part.kind not in ("count", "sum") or part.bounds is None:
             continue
+        if part.kind == "count" and part.bounds == (0, 1):  # a count of units: rows are not meant to count
+            continue
         low, high = (float(bound) for bound in part.bounds)
         width = _expected(measuring, part, confidence, None).half_width
         cut = (

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.engine.sql import number
 from dpnotebook.sql import partials, steps
 from dpnotebook.sql.bounds import magnitude_edges
+from dpnotebook.sql.components import ROWWISE
 from dpnotebook.sql.drawing import draw_groups, draw_rows
 from dpnotebook.sql.parts import Parts
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
@@ -20,7 +21,6 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 COARSE = 12  # values are split at 2^12, so that sums of both parts are exact sums of integers
 FINEST = -46  # exponent of the least part of a value that counts
 LARGEST = 69  # exponent of the largest value that is told from larger ones
-ROWWISE = ("variance", "deviation", "quantiles")
 RATIO = 40  # bits of the ratio of two squares
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.components import ROWWISE
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
 # What the count that only the threshold needs gets beside each function, where vectors are clipped to a length. A group
@@ -24,7 +25,8 @@ class Shares:
     main
         Of each aggregate's own measurements, in the order of the aggregates.
     auto
-        Of finding each aggregate's bounds; 0 where they are known.
+        Of finding bounds, in the order of the aggregates; 0 where they are known, or found with those of an earlier
+        aggregate: the first of several that are found from one histogram has the shares of all.
     selection
         Of the count of units that only the threshold needs; 0 where there is none.
     serving
@@ -72,9 +74,12 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
     if sharing and each < 4:
         raise SQLError(_nothing_left(select, own, units, accountant))
     given = [each if share is None else share for share in own]
-    auto = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
-    main = [share - part for share, part in zip(given, auto, strict=True)]
-    if min(main) < 1 or any(part < 1 for i, part in enumerate(auto) if needs_bounds(select, i)):
+    halves = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
+    main = [share - half for share, half in zip(given, halves, strict=True)]
+    auto = [0] * len(given)
+    for i, half in enumerate(halves):
+        auto[found_with(select, i)] += half
+    if min(main) < 1 or any(half < 1 for i, half in enumerate(halves) if needs_bounds(select, i)):
         raise SQLError("this epsilon is too small to be shared between all that is asked; ask for a larger one")
     selection = math.floor(each * weight) if own_selection is None else own_selection
     return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
@@ -86,6 +91,21 @@ def needs_bounds(select: PrivateSelect, index: int) -> bool:
     if aggregate.bounds is not None or aggregate.kind == "units":
         return False
     return not (aggregate.kind == "count" and select.contribution.kind == "rows")
+
+
+def found_with(select: PrivateSelect, index: int) -> int:
+    """Return the number of the first aggregate whose bounds are found from the same histogram as those of one."""
+    mine = _histogram(select, index)
+    return next(i for i in range(index + 1) if i == index or (mine is not None and _histogram(select, i) == mine))
+
+
+def _histogram(select: PrivateSelect, index: int) -> tuple[str, int | None] | None:
+    """Return what the histogram is of that an aggregate's bounds are found from; None where they are known."""
+    if not needs_bounds(select, index):
+        return None
+    aggregate = select.aggregates[index]
+    rows = select.contribution.kind == "rows" or aggregate.kind in ROWWISE
+    return ("rows" if rows else aggregate.kind), aggregate.input
 
 
 def serving_aggregate(select: PrivateSelect) -> int | None:

@@ -11,7 +11,7 @@ from private_selects import aggregate, plan, select
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates import estimate
-from dpnotebook.sql.bounds import found_bounds
+from dpnotebook.sql.bounds import find_bounds
 from dpnotebook.sql.noising import noisy, released
 from dpnotebook.sql.rewrite import magnitudes, totals
 from dpnotebook.sql.shares import shares
@@ -80,8 +80,7 @@ def test_a_length_that_is_found_is_nearly_as_good(table):
     run, _ = table
     chosen = count(kind="l2")
     share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
-    counts = magnitudes(chosen, chosen.aggregates[0], run, "a key")
-    found = {0: found_bounds(chosen, chosen.aggregates[0], counts, share.auto[0], ACCOUNTANT)}
+    found = find_bounds(chosen, share, ACCOUNTANT, lambda one: magnitudes(chosen, one, run, "a key"))
     assert found[0] in ((0, 64), (0, 128), (0, 256))
     assert error(table, chosen, found) < 1_000
 
@@ -101,7 +100,6 @@ def test_common_defaults_are_far_worse(table):
     run, _ = table
     chosen = count(most=1)
     share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
-    counts = magnitudes(chosen, chosen.aggregates[0], run, "a key")
-    found = {0: found_bounds(chosen, chosen.aggregates[0], counts, share.auto[0], ACCOUNTANT)}
+    found = find_bounds(chosen, share, ACCOUNTANT, lambda one: magnitudes(chosen, one, run, "a key"))
     assert error(table, chosen, found) > 10 * error(table, count(76, kind="l2"))
     assert Fraction(0) == found[0][0]

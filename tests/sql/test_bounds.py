@@ -12,8 +12,9 @@ from private_selects import aggregate, select
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_mass, laplace_mass
-from dpnotebook.sql.bounds import LEAST, LEVELS, MOST, _reached, found, found_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.bounds import LEAST, LEVELS, MOST, _reached, find_bounds, found, histogram_scale, magnitude_edges
 from dpnotebook.sql.noising import draw_integers
+from dpnotebook.sql.shares import Shares, found_with, shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))
@@ -29,6 +30,12 @@ def histogram(values):
 
 def silent(noise, scale, size):
     return np.zeros(size, dtype=np.int64)
+
+
+def bounds_of(chosen, values, units, accountant, draw=draw_integers):
+    """Return the bounds of the first aggregate."""
+    share = Shares((1,), (units,))
+    return find_bounds(chosen, share, accountant, lambda one: histogram(values), draw)[0]
 
 
 def test_edges_are_signed_powers_of_two_around_zero():
@@ -101,7 +108,7 @@ def test_bounds_of_skewed_data_are_near_its_ends(accountant):
     chosen = select(aggregate("sum"))
     units = accountant.units(0.5)
     for _ in range(50):
-        lower, upper = found_bounds(chosen, chosen.aggregates[0], histogram(values), units, accountant)
+        lower, upper = bounds_of(chosen, values, units, accountant)
         assert lower == 0
         left_out = np.sum(values > float(upper))
         level = _reached(accountant.noise, histogram_scale(accountant, units), 1e-9 / BINS)
@@ -112,8 +119,36 @@ def test_bounds_of_skewed_data_are_near_its_ends(accountant):
 def test_an_average_of_whole_numbers_is_none_and_norms_and_counts_are_not_negative():
     units = 100 * UNITS
     average = select(aggregate("average", integer=True))
-    assert found_bounds(average, average.aggregates[0], histogram([2.5, 3.5] * 500), units, LAPLACE, silent) == (2, 4)
+    assert bounds_of(average, [2.5, 3.5] * 500, units, LAPLACE, silent) == (2, 4)
     norm = select(aggregate("sum", integer=True), kind="l2")
-    assert found_bounds(norm, norm.aggregates[0], histogram([5.5] * 500), units, GAUSSIAN, silent) == (0, 8)
+    assert bounds_of(norm, [5.5] * 500, units, GAUSSIAN, silent) == (0, 8)
     count = select(aggregate("count"))
-    assert found_bounds(count, count.aggregates[0], histogram([3.0] * 500), units, LAPLACE, silent) == (0, 3)
+    assert bounds_of(count, [3.0] * 500, units, LAPLACE, silent) == (0, 3)
+
+
+def test_aggregates_of_the_same_rows_are_bounded_from_one_histogram():
+    drawn = []
+
+    def draw(noise, scale, size):
+        drawn.append(scale)
+        return np.zeros(size, dtype=np.int64)
+
+    kinds = ("sum", "quantiles", "average", "variance", "quantiles")
+    asked = [aggregate(kind, integer=True, fractions=(0.5,), name=f"a{i}") for i, kind in enumerate(kinds)]
+    for kind, first, auto in (
+        ("rows", {0: 0, 1: 0, 2: 0, 3: 0, 4: 0}, (500, 0, 0, 0, 0)),
+        ("groups", {0: 0, 1: 1, 2: 2, 3: 1, 4: 1}, (100, 300, 100, 0, 0)),
+    ):
+        drawn.clear()
+        chosen = select(*asked, kind=kind, selection="all")
+        assert {i: found_with(chosen, i) for i in range(5)} == first
+        share = shares(chosen, 1000, LAPLACE)
+        assert share.auto == auto
+        assert share.total == 1000
+        asked_for = []
+        bounds = find_bounds(
+            chosen, share, LAPLACE, lambda one, asked=asked_for: asked.append(one.name) or histogram([3]) * 10**12, draw
+        )
+        assert asked_for == [f"a{i}" for i in sorted(set(first.values()))]
+        assert drawn == [LAPLACE.scale(cost, 1) for cost in auto if cost]
+        assert bounds == {0: (0, 3), 1: (2, 3), 2: (2, 4), 3: (2, 3), 4: (2, 3)}

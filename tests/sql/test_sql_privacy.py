@@ -17,7 +17,7 @@ from private_selects import aggregate, plan, select, totals
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql.bounds import found_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.bounds import find_bounds, histogram_scale, magnitude_edges
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
 from dpnotebook.sql.noising import draw_integers, exact, noisy, released
 from dpnotebook.sql.rewrite import totals as engine_totals
@@ -296,7 +296,7 @@ def test_found_bounds_use_one_draw_of_noise_for_the_whole_histogram():
 
     chosen = select(aggregate("sum"))
     counts = np.zeros(magnitude_edges().size - 1, dtype=np.int64)
-    found_bounds(chosen, chosen.aggregates[0], counts, UNITS, GAUSSIAN, draw)
+    find_bounds(chosen, shares(chosen, 4 * UNITS, GAUSSIAN), GAUSSIAN, lambda one: counts, draw)
     assert drawn == [("gaussian", GAUSSIAN.scale(UNITS, 1), counts.size)]
 
 
