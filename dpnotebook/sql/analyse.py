@@ -86,8 +86,6 @@ def _single(top: exp.Select, outer: Outer) -> str | None:
     shown = outer.release(top, {})
     if shown.is_release:
         return None
-    if shown.exact:
-        return shown.whole().sql(DIALECT)
-    found = shown.listed(outer.mentioned)
+    found = shown.whole() if shown.exact else shown.listed(outer.mentioned)
     outer.with_common_tables(top, found)
     return found.sql(DIALECT)

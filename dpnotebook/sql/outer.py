@@ -12,7 +12,6 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
 from dpnotebook.sql.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.catalog import find_relation
 from dpnotebook.sql.ownership import Reader
@@ -27,7 +26,29 @@ from dpnotebook.sql.surface import call_of, clause_of
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
 
-Names = list[str] | None
+
+@dataclass(frozen=True)
+class Known:
+    """What can be named at a place above the releases.
+
+    Parameters
+    ----------
+    names
+        Columns; None where they are not known.
+    tables
+        What can stand before them, in lower case.
+    """
+
+    names: tuple[str, ...] | None = ()
+    tables: frozenset[str] = frozenset()
+
+    def __add__(self, other: Known) -> Known:
+        names = None if self.names is None or other.names is None else self.names + other.names
+        return Known(names, self.tables | other.tables)
+
+
+NOTHING = Known()
+Names = tuple[str, ...] | None
 
 
 @dataclass
@@ -51,8 +72,17 @@ class Outer:
     public: dict[str, None] = field(default_factory=dict)
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
-    def query(self, query: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
+    def query(self, query: exp.Expr, environment: Environment, above: Known = NOTHING) -> tuple[exp.Expr, Names]:
         """Return a query over releases and public tables, and the names of its columns where they are known.
+
+        Parameters
+        ----------
+        query
+            The query as it was read.
+        environment
+            Names of WITH clauses.
+        above
+            What the query around it can name, if it stands in an expression.
 
         Raises
         ------
@@ -63,22 +93,22 @@ class Outer:
         environment = reader.with_common_tables(query, environment)
         self.check_common(query, environment)
         if isinstance(query, exp.Subquery):
-            tree, names = self.query(query.this, environment)
+            tree, names = self.query(query.this, environment, above)
             found: exp.Expr = query.copy()
             found.set("this", tree)
         elif isinstance(query, exp.SetOperation):
             self._refuse_rows(query, environment)
             found = query.copy()
-            tree, names = self.query(query.this, environment)
+            tree, names = self.query(query.this, environment, above)
             found.set("this", tree)
-            found.set("expression", self.query(query.expression, environment)[0])
+            found.set("expression", self.query(query.expression, environment, above)[0])
         elif isinstance(query, exp.Select):
             self._refuse_rows(query, environment)
             if self.is_private(query, environment):
                 shown = self.release(query, environment)
-                found, names = shown.listed(self.mentioned), shown.names
+                found, names = shown.listed(self.mentioned), tuple(shown.names)
             else:
-                found, names = self._passed(query, environment)
+                found, names = self._passed(query, environment, above)
         else:
             raise reader.text.error("a query is a SELECT", query)
         self.with_common_tables(query, found)
@@ -106,22 +136,26 @@ class Outer:
         """The private selects of the statement."""
         return [found.measured for found in self.found]
 
-    def scalar(self, node: exp.Expr, environment: Environment) -> exp.Expr:
+    def known(self, columns: list[str]) -> Known:
+        """Return what subqueries in the list of a private select can name: the columns of its release."""
+        return Known(tuple(columns))
+
+    def scalar(self, node: exp.Expr, environment: Environment, around: Known) -> exp.Expr:
         """Return a subquery of an expression over releases."""
         inner = node
         while isinstance(inner, exp.Subquery):
             inner = inner.this
         if self.reader.status(inner, environment) == "owned":
             self.reader.refuse_private(inner, environment)
-        tree, _ = self.query(inner, environment)
+        tree, _ = self.query(inner, environment, around)
         return tree if isinstance(node.parent, exp.Exists) else exp.Subquery(this=tree)
 
     # Over releases and public tables
 
-    def _passed(self, query: exp.Select, environment: Environment) -> tuple[exp.Select, Names]:
+    def _passed(self, query: exp.Select, environment: Environment, above: Known) -> tuple[exp.Select, Names]:
         """Return a select over releases and public tables, as it was written."""
         self._check_clause(query, environment)
-        available: list[str] | None = []
+        own = NOTHING
         found = query.copy()
         first = from_of(query)
         if first is not None:
@@ -129,14 +163,14 @@ class Outer:
             found.set("from_", None)
             found.set("from", None)
             found.from_(tree, copy=False)
-            available = names
+            own = Known(names, _called(first))
         for written, node in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
             tree, names = self._source(written.this, environment)
             node.set("this", tree)
-            available = None if available is None or names is None else available + names
-        self._expressions(query, found, environment)
-        self._check_names(query, available)
-        return found, _selected(query, available)
+            own += Known(names, _called(written.this))
+        self._expressions(query, found, environment, own + above)
+        self._check_names(query, own + above)
+        return found, _selected(query, own.names)
 
     def _source(self, node: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
         if isinstance(node, exp.Subquery):
@@ -163,7 +197,7 @@ class Outer:
             table = exp.alias_(table, node.name, table=True, quoted=True)  # type: ignore[assignment]
         if node.args.get("sample"):
             table.set("sample", node.args["sample"].copy())
-        return table, _aliased(node, list(relation.columns))
+        return table, _aliased(node, tuple(relation.columns))
 
     def _common_table(self, node: exp.CTE, environment: Environment) -> tuple[exp.Expr, Names]:
         found = self._common.get(id(node))
@@ -192,7 +226,7 @@ class Outer:
             part = "with_" if "with_" in query.args else "with"
             found.set(part, exp.With(expressions=items))
 
-    def _expressions(self, query: exp.Select, found: exp.Select, environment: Environment) -> None:
+    def _expressions(self, query: exp.Select, found: exp.Select, environment: Environment, around: Known) -> None:
         """Replace the subqueries in the expressions of a select, and write aggregates as DuckDB does."""
         pairs = list(zip(query.expressions, found.expressions, strict=True))
         for part in ("where", "group", "having", "order"):
@@ -202,16 +236,16 @@ class Outer:
             if written.args.get("on") is not None:
                 pairs.append((written.args["on"], made.args["on"]))
         for written, made in pairs:
-            self._replace(written, made, environment)
+            self._replace(written, made, environment, around)
 
-    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment) -> None:
+    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment, around: Known) -> None:
         def stops(node: exp.Expr) -> bool:
             return isinstance(node, exp.Query)
 
         pairs = zip(list(before.walk(prune=stops)), list(after.walk(prune=stops)), strict=True)
         for written, made in list(pairs):
             if stops(written):
-                made.replace(self.scalar(written, environment))
+                made.replace(self.scalar(written, environment, around))
             elif call_of(written) is not None and made.parent is not None:
                 plain = as_duckdb(made)
                 if plain is not made:
@@ -266,30 +300,25 @@ class Outer:
             at,
         )
 
-    def _check_names(self, query: exp.Select, available: Names) -> None:
-        """Refuse a column that nothing in FROM has: the statement would fail after it was paid for."""
-        if available is None:
+    def _check_names(self, query: exp.Select, known: Known) -> None:
+        """Refuse a column that is not there: the statement would fail after it was paid for."""
+        if known.names is None:
             return
-        names = {name.casefold() for name in available} | {
-            item.alias.casefold() for item in query.expressions if item.alias
-        }
-        above = query.parent
-        if above is not None and not isinstance(above, exp.CTE | exp.SetOperation | exp.From | exp.Join):
-            return  # a subquery of an expression can look at the row around it
-        if above is not None and isinstance(above, exp.Subquery) and not isinstance(above.parent, exp.From | exp.Join):
-            return
+        names = {name.casefold() for name in known.names} | {item.alias.casefold() for item in query.expressions}
         roots = [*query.expressions]
         roots += [part for name in ("where", "group", "having", "order") if (part := query.args.get(name)) is not None]
+        roots += [on for node in query.args.get("joins") or [] if (on := node.args.get("on")) is not None]
         for root in roots:
             for node in root.walk(prune=lambda node: isinstance(node, exp.Query)):
-                named = isinstance(node, exp.Column) and not isinstance(node.this, exp.Star)
-                if named and node.name.casefold() not in names:
-                    raise self._unknown(node, available)
-
-    def _unknown(self, node: exp.Column, available: list[str]) -> SQLError:
-        near = get_close_matches(node.name, available, 1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {listed(available)}"
-        return self.reader.text.error(f"there is no column {node.name!r} here; {hint}", node)
+                if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+                    continue
+                if node.name.casefold() not in names:
+                    near = get_close_matches(node.name, known.names, 1)
+                    hint = f"did you mean {near[0]}?" if near else f"there are {listed(known.names)}"
+                    raise self.reader.text.error(f"there is no column {node.name!r} here; {hint}", node)
+                if node.table and node.table.casefold() not in known.tables:
+                    message = f"there is no table {node.table!r} here; there are {listed(sorted(known.tables))}"
+                    raise self.reader.text.error(message, node)
 
 
 def as_duckdb(node: exp.Expr) -> exp.Expr:
@@ -304,14 +333,14 @@ def as_duckdb(node: exp.Expr) -> exp.Expr:
 
 
 def _selected(query: exp.Select, available: Names) -> Names:
-    found: list[str] = []
+    found: tuple[str, ...] = ()
     for item in query.expressions:
         if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
             if available is None:
                 return None
             found += available
         else:
-            found.append(item.alias_or_name or item.sql("duckdb"))
+            found += (item.alias_or_name or item.sql("duckdb"),)
     return found
 
 
@@ -319,4 +348,10 @@ def _aliased(node: exp.Expr, names: Names) -> Names:
     """Return names of columns after an alias such as `t(a, b)`."""
     alias = node.args.get("alias")
     renamed = [name.name for name in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
-    return names if names is None else [*renamed, *names[len(renamed) :]]
+    return names if names is None else (*renamed, *names[len(renamed) :])
+
+
+def _called(node: exp.Expr) -> frozenset[str]:
+    """Return what something in FROM is called."""
+    name = node.alias_or_name.casefold()
+    return frozenset([name]) if name else frozenset()

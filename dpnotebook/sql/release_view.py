@@ -173,7 +173,7 @@ class _Viewer:
         if call_of(written) is not None:
             return quoted(self.found.names[id(written)])
         if isinstance(written, exp.Query):
-            return self.outer.scalar(written, self.environment)
+            return self.outer.scalar(written, self.environment, self.outer.known(self.columns))
         if isinstance(written, exp.Column):
             return self._column(written, aliases, alias_first)
         key = self._key(written)

@@ -443,6 +443,11 @@ def test_public_tables_of_the_outer_part_are_named():
         "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) WHERE m > 3",
         "WITH r AS (SELECT COUNT(*) AS n FROM visits) SELECT n FROM r ORDER BY o",
         "SELECT COUNT(*) AS n FROM visits HAVING m > 3",
+        "SELECT region, COUNT(*) FROM visits GROUP BY region HAVING EXISTS (SELECT 1 FROM regions r WHERE r.pop "
+        "= visits.n)",
+        "SELECT q.n FROM (SELECT COUNT(*) AS n FROM visits) r",
+        "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) WHERE EXISTS (SELECT 1 FROM regions r WHERE r.pop = m)",
+        "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) q JOIN regions r ON q.n = r.po",
         "SELECT COUNT(*) AS n FROM visits ORDER BY 2",
         "WITH release_0 AS (SELECT COUNT(*) AS n FROM visits) SELECT n FROM release_0",
     ],
@@ -456,6 +461,12 @@ def test_what_would_fail_after_it_was_paid_for_is_refused_before(statement):
 
 
 SAME = [
+    "SELECT n, c FROM (SELECT n, COUNT(*) AS c FROM visits WHERE uid > 0 GROUP BY n) q WHERE EXISTS (SELECT 1 "
+    "FROM regions r "
+    "WHERE r.boss = q.n) ORDER BY n",
+    "WITH r AS (SELECT COUNT(*) AS m FROM users WHERE uid > 0) SELECT n, COUNT(*) AS c FROM visits WHERE uid > "
+    "0 GROUP BY n "
+    "HAVING COUNT(*) * 3 > (SELECT m FROM r) ORDER BY n",
     "SELECT COUNT(*) AS n, SUM(n) AS s, COUNT(region) AS c FROM visits WHERE uid IS NOT NULL",
     "SELECT n AS k, COUNT(*) AS c, SUM(boss) AS s FROM visits JOIN users USING (uid) GROUP BY k HAVING COUNT(*) "
     "> 1 ORDER BY c, k",

@@ -62,7 +62,7 @@ WHOLE = {
     "a private query as a scalar": "SELECT (SELECT COUNT(*) FROM visits) / (SELECT COUNT(*) FROM users) AS r",
     "a private query in WITH": "WITH r AS (SELECT region, COUNT(*) AS n FROM visits GROUP BY region) SELECT "
     "MAX(n) FROM r",
-    "a private query with a clause in WITH": f"WITH r AS ({DP} region, COUNT(*) AS n FROM visits GROUP BY region) SELECT "
+    "a clause in WITH": f"WITH r AS ({DP} region, COUNT(*) AS n FROM visits GROUP BY region) SELECT "
     "* FROM r WHERE n > 3 ORDER BY n",
     "releases joined": "SELECT a.n - b.n AS d FROM (SELECT COUNT(*) AS n FROM visits) a, (SELECT COUNT(*) AS n "
     "FROM users) b",
