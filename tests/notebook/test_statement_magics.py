@@ -14,6 +14,7 @@ from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotProtected, SQLError
 from dpnotebook.notebook import completion, options
 from dpnotebook.notebook.cards import budget_text, plan_text, release_text
+from dpnotebook.notebook.controls import Strip
 from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.sql.statement import Statement
@@ -199,6 +200,37 @@ def test_errors_point_at_the_token(cell):
         cell("-n -e 1", "SELECT drug, COUNT(*) FROM nowhere GROUP BY drug")
     with pytest.raises(SQLError, match=":oldest has no value"):
         cell("-n -e 1", JOINED)
+
+
+# --- controls
+
+
+def test_the_slider_shows_every_error_and_run_releases_once(session):
+    strip = Strip(session.sql(BY_DRUG.replace(" AS n", " AS n, AVG(cost) AS mean"), epsilon=1))
+    assert re.search(r"n ±[\d,]+ rows, mean not known yet", strip.readout.value)
+    before = strip.readout.value
+    strip.slider.value = next(value for _, value in strip.slider.options if value > 2)
+    assert strip.readout.value != before
+    assert "nan" not in strip.readout.value.lower()
+    strip.slider.value = strip._own
+    strip.run_button.click()
+    assert strip.state == "done"
+    assert strip.release.epsilon == pytest.approx(1, rel=1e-6)
+    assert len(session.history()) == 1
+
+
+def test_an_error_without_a_number_has_no_picture(session):
+    strip = Strip(session.sql("SELECT drug, AVG(cost) AS mean FROM visits GROUP BY drug", epsilon=1))
+    assert "mean not known yet" in strip.readout.value
+    assert "<img" not in strip.readout.value
+
+
+def test_a_run_elsewhere_answers_the_controls(session):
+    query = session.sql(BY_DRUG, epsilon=1)
+    strip = Strip(query)
+    strip.follow()
+    query.run()
+    assert strip.state == "done"
 
 
 # --- looking after the budget
