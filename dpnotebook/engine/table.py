@@ -90,9 +90,16 @@ class TableEngine:
         if not self._any(f"SELECT 1 AS one FROM {self._relation} AS r LIMIT 1"):
             raise DomainError("the table has no rows; there is nobody to protect")
         self._filter = self._domain_filter()
-        if unit is not None:
+        self._bounded = unit is None
+        if domain:  # without a declared column it is SQL that is asked, which bounds by itself
+            self._bound()
+
+    def _bound(self) -> None:
+        if not self._bounded:
+            assert self._unit is not None
             assert self._max_rows is not None
-            self._bound_units(self.columns[unit], self._max_rows, self._ledger_key)
+            self._bound_units(self.columns[self._unit], self._max_rows, self._ledger_key)
+            self._bounded = True
 
     def totals(self, measurement: Measurement) -> NDArray[np.int64]:
         """Return what the rows add up to in every cell of a measurement's histogram.
@@ -102,6 +109,7 @@ class TableEngine:
         numpy.ndarray
             int64, shape (components, cells), cells in C order over the axes.
         """
+        self._bound()
         summand = measurement.summand
         if summand.column is None:
             sums = ["count(*)"]
