@@ -11,6 +11,9 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.components import ROWWISE
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
+LEAST = 12  # units of a function: it may have to share them between bounds and three sums
+TOO_SMALL = "this epsilon is too small to be shared between all that is asked; ask for a larger one, or for less"
+
 # What the count that only the threshold needs gets beside each function, where vectors are clipped to a length. A group
 # that more noise on its units hides is then one whose clipped sum is all noise, and the sums keep 4/5 of the cost.
 HIDDEN_L2 = Fraction(1, 4)
@@ -71,16 +74,16 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
     weight = HIDDEN_L2 if select.contribution.kind == "l2" else Fraction(1)
     sharing = sum(share is None for share in own) + (weight if own_selection is None else 0)
     each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0
-    if sharing and each < 4:
-        raise SQLError(_nothing_left(select, own, units, accountant))
+    if sharing and each < LEAST:
+        raise SQLError(_nothing_left(select, own, units, accountant) if claimed else TOO_SMALL)
     given = [each if share is None else share for share in own]
     halves = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
     main = [share - half for share, half in zip(given, halves, strict=True)]
     auto = [0] * len(given)
     for i, half in enumerate(halves):
         auto[found_with(select, i)] += half
-    if min(main) < 1 or any(half < 1 for i, half in enumerate(halves) if needs_bounds(select, i)):
-        raise SQLError("this epsilon is too small to be shared between all that is asked; ask for a larger one")
+    if min(given) < LEAST:
+        raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
     return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
 

@@ -370,6 +370,14 @@ def test_own_epsilons_must_not_pass_the_whole_nor_leave_nothing(accountant):
         shares(select(alone[0]), accountant.units(1), accountant)
 
 
+def test_next_to_nothing_is_not_shared():
+    with pytest.raises(SQLError, match="too small to be shared"):
+        shares(select(aggregate("count", 0, 5), aggregate("variance")), 35, LAPLACE)
+    given = shares(select(aggregate("count", 0, 5), aggregate("variance")), 36, LAPLACE)
+    assert given.total == 36
+    assert min(block.scale for block in plan(select(aggregate("variance", 0, 1)), GAUSSIAN, 24).blocks) > 0
+
+
 def test_bounds_that_are_found_take_half_of_their_aggregates_share():
     given = shares(select(aggregate("sum"), aggregate("sum", 0, 1), aggregate("units")), 999, LAPLACE)
     assert given.auto == (166, 0, 0)
