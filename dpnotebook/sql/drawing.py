@@ -59,10 +59,11 @@ def draw_rows(parts: Parts, columns: Sequence[str], most: int) -> None:
         return
     # Rows that are equal in all that is used of them can change places: the sample is the same.
     order = ", ".join([*parts.keys, *columns]) or "u"
-    parts.choose("placed", [*columns, f"{turn(order)} AS place"])
-    drawn_by = digest(parts.key, [text_of("place")])
-    parts.choose("drawn", [*columns, f"{turn(drawn_by)} AS turn"])
-    parts.choose("kept", columns, first("turn", most))
+    every, many = parts.last, _with_more(parts, most)
+    chosen = ", ".join(["u", *parts.keys, *columns])
+    parts.add("placed", f"SELECT {chosen}, {turn(order)} AS place FROM {every} JOIN {many} ON u = many_u")
+    parts.choose("drawn", [*columns, f"{turn(digest(parts.key, [text_of('place')]))} AS turn"])
+    _keep_first(parts, chosen, most, every, many)
 
 
 def draw_within_groups(parts: Parts, columns: Sequence[str], column: int) -> list[str]:
@@ -81,18 +82,31 @@ def draw_within_groups(parts: Parts, columns: Sequence[str], column: int) -> lis
 
 
 def draw_groups(parts: Parts, columns: Sequence[str], most: int) -> None:
-    """Keep a uniform sample of each unit's groups; there is one row for each.
-
-    Only units with too many are looked at closer: usually that is few of them, and putting groups in order takes most
-    of the time.
-    """
+    """Keep a uniform sample of each unit's groups; there is one row for each."""
     if parts.select.single or not parts.keys:
         return
-    every = parts.last
-    parts.add("many", f"SELECT u AS many_u FROM {every} GROUP BY u HAVING count(*) > {int(most)}")
-    many, chosen = parts.last, ", ".join(["u", *parts.keys, *columns])
     drawn_by = digest(parts.key, group_texts(parts))
-    parts.add("ranked", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
+    if most == 1:  # most units have more
+        parts.choose("drawn", [*columns, f"{turn(drawn_by)} AS turn"])
+        parts.choose("kept", columns, "turn = 1")
+        return
+    every, many = parts.last, _with_more(parts, most)
+    chosen = ", ".join(["u", *parts.keys, *columns])
+    parts.add("drawn", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
+    _keep_first(parts, chosen, most, every, many)
+
+
+def _with_more(parts: Parts, most: int) -> str:
+    """Add a part with the units that have more than so many rows in the last one, and return its name.
+
+    Usually these are few, and only they are looked at closer: putting rows in an order takes most of the time.
+    """
+    parts.add("many", f"SELECT u AS many_u FROM {parts.last} GROUP BY u HAVING count(*) > {int(most)}")
+    return parts.last
+
+
+def _keep_first(parts: Parts, chosen: str, most: int, every: str, many: str) -> None:
+    """Add a part with the first rows of the units in the last one, and all rows of the others."""
     some = f"SELECT {chosen} FROM {parts.last} WHERE {first('turn', most)}"
     others = f"SELECT {chosen} FROM {every} LEFT JOIN {many} ON u = many_u WHERE many_u IS NULL"
     parts.add("kept", f"{some} UNION ALL {others}")

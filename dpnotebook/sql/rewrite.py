@@ -88,12 +88,16 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             for i in sorted(rowwise):
                 inputs = draw_within_groups(parts, inputs, i)
             rows, shared = partials.Columns(select.single), partials.parts_of(components)
-            _add_groups(parts, rows, [partials.of_group(c, rows, shared) for c in components])
+            values = [partials.of_group(c, rows, shared) for c in components]
+            parts.group(rows.listed)
             if parts.draws_groups:
-                draw_groups(parts, names, select.contribution.most)
+                draw_groups(parts, list(rows.listed), select.contribution.most)
+            parts.choose("bounded", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
         case "l2":
             rows = partials.Columns(select.single)
-            _add_groups(parts, rows, [clipping.of_vector(c, rows) for c in components])
+            values = [clipping.of_vector(c, rows) for c in components]
+            parts.group(rows.listed)
+            parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
             _clip(parts, components)
     return parts.finished([f"coalesce(CAST(sum({name}) AS BIGINT), 0) AS {name}" for name in names])
 
@@ -152,12 +156,6 @@ def _add_rows(parts: Parts, components: Sequence[Component]) -> None:
     parts.choose("added", values, unit=once)
     if once:
         parts.group({f"v{j}": f"max(v{j})" if unit else f"sum(v{j})" for j, unit in enumerate(units)})
-
-
-def _add_groups(parts: Parts, rows: partials.Columns, values: Sequence[str]) -> None:
-    """Turn rows into what each unit adds to each group."""
-    parts.group(rows.listed)
-    parts.choose("bounded", [f"{value} AS v{j}" for j, value in enumerate(values)])
 
 
 def _clip(parts: Parts, components: Sequence[Component]) -> None:
