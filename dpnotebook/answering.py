@@ -19,6 +19,7 @@ from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.progress import Progress, silent
 from dpnotebook.protected import ProtectedTable
 from dpnotebook.query import Query
+from dpnotebook.question import Question
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
@@ -125,12 +126,13 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     paid
         What this run of it cost, in units.
     """
-    confidence = query.accuracy.confidence
+    confidence, question = query.accuracy.confidence, query.question
+    assert isinstance(question, Question)  # statements have a way of their own
     told = record.details.get("estimates")
     combined = None if told is None else [estimates_from_json(told, accountant.noise, confidence)]
     if told is not None and combined is not None and not record.plan["measures"]:
         return _release(record, query, domain, accountant, paid, combined, tuple(told["sources"]))
-    recorded = plan_from_json(record.plan, domain, query.question, query.assumption)
+    recorded = plan_from_json(record.plan, domain, question, query.assumption)
     measured = [
         np.ldexp(noisy.astype(np.float64), -item.bits)
         for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
@@ -145,7 +147,7 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
             nonnegative_estimates(answer, noisy, estimate, total, report)
             for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
         ]
-        return answer_frame(query.question, domain, found)[0]
+        return answer_frame(question, domain, found)[0]
 
     sources = (record.number,) if told is None else tuple(told["sources"])
     return _release(record, query, domain, accountant, paid, combined or estimates, sources, adjusted)
@@ -161,16 +163,18 @@ def _release(
     sources: tuple[int, ...],
     adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = None,
 ) -> Release:
-    frame, ordered = answer_frame(query.question, domain, estimates)
+    question = query.question
+    assert isinstance(question, Question)
+    frame, ordered = answer_frame(question, domain, estimates)
     return Release(
         frame=frame,
-        question=query.question,
+        question=question,
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
         delta=accountant.delta,
         paid=accountant.epsilon(paid),
         confidence=query.accuracy.confidence,
-        unit=words.unit(query.question.measures[0]),
+        unit=words.unit(question.measures[0]),
         ordered=ordered,
         adjusted=adjusted,
         sources=sources,
