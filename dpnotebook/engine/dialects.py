@@ -178,6 +178,7 @@ def _type(node: exp.Cast) -> str:
 def _try_cast(node: exp.TryCast) -> exp.Expr:
     kind = _type(node)
     names = {"DOUBLE": "double", "BIGINT": "bigint", "BOOLEAN": "boolean", "DATE": "date", "TIMESTAMP": "timestamp"}
+    names["TIMESTAMPNTZ"] = "timestamp"  # what DuckDB calls TIMESTAMP is read so
     if kind in ("TEXT", "VARCHAR"):
         return exp.Cast(this=node.this, to=node.args["to"])
     if kind not in names:

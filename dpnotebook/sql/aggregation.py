@@ -114,10 +114,11 @@ def private_aggregation(
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
+    rows, tables = rows_text(source, where, keys, inputs)
     measured = PrivateSelect(
-        rows_text(source, where, keys, inputs),
+        rows,
         source.tables,
-        source.public,
+        tuple(name for name in tables if name not in source.tables),
         tuple(column.key for column in keys),
         tuple(aggregates),
         len(inputs),

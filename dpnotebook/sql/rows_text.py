@@ -14,8 +14,10 @@ from dpnotebook.sql.scope import UNIT
 from dpnotebook.sql.text import DIALECT
 
 
-def rows_text(source: From, where: exp.Expr | None, keys: Sequence[KeyColumn], inputs: Sequence[exp.Expr]) -> str:
-    """Return SQL of the rows: the unit as u, keys as k0, k1, ..., inputs as x0, x1, ...
+def rows_text(
+    source: From, where: exp.Expr | None, keys: Sequence[KeyColumn], inputs: Sequence[exp.Expr]
+) -> tuple[str, tuple[str, ...]]:
+    """Return SQL of the rows (the unit as u, keys as k0, k1, ..., inputs as x0, x1, ...), and the tables in it.
 
     Parameters
     ----------
@@ -38,10 +40,11 @@ def rows_text(source: From, where: exp.Expr | None, keys: Sequence[KeyColumn], i
     conditions = [present] if where is None else [where.copy(), present]
     select.set("where", exp.Where(this=exp.and_(*conditions, copy=False)))
     rename(select)
+    tables = tuple(dict.fromkeys(table.name for table in select.find_all(exp.Table, bfs=False)))
     for number, column in enumerate(keys):
         if column.attribute is not None:
             _number_levels(select, number, column)
-    return select.sql(DIALECT)
+    return select.sql(DIALECT), tables
 
 
 def groups_text(keys: Sequence[exp.Expr], source: From) -> str:

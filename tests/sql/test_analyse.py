@@ -434,6 +434,9 @@ def test_public_tables_of_the_outer_part_are_named():
     )
     assert found.public == ("regions",)
     assert found.selects[0].public == ("days",)
+    found = one("SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM days d WHERE d.uid = v.uid AND d.day IN "
+                "(SELECT d.day FROM regions))")  # fmt: skip
+    assert set(found.public) == {"days", "regions"}
 
 
 @pytest.mark.parametrize(
