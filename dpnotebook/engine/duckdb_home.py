@@ -111,10 +111,11 @@ class DuckDBHome:
         """Return what each column holds, in order."""
         columns = self._columns(table)
         if columns is None:
-            return {name: kind_of(kind) for name, kind in self._types(self._relation(table))}
+            types = self._types(self._relation(table))
+            return {name: kind_of(kind, name == table.unit) for name, kind in types}
         names, _ = columns.readable()
         types = self._types(self._relation(table))
-        read = {name: kind_of(kind) for name, (_, kind) in zip(names, types, strict=False)}
+        read = {name: kind_of(kind, name == table.unit) for name, (_, kind) in zip(names, types, strict=False)}
         return {name: read[name] if name in read else columns.objects[name] for name in columns.names}
 
     def close(self) -> None:
@@ -217,7 +218,7 @@ class DuckDBHome:
                 counts[name.casefold()] = counts.get(name.casefold(), 0) + 1
             # Of names that differ only in case none is shown; `prepare` has said so where one is asked for.
             shown = [
-                f"{plain_value(column, kind)} AS {identifier(name)}"
+                f"{plain_value(column, kind, name == table.unit)} AS {identifier(name)}"
                 for name, column, kind in held
                 if counts[name.casefold()] == 1
             ]

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MADE: dict[str, Any] = {"integer": np.int64, "number": np.float64, "boolean": np.bool_, "time": "datetime64[us]"}
 
@@ -31,6 +34,24 @@ def arrays(names: Sequence[str], kinds: Sequence[str], rows: Sequence[Sequence[A
         missing = np.array([value is None for value in values], dtype=bool)
         found[name] = _column(values, missing, kind)
     return found
+
+
+def frame(columns: dict[str, NDArray[Any]]) -> pd.DataFrame:
+    """Return columns of arrays as a frame, whole numbers exact where some are missing."""
+    import pandas as pd
+
+    made = {}
+    for name, column in columns.items():
+        missing = np.ma.getmaskarray(column)
+        if missing.any() and column.dtype.kind in "ib":
+            values = np.ma.getdata(column).astype(object)
+            values[missing] = None
+            made[name] = pd.Series(values, dtype="Int64" if column.dtype.kind == "i" else "boolean")
+        elif column.dtype.kind == "O":
+            made[name] = pd.Series(np.ma.getdata(column), dtype=object).mask(missing, None)
+        else:
+            made[name] = pd.Series(column)
+    return pd.DataFrame(made)
 
 
 def _column(values: list[Any], missing: NDArray[np.bool_], kind: str) -> NDArray[Any]:

@@ -29,6 +29,7 @@ SETTINGS = (
     "SET idle_in_transaction_session_timeout = 0",  # the transaction shows one moment's rows for as long as it lasts
     "SET jit = off",
 )
+PATIENCE = 15  # seconds
 _TYPES = {
     "int2": "SMALLINT",
     "int4": "INTEGER",
@@ -67,7 +68,9 @@ class PostgresExecutor:
         except ImportError:
             raise DomainError("PostgreSQL needs psycopg: pip install 'dpnotebook[postgres]'") from None
         try:
-            self._connection: Any = psycopg.connect(dsn, autocommit=True, application_name="dpnotebook")
+            self._connection: Any = psycopg.connect(
+                dsn, autocommit=True, application_name="dpnotebook", connect_timeout=PATIENCE
+            )
         except psycopg.Error:
             raise DomainError(
                 "that PostgreSQL database cannot be reached; check its address and that it runs"

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.carried import plain_rows
 from dpnotebook.engine.dialects import translated
+from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.postgres import PostgresExecutor, PostgresSource
@@ -81,10 +82,8 @@ class PostgresHome:
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried elsewhere."""
-        import pandas as pd
-
         self._show(table)
-        return pd.DataFrame(self._executor.columns(f"SELECT * FROM {identifier(table.name)}"))
+        return frame(self._executor.columns(f"SELECT * FROM {identifier(table.name)}"))
 
     def digest_once(self, table: Held) -> str:
         """Return what tells whether the rows of a table have changed; never shown, and worked out once."""

@@ -277,7 +277,7 @@ def _described(frame: DataFrame) -> list[tuple[str, str]]:
 
 def _type(name: str) -> str:
     if name.startswith("decimal"):
-        return "BIGINT" if name.endswith(",0)") else "DOUBLE"
+        return "BIGINT" if name.endswith(",0)") else "DOUBLE"  # sums of whole steps have 28 digits at most
     return _TYPES.get(name, name.split("<")[0].upper())
 
 
@@ -287,6 +287,9 @@ def _plain(column: str, kind: str, unit: bool) -> str:
         return f"nullif({column}, CAST('NaN' AS {kind}))"
     if kind.startswith("decimal"):
         return f"CAST({column} AS {'STRING' if unit else 'DOUBLE'})"
-    if kind in ("timestamp", "timestamp_ltz"):
-        return f"CAST({column} AS TIMESTAMP_NTZ)"
+    if kind == "date":  # others cannot be fetched
+        return f"CASE WHEN {column} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {column} END"
+    if kind.startswith("timestamp"):
+        time, first, last = f"CAST({column} AS TIMESTAMP_NTZ)", "0001-01-01", "9999-12-31 23:59:59.999999"
+        return f"CASE WHEN {time} BETWEEN TIMESTAMP_NTZ '{first}' AND TIMESTAMP_NTZ '{last}' THEN {time} END"
     return f"CAST({column} AS STRING)" if kind.startswith(("char", "varchar")) else column

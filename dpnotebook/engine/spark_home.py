@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.carried import plain_rows
 from dpnotebook.engine.dialects import translated
+from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.spark import SparkExecutor, SparkSource
@@ -70,10 +71,8 @@ class SparkHome:
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried elsewhere."""
-        import pandas as pd
-
         self._show(table)
-        return pd.DataFrame(self._executor.columns(f"SELECT * FROM {identifier(table.name)}"))
+        return frame(self._executor.columns(f"SELECT * FROM {identifier(table.name)}"))
 
     def digest_once(self, table: Held) -> str:
         """Return the same for every table: a frame is what it is."""
@@ -87,12 +86,12 @@ class SparkHome:
         if self._shown.get(table.name) is table:
             return
         if isinstance(table.source, SparkSource) and table.source.place[1] is self._executor.session:
-            frame = table.source.plain(table.unit, table.numbered)
+            shown = table.source.plain(table.unit, table.numbered)
         elif table.private:
             raise EngineError(f"{table.name!r} is protected in another database; bring both tables into one")
         else:
             kinds, rows = plain_rows(self._carry(table), table.kinds)
             schema = ", ".join(f"`{name.replace('`', '``')}` {_TYPES[kind]}" for name, kind in kinds.items())
-            frame = self._executor.made(rows, schema)
-        self._executor.show(table.name, frame)
+            shown = self._executor.made(rows, schema)
+        self._executor.show(table.name, shown)
         self._shown[table.name] = table

@@ -160,6 +160,49 @@ def test_tables_of_any_place_are_joined(tmp_path):
         assert (found["n"][0], found["x"][0]) == (6, 4), (one, other)
 
 
+TIMES = {
+    "DATE": ["2020-01-02", "infinity", "-infinity", "12000-01-01", "0044-01-01 (BC)"],
+    "TIMESTAMP": ["2020-01-02 00:00:00", "infinity", "-infinity", "12000-01-01 00:00:00"],
+    "TIMESTAMP_S": ["2020-01-02 00:00:00", "infinity", "-infinity", "12000-01-01 00:00:00"],
+    "TIMESTAMP_MS": ["2020-01-02 00:00:00", "infinity", "-infinity", "12000-01-01 00:00:00"],
+    "TIMESTAMP_NS": ["2020-01-02 00:00:00", "infinity", "-infinity", "2200-01-01 00:00:00"],
+    "TIMESTAMPTZ": ["2020-01-02 00:00:00+00", "infinity", "-infinity", "12000-01-01 00:00:00+00"],
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_no_time_makes_a_statement_fail(kind):
+    connection = duckdb.connect()
+    values = ", ".join(f"(CAST('{value}' AS {kind}))" for value in TIMES[kind])
+    connection.execute(f"CREATE TABLE people AS SELECT t FROM (VALUES {values}) AS v(t)")
+    tables = workspace(people=(connection, "people"))
+    assert dict(tables.kinds("people")) == {"t": "time"}
+    plain = [datetime.datetime(2020, 1, 2)] + [None] * (len(TIMES[kind]) - 1)
+    if kind == "TIMESTAMP_NS":
+        plain[-1] = datetime.datetime(2200, 1, 1)
+    assert listed(tables.run('SELECT "t" FROM "people"', ["people"])["t"]) == plain
+    query = "SELECT count(*) AS n FROM people WHERE t BETWEEN DATE '2019-01-01' AND DATE '9999-12-31'"
+    assert tables.run(query, ["people"])["n"][0] == len([time for time in plain if time is not None])
+
+
+@pytest.mark.parametrize(
+    ("kind", "as_unit", "as_value"),
+    [
+        ("DECIMAL(18,0)", ("integer", [1, 9007199254740993]), ("integer", [1, 9007199254740993])),
+        ("DECIMAL(30,0)", ("text", ["1", "9007199254740993"]), ("number", [1.0, 2.0**53])),
+        ("DECIMAL(20,1)", ("text", ["1.0", "9007199254740993.0"]), ("number", [1.0, 2.0**53])),
+    ],
+)
+def test_units_that_are_decimals_stay_apart(kind, as_unit, as_value):
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE people (d {kind})")
+    connection.execute("INSERT INTO people VALUES (1), (9007199254740993)")
+    for unit, (holds, values) in (("d", as_unit), (None, as_value)):
+        tables = workspace(people=((connection, "people"), unit, True))
+        assert tables.kinds("people")["d"] == holds
+        assert listed(tables.run('SELECT "d" FROM "people" ORDER BY 1', ["people"])["d"]) == values
+
+
 def test_only_a_public_table_is_shown_whole(tmp_path):
     frame = pd.DataFrame({"u": [1, 2], "g": ["a", None]})
     made = places(tmp_path, frame)
