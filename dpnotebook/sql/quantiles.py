@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.tails import MOST_CONFIDENCE, kappa
 from dpnotebook.sql.measuring import Measuring, Part
 from dpnotebook.sql.ratios import noise_variance
 from dpnotebook.strategy import Strategy
@@ -47,7 +47,7 @@ def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confid
     spread = math.sqrt(noise_variance(measuring.noise, block.scale))
     # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may; simulation
     # finds 92% for bands of 95% where all values are at the far end of the range, and never less than 95% for these.
-    reach = kappa((1 + confidence) / 2, measuring.noise)
+    reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
     below, above = _levels(part)
     columns = []
     for fraction in part.fractions:

@@ -8,6 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from private_selects import aggregate, plan, select, totals
 
 from dpnotebook.errors import AccuracyError, SQLError
@@ -368,6 +370,52 @@ def test_own_epsilons_must_not_pass_the_whole_nor_leave_nothing(accountant):
         shares(select(*alone), accountant.units(1), accountant)
     with pytest.raises(SQLError, match="count of units that decides"):
         shares(select(alone[0]), accountant.units(1), accountant)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["count", "units", "sum", "average", "variance", "quantiles"]),
+            st.booleans(),
+            st.sampled_from([None, None, Fraction(1, 100), Fraction(1, 3)]),
+        ),
+        min_size=1,
+        max_size=7,
+    ),
+    st.sampled_from(["groups", "rows", "l2"]),
+    st.sampled_from(["threshold", "all"]),
+    st.integers(1, 2 * UNITS),
+    st.booleans(),
+)
+def test_shares_never_pass_the_whole_and_none_is_nothing(asked, kind, selection, units, gaussian):
+    accountant = GAUSSIAN if gaussian else LAPLACE
+    aggregates = [
+        aggregate(name, *((0, 5) if known else ()), epsilon=own, fractions=(0.5,)) for name, known, own in asked
+    ]
+    chosen = select(*aggregates, kind=kind, selection=selection)
+    try:
+        given_shares = shares(chosen, units, accountant)
+    except SQLError:
+        return
+    assert given_shares.total <= units
+    assert min(given_shares.main) > 0
+    assert (given_shares.selection > 0) == (selection == "threshold" and given_shares.serving is None)
+    if any(one.epsilon is None for one in aggregates):
+        assert given_shares.total > units - 2 * len(asked) - 2
+    for i, share in enumerate(given_shares.main):
+        if aggregates[i].epsilon is not None and not given_shares.auto[i]:
+            assert share <= accountant.units(aggregates[i].epsilon)
+
+
+def test_least_greatest_and_middle_of_the_same_values_share_found_bounds_and_a_measurement():
+    three = [aggregate("quantiles", fractions=(p,), name=f"q{p}") for p in (0.0, 0.5, 1.0)]
+    chosen = select(*three, selection="all")
+    bounds = dict.fromkeys(range(3), (Fraction(0), Fraction(16)))
+    measured = plan(chosen, LAPLACE, UNITS, found=bounds)
+    assert len(measured.blocks) == 1
+    single = plan(select(aggregate("quantiles", 0, 16, fractions=(0.5,)), selection="all"), LAPLACE, UNITS // 2)
+    assert measured.blocks[0].scale == pytest.approx(single.blocks[0].scale, rel=1e-9)
 
 
 def test_next_to_nothing_is_not_shared():
