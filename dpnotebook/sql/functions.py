@@ -278,6 +278,8 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("an aggregate of an aggregate is not supported; aggregate in a query in FROM first", node)
     if isinstance(node, exp.Join) and str(node.args.get("kind") or "").upper() in ("SEMI", "ANTI", "STRAIGHT"):
         raise text.error("SEMI and ANTI joins are not supported; write WHERE column IN (SELECT ...)", node)
+    if isinstance(node, exp.In) and not (node.expressions or node.args.get("query") or node.args.get("unnest")):
+        raise text.error("after IN stands a list in parentheses or a query", node)
     if isinstance(node, exp.Var) and not isinstance(node.parent, PLACES_OF_VARS):
         raise text.error(f"{node.name} has no meaning here", node)
     if isinstance(node, exp.Alias) and not isinstance(node.parent, exp.Select):

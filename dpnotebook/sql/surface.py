@@ -92,9 +92,10 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         body = _body(text)
         check_written(body, text)
         bound = bind(body, parameters, text)
-        tree = marking.attach(_parse(marking.mark(bound), text))
+        tokens = marking.mark(bound)
+        tree = marking.attach(_parse(tokens, text))
         check_nodes(tree, text)
-        check_read(tree, bound, text)
+        check_read(tree, tokens, text)
         tree = _one_meaning(tree, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None

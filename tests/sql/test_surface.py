@@ -723,3 +723,25 @@ def test_reading_takes_under_five_milliseconds():
             read(statement)
             times.append(time.perf_counter() - start)
         assert min(times) < 0.005, statement
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE x BETWEEN 1 5", "AND is missing"),
+        ("SELECT COUNT(*) FROM t WHERE x BETWEEN 1 2 AND 5", "AND is missing"),
+        ("SELECT COUNT(*) FROM t WHERE x = BOOL 5", "CAST(value AS type)"),
+        ("SELECT COUNT(*) FROM t WHERE x = 'a' 'b'", "||"),
+        ("SELECT COUNT(*) FROM t WHERE x IN > 2", "after IN"),
+        ("SELECT COUNT(*) FROM t WHERE x NOT IS NOT NULL", "write IS NOT NULL"),
+        ("SELECT COUNT(*) AS FROM t", "after AS"),
+        ("SELECT AS COUNT(*) FROM t", "AS stands between"),
+        ("SELECT COUNT(x AS) FROM t", "after AS"),
+        ("SELECT COUNT(*) FROM t NATURAL UNION ALL SELECT 1 FROM t", "JOIN is missing"),
+        ("SELECT COUNT(*) FROM t CROSS s", "JOIN is missing"),
+        ("SELECT CASE WHEN x > 1 'a' ELSE 'b' END, COUNT(*) FROM t", "THEN is missing"),
+        ("SELECT SUM(x) FILTER (WHERE CASE WHEN x > 1 'a' END) FROM t", "THEN is missing"),
+    ],
+)
+def test_what_is_missing_is_not_guessed(statement, says):
+    assert says in refusal(statement)
