@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROWS = 20
 EMPTY = "no group has enough people to be shown"
 BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
+WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
+PICTURES = 3  # columns with values, from which on pictures would not fit into a card
 MISSING = "(missing)"
 
 
@@ -53,7 +55,9 @@ def series_of(release: Release) -> Iterator[Series]:
     for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
         value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
-        unit = str(measure.column) if measure.kind in ("sum", "mean", "quantile") else "rows"
+        unit = "units" if measure.kind == "units" else "rows"
+        if measure.kind in ("sum", "mean", "quantile"):
+            unit = str(measure.column)
         yield Series(measure.name, measure.words, unit, value, lower, upper)
 
 
@@ -112,7 +116,9 @@ def combined(release: Release) -> str:
 
 
 def intervals(release: Release) -> str:
-    """Return what the intervals cover, and what they do not."""
+    """Return what the intervals cover, and what they do not; empty where nothing has one."""
+    if not release.measures:
+        return ""
     return f"{words.percent(release.confidence)} intervals from noise"
 
 
@@ -183,11 +189,13 @@ def _large(series: Series, release: Release) -> str:
 def _table(release: Release, found: list[Series]) -> str:
     shown = min(ROWS, len(release.frame))
     head, align = list(release.keys), "l" * len(release.keys)
+    others = beside(release)
+    pictures = len(found) + len(others) < PICTURES
     for series in found:
         name = series.unit if series.name == "value" else series.name
-        head += [name, f"{words.percent(release.confidence)} interval" if not series.symmetric else "±", ""]
-        align += "rrl"
-    others = beside(release)
+        head += [name, f"{words.percent(release.confidence)} interval" if not series.symmetric else "±"]
+        head += [""] * pictures
+        align += "rr" + "l" * pictures
     head += others
     align += "r" * len(others)
     axes = [_axis(series, shown) for series in found]
@@ -200,9 +208,10 @@ def _table(release: Release, found: list[Series]) -> str:
             error = f"{words.value(lower, half)} to {words.value(upper, half)}"
             cells += [
                 f"<b>{words.value(value, half)}</b>",
-                f"±{words.error(half)}" if series.symmetric else error,
-                svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130),
+                f"±{words.error(half)}" if series.symmetric else f'<span style="white-space:nowrap">{error}</span>',
             ]
+            if pictures:
+                cells.append(svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130))
         rows.append([*cells, *(escape(cell(release.frame[name].iloc[row])) for name in others)])
     return table(head, rows, align)
 
@@ -231,7 +240,7 @@ def _with_error(series: Series, row: int) -> str:
 
 def _notes(release: Release) -> Iterator[str]:
     if not isinstance(release.question, Question):
-        yield BOUNDED
+        yield BOUNDED if release.measures else WORKED_OUT
         return
     for measure in release.question.measures:
         if measure.kind in ("sum", "mean"):

@@ -318,6 +318,6 @@ def _said(select: PrivateSelect) -> str:
 
 
 def _asked(aggregate: Aggregate) -> Asked:
-    kind = {"count": "count", "units": "count", "quantiles": "quantile", "average": "mean"}.get(aggregate.kind, "sum")
-    words = aggregate.words or aggregate.name
-    return Asked(aggregate.name, words, kind, None if kind == "count" else words)
+    kind = {"count": "count", "units": "units", "quantiles": "quantile", "average": "mean"}.get(aggregate.kind, "sum")
+    of = None if kind in ("count", "units") else aggregate.argument
+    return Asked(aggregate.name, aggregate.words or aggregate.name, kind, of)

@@ -197,7 +197,10 @@ def test_what_is_worked_out_stands_beside_without_an_interval(page):
 def test_only_what_is_worked_out(page):
     frame = pd.DataFrame({"share": [0.123456], "many": [True]})
     made = release(frame, N, keys=(), outer="SELECT ...")
-    assert page(release_html(made)).rows == [["share", "many"], ["0.1235", "True"]]
+    parsed = page(release_html(made))
+    assert parsed.rows == [["share", "many"], ["0.1235", "True"]]
+    assert "worked out from noisy answers" in parsed.text
+    assert "95% intervals" not in parsed.text
     assert "0.1235" in release_text(made)
     with pytest.raises(ValueError, match="has 2 answers"):
         _ = made.value
@@ -209,6 +212,22 @@ def test_only_what_is_worked_out(page):
         one.nonnegative()
     with pytest.raises(SQLError, match="has its interval beside it"):
         plot_release(made)
+
+
+def test_three_values_leave_no_room_for_pictures(page):
+    columns = {"ward": ["A"], **with_error("n", [120], 31), **with_error("total", [900], 250)}
+    assert len(page(release_html(release(pd.DataFrame(columns), N, TOTAL))).alts) == 2
+    parsed = page(release_html(release(pd.DataFrame(columns | {"each": [7.5]}), N, TOTAL, outer="SELECT ...")))
+    assert parsed.rows == [["ward", "n", "±", "total", "±", "each"], ["A", "120", "±31", "900", "±250", "7.5"]]
+    assert parsed.alts == []
+
+
+def test_people_are_counted_in_units():
+    people = Aggregate("units", "people", words="COUNT(DISTINCT id)")
+    frame = pd.DataFrame({"ward": ["A"], **with_error("people", [120], 31), **with_error("total", [9], 2)})
+    made = release(frame, people, TOTAL)
+    assert plot_release(made).layout.yaxis.title.text == "units"
+    assert plot_release(made, "total").layout.yaxis.title.text == "cost"
 
 
 def test_arrays_of_quantiles(page):
