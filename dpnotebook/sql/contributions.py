@@ -33,6 +33,8 @@ class Limits:
         Most rows of a unit that are meant to count.
     single
         Whether no unit has more than one row.
+    rows
+        Whether each row of the table is a unit of its own.
     plain
         Whether the statement has no private clause and no private function.
     text
@@ -42,6 +44,7 @@ class Limits:
     contribution: Contribution
     max_rows: int
     single: bool
+    rows: bool
     plain: bool
     text: Text
 
@@ -109,7 +112,7 @@ def contribution_of(
             notes.append(
                 f"{table.unowned:,} rows of {table.name} have no {table.unit}, belong to nobody and are left out"
             )
-    return Limits(kind, max_rows, source.single, not private, text), notes
+    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
 
 
 def bounds_of(
@@ -148,7 +151,7 @@ def bounds_of(
     if call.bounds == "auto":
         return None, "auto"
     if call.kind == "count":
-        if limits.single:
+        if limits.single or limits.rows:
             return (Fraction(0), Fraction(1)), "declared"
         return ((Fraction(0), Fraction(limits.max_rows)), "declared") if limits.plain else (None, "auto")
     if not isinstance(attribute, Range | Bins):

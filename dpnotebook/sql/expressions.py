@@ -25,6 +25,12 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def words_of(node: exp.Expr, text: Text) -> str:
+    """Return an expression as it is written, for the name of a column."""
+    words = text.words(node)
+    return words + ")" * (words.count("(") - words.count(")"))
+
+
 def column_of(node: exp.Expr, scope: Scope, text: Text) -> Column | None:
     """Return the column of the scope itself that an expression is, None if it is something else."""
     node = bare(node)

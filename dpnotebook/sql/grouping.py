@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.sql.expressions import bare, column_of, resolve
+from dpnotebook.sql.expressions import bare, column_of, resolve, words_of
 from dpnotebook.sql.scope import Column, Scope
 from dpnotebook.sql.surface import call_of
 from dpnotebook.sql.text import Text
@@ -128,7 +128,9 @@ def _key(written: exp.Expr, select: exp.Select, scope: Scope, environment: Envir
     if place is None:
         place = _selected(node, resolved, select, scope, environment, reader)
         name = select.expressions[place].alias or None if place is not None else None
-    return GroupKey(name or (column.name if column is not None else text.words(node)), resolved, column, node, place)
+    return GroupKey(
+        name or (column.name if column is not None else words_of(node, text)), resolved, column, node, place
+    )
 
 
 def _position(written: exp.Expr, select: exp.Select, text: Text) -> int | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Range
+from dpnotebook.sql.expressions import total
 from dpnotebook.sql.grouping import GroupKey
 from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.statement import Key, Kind, Relation
@@ -51,7 +52,7 @@ def key_columns(groups: list[GroupKey], names: list[str], relations: Mapping[str
     for group, name in zip(groups, names, strict=True):
         attribute = declared(group, relations)
         if attribute is None:
-            found.append(KeyColumn(Key(name, None, kind_of(group.node) or "other"), None, group))
+            found.append(KeyColumn(Key(name, None, kind_of(total(group.node.copy())) or "other"), None, group))
         else:
             kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
             found.append(KeyColumn(Key(name, attribute.labels, kind or "other"), attribute, group))

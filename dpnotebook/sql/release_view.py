@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpnotebook.sql.aggregation import Aggregation
-from dpnotebook.sql.expressions import bare, resolve
+from dpnotebook.sql.expressions import bare, resolve, words_of
 from dpnotebook.sql.queries import Environment
 from dpnotebook.sql.release_names import PARTS, interval_columns
 from dpnotebook.sql.surface import call_of
@@ -120,7 +120,9 @@ class _Viewer:
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 raise self.reader.text.error("* stands in COUNT(*) only here; list keys and aggregates", item)
             node = self.post(item.unalias(), False)
-            name = item.alias or (node.name if isinstance(node, exp.Column) else self.reader.text.words(item))
+            name = item.alias or (
+                node.name if isinstance(node, exp.Column) else words_of(item.unalias(), self.reader.text)
+            )
             if item.alias and name.casefold() in taken:
                 raise self.reader.text.error(
                     f"two columns of the answer would be called {name!r}; give one another name with AS", item

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.catalog import bounded
-from dpnotebook.sql.expressions import bare, resolve, total
+from dpnotebook.sql.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.grouping import check_grouped, grouping
 from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.queries import Environment, From, Output, Rows, named_outputs
@@ -148,7 +148,7 @@ def condition(
         return None
     if part == "where":
         refuse_calls(written.this, "an aggregate stands in WHERE; write the condition as HAVING", reader.text)
-    return total(resolve(written.this, scope, environment, reader, aliases), True)
+    return total(resolve(bare(written.this), scope, environment, reader, aliases), True)
 
 
 def _tail(
@@ -184,7 +184,7 @@ def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: 
         resolved = resolve(node, scope, environment, reader)
         plain = bare(node)
         located = scope.find(plain, reader.text) if isinstance(plain, exp.Column) else None
-        name = item.alias_or_name or reader.text.words(node)
+        name = item.alias_or_name or words_of(node, reader.text)
         if located is not None:
             found.append(_passed(name, resolved, located[0], located[1] is scope))
         else:
