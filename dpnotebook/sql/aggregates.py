@@ -28,7 +28,6 @@ Bounds = tuple[Fraction, Fraction]
 
 WHOLE = 31  # bits of the largest integer: sums over 10^9 units stay 64-bit integers
 FINE = 26  # bits of a value that is no whole number: rounding it is invisible beside any noise
-SQUARE = 13  # bits of a value whose square is measured together with it
 COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best where means are 2/3 of the way to a bound
 UNKNOWN = (Fraction(0), Fraction(1))  # stands for bounds that are to be found; nothing is measured with it
@@ -210,27 +209,23 @@ class _Builder:
 
     def _variance(self, part: Part, column: int | None, bounds: Bounds, cost: int) -> Part:
         rows = 1 if self.contribution.kind == "rows" else ROWS_SAMPLED
-        laplace = self.power == 1
-        step, half = self._centred(bounds, SQUARE if laplace else FINE, cost)
-        away = (bounds[1] - bounds[0]) / 2
-        unit = step * step if laplace else self._step(away * away, FINE, cost)
-        most = half * half if laplace else max(1, math.ceil(away * away / unit))
+        step, half = self._centred(bounds, FINE, cost)
+        unit = half * step * step  # squares are up to `half` of it
         n = self._column(Component("values", column, *bounds, Fraction(1), rows))
         c = self._column(Component("centred", column, *bounds, step, rows * half))
-        q = self._column(Component("square", column, *bounds, unit, rows * most))
-        if laplace:
+        q = self._column(Component("square", column, *bounds, unit, rows * half))
+        if self.power == 1:
             # (1 - p)^2, 2 p (1 - p) and p^2, p the place of a value between its bounds: never negative and together
-            # the same for every value. Values and squares are rounded, by 1/2 each.
-            h = half
-            matrix: Matrix = ((h * h, -2 * h, 1), (2 * h * h, 0, -2), (h * h, 2 * h, 1))
-            blocks: tuple[int, ...] = (self._block((n, c, q), matrix, rows * (4 * h * h + 2 * h + 2), cost),)
+            # the same for every value, but for what rounding values and squares by 1/2 each does.
+            matrix: Matrix = ((half, -2, 1), (2 * half, 0, -2), (half, 2, 1))
+            blocks: tuple[int, ...] = (self._block((n, c, q), matrix, rows * (4 * half + 4), cost),)
         else:
             one, third = 1 << COUNT_BITS, cost // 3
-            # Squares are centred too: between -most and most after doubling.
+            # Squares are centred too: between -half and half after doubling.
             blocks = (
                 self._block((n,), ((one,),), rows * one, third),
                 self._block((c,), ((1,),), rows * half, third),
-                self._block((n, q), ((-most, 2),), rows * most, third),
+                self._block((n, q), ((-half, 2),), rows * half, third),
             )
         return replace(part, blocks=blocks, step=step, half=half, square=unit)
 

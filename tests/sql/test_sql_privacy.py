@@ -87,7 +87,7 @@ def test_the_worst_unit_costs_what_is_charged_and_no_more(name, kind, most, acco
     measured = case(name, kind, most, accountant)
     _, cost = worst_unit(measured, AGGREGATES[name], name)
     assert cost <= 1 + 1e-12
-    # Nothing is given away, but by rounding bounds to steps (and, of variances with Laplace noise, values too).
+    # Nothing is given away, but by rounding bounds to steps.
     assert cost > 0.999
 
 
