@@ -6,7 +6,6 @@ DuckDB gives NULL or infinity for, are written in another way; a function that i
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -84,11 +83,6 @@ def translated(query: str, dialect: Dialect, tables: Mapping[str, str] | None = 
     EngineError
         If it uses what the database does not have.
     """
-    return _translated(query, dialect, tuple(sorted((tables or {}).items())))
-
-
-@functools.lru_cache(maxsize=64)
-def _translated(query: str, dialect: Dialect, tables: tuple[tuple[str, str], ...]) -> str:
     logger = logging.getLogger("sqlglot")
     before, logger.disabled = logger.disabled, True
     try:
@@ -109,7 +103,7 @@ def _translated(query: str, dialect: Dialect, tables: tuple[tuple[str, str], ...
                     "to DuckDB (a frame, a Parquet file)"
                 )
         tree = holder.this
-        _rename(tree, dict(tables))
+        _rename(tree, tables or {})
         return str(tree.sql(dialect, identify=True))
     except sqlglot.errors.SqlglotError:
         raise EngineError(f"this statement cannot be put in the words of {NAMES[dialect]}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,14 +90,56 @@ class DuckDBExecutor:
 
         if self.connection is None:
             raise EngineError("the table's connection was closed; protect the table again in a new session")
+        connection = self.connection
         try:
-            return fetch(self.connection.execute(query))
+            return interruptible(lambda: fetch(connection.execute(query)), connection.interrupt)
         except KeyboardInterrupt:
             self.broken = self._lent
             raise
         except duckdb.Error as failure:
             self.broken = self._lent
             raise failed("DuckDB", failure) from None
+
+
+def interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
+    """Return what work gives, done in a thread of its own: DuckDB does not look whether somebody wants it to stop.
+
+    Parameters
+    ----------
+    work
+        What is to be done.
+    stop
+        Makes it fail soon.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If it was interrupted meanwhile; it has ended then.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    outcome: list[Any] = []
+    failure: list[BaseException] = []
+    done = threading.Event()  # an interrupted join() would forget the thread
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as caught:
+            failure.append(caught)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        done.wait()
+    except KeyboardInterrupt:
+        while not done.wait(0.05):
+            stop()
+        raise
+    if failure:
+        raise failure[0]
+    return outcome[0]
 
 
 def failed(engine: str, failure: Exception) -> EngineError:

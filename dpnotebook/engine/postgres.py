@@ -63,6 +63,7 @@ class PostgresExecutor:
     dialect = "postgres"
 
     def __init__(self, dsn: str) -> None:
+        self.names: dict[str, str] = {}  # what tables are called here: a long name would be cut off
         try:
             import psycopg
         except ImportError:
@@ -98,17 +99,18 @@ class PostgresExecutor:
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
-        described, rows = self.read(translated(query, "postgres"))
+        described, rows = self.read(translated(query, "postgres", self.names))
         names = [name for name, _ in described]
         return arrays(names, [kind_of(kind) for _, kind in described], rows)
 
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
-        return self.read(translated(f"SELECT * FROM ({query}) AS described LIMIT 0", "postgres"))[0]
+        limited = f"SELECT * FROM ({query}) AS described LIMIT 0"
+        return self.read(translated(limited, "postgres", self.names))[0]
 
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table."""
-        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {translated(query, 'postgres')}")
+        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {translated(query, 'postgres', self.names)}")
         return name
 
     def close(self) -> None:

@@ -45,7 +45,7 @@ class PostgresHome:
 
     def __init__(self, dsn: str, tables: Sequence[Held], carry: Callable[[Held], pd.DataFrame]) -> None:
         self._executor, self._carry = PostgresExecutor(dsn), carry
-        self._shown: dict[str, tuple[Held, str]] = {}
+        self._shown: dict[str, Held] = {}
         self._digests: dict[Held, str] = {}
         # Names are looked up before the transaction begins; later on they mean the system's own only.
         self._relations = {
@@ -100,21 +100,19 @@ class PostgresHome:
         self._executor.close()
 
     def _show(self, table: Held) -> None:
-        known = self._shown.get(table.name)
-        if known is not None and known[0] is table:
+        if self._shown.get(table.name) is table:
             return
-        if known is not None:
-            self._executor.write(f"DROP {known[1]} pg_temp.{identifier(table.name)}")
+        name = f"__table{table.number}"
         if table in self._relations:
             source = table.source
             assert isinstance(source, PostgresSource)
-            source.show(self._executor, self._relations[table], table.name, table.unit, table.numbered)
-            self._shown[table.name] = table, "VIEW"
-            return
-        if table.private:
+            source.show(self._executor, self._relations[table], name, table.unit, table.numbered)
+        elif table.private:
             raise EngineError(f"{table.name!r} is protected in another database; bring both tables into one")
-        kinds, rows = plain_rows(self._carry(table), table.kinds)
-        columns = ", ".join(f"{identifier(name)} {_TYPES[kind]}" for name, kind in kinds.items())
-        self._executor.write(f"CREATE TEMP TABLE {identifier(table.name)} ({columns})")
-        self._executor.copy(table.name, rows)
-        self._shown[table.name] = table, "TABLE"
+        else:
+            kinds, rows = plain_rows(self._carry(table), table.kinds)
+            columns = ", ".join(f"{identifier(column)} {_TYPES[kind]}" for column, kind in kinds.items())
+            self._executor.write(f"CREATE TEMP TABLE {name} ({columns})")
+            self._executor.copy(name, rows)
+        self._shown[table.name] = table
+        self._executor.names[table.name] = name

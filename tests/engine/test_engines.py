@@ -12,6 +12,7 @@ import pytest
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
+from dpnotebook.engine.sql import identifier
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
@@ -84,8 +85,7 @@ def test_columns_mean_the_same(both):
     for name in ("visits", "stays"):
         assert dict(there.kinds(name)) == dict(here.kinds(name)) == everywhere.KINDS
     assert there.unowned("visits") == here.unowned("visits") == FRAME["who"].isna().sum() > 0
-    for column in everywhere.KINDS:
-        same(both, f'SELECT "{column}" AS v, count(*) AS n FROM "visits" GROUP BY 1')
+    same(both, f'SELECT {", ".join(everywhere.KINDS)} FROM "visits"')
     found = there.run(f'SELECT count(DISTINCT "{ROW_UNIT}") AS n FROM "stays"', ["stays"])
     assert found["n"].tolist() == [len(FRAME)]
 
@@ -271,6 +271,34 @@ def test_measurements_of_the_planner_are_the_same(place, both, domain, unit):
     finally:
         for engine in engines:
             engine.close()
+
+
+def test_names_may_be_anything(place, request):
+    names = ["select", 'quo"te', "b`tick", "do.t", "Üñï é", "x" * 60, "per%cent", "$1", "a b"]
+    odd = "Odd \"name's"
+    if place[0] == "spark":
+        quoted = ", ".join(f"{i} AS `{name.replace('`', '``')}`" for i, name in enumerate(names))
+        data = request.getfixturevalue("spark").sql(f"SELECT {quoted}")
+    else:
+        import psycopg
+
+        address, _ = place[1](ROWS[:1], "small")
+        with psycopg.connect(address, autocommit=True) as connection:
+            listed = ", ".join(f"{i} AS {identifier(name)}" for i, name in enumerate(names))
+            connection.execute(f"CREATE TABLE {identifier(odd)} AS SELECT {listed}")
+        data = address, odd
+    tables = Workspace()
+    long = 'Ta"b`le ' * 12
+    tables.add(long, source_of(data), None, private=True)
+    tables.add(long + "2", source_of(pd.DataFrame({name: [i] for i, name in enumerate(names)})), None, private=False)
+    assert list(tables.kinds(long)) == names
+    for i, name in enumerate(names):
+        joined = f"FROM {identifier(long)} AS a JOIN {identifier(long + '2')} AS b"
+        query = f"SELECT a.{identifier(name)} AS n {joined} ON a.{identifier(name)} = b.{identifier(name)}"
+        assert tables.run(query, [long, long + "2"])["n"].tolist() == [i]
+    source = tables._tables[long].source
+    assert source.fingerprint(names, KEY) == source.fingerprint(names, KEY)
+    tables.close()
 
 
 def test_fingerprints_tell_snapshots_apart(place):

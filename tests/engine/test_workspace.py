@@ -3,6 +3,10 @@
 import datetime
 import decimal
 import itertools
+import os
+import signal
+import threading
+import time
 
 import duckdb
 import numpy as np
@@ -302,6 +306,18 @@ def test_a_query_neither_copies_nor_changes_the_frame():
     frame.loc[0, "u"] = 10**6
     assert tables.run('SELECT max("u") AS u FROM "people"', ["people"])["u"][0] == 999
     assert tables._tables["people"].frame._columns["t"].equals(before["t"])
+
+
+def test_a_query_stops_when_it_is_interrupted():
+    tables = workspace(people=(pd.DataFrame({"u": np.arange(10**5)}), "u", True))
+    query = 'SELECT count(*) AS n FROM "people" AS a, "people" AS b WHERE sin(a."u" * b."u") > 0.5'
+    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    before = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        tables.run(query, ["people"])
+    assert time.monotonic() - before < 20  # the query alone takes minutes
+    assert tables.run('SELECT count(*) AS n FROM "people"', ["people"])["n"][0] == 10**5
 
 
 def test_words_of_a_query_are_found_however_they_are_quoted():
