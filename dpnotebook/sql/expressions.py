@@ -115,10 +115,10 @@ def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Re
     if isinstance(parent, exp.In) and parent.args.get("query") is node:
         _check_in(parent, query.outputs[0].node, scope, environment, reader)
         return exp.Subquery(this=query.build(range(1)))
-    if query.correlated and not _one_row(inner):
+    if not _one_row(inner):
+        # With several values an engine stops, and some do so only if a row comes to ask for them.
         raise reader.text.error(
-            "a subquery that looks at the row around it can have several values there: use EXISTS, IN or a JOIN, or "
-            "an aggregate of it, as in MAX(column)",
+            "a subquery that stands for a value has one: aggregate it, as in MAX(column), write LIMIT 1, or use IN",
             node,
         )
     found = exp.Subquery(this=query.build(range(1)))
@@ -140,7 +140,10 @@ def _unresolved(node: exp.Expr) -> bool:
 
 
 def _one_row(node: exp.Expr) -> bool:
-    """Whether a query has one row whatever the tables hold: it aggregates, without groups or conditions on them."""
-    if not isinstance(node, exp.Select) or node.args.get("group") or node.args.get("having"):
+    """Whether a query has at most one row whatever the tables hold: LIMIT 1, or an aggregate without groups."""
+    limit = node.args.get("limit")
+    if limit is not None and isinstance(limit.expression, exp.Literal) and limit.expression.name in ("0", "1"):
+        return True
+    if not isinstance(node, exp.Select) or node.args.get("group"):
         return False
     return any(call_of(part) is not None for item in node.expressions for part in item.walk(prune=_is_query))

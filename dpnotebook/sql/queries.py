@@ -65,8 +65,6 @@ class Rows:
         The protected and public tables that it reads.
     distinct
         Whether it is a SELECT DISTINCT.
-    correlated
-        Whether it looks at the row around it.
     whole
         Whether it is built with all of its columns, whatever is asked for.
     """
@@ -78,7 +76,6 @@ class Rows:
     tables: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     distinct: bool = False
-    correlated: bool = False
     whole: bool = False
 
 

@@ -91,15 +91,12 @@ class Scope:
         What can be named around an expression subquery.
     dropped
         Names of unit columns that were not selected from subqueries below, for errors.
-    reached
-        Whether a name was found around it.
     """
 
     columns: list[Column] = field(default_factory=list)
     unit: exp.Expr | None = None
     outer: Scope | None = None
     dropped: tuple[str, ...] = ()
-    reached: bool = False
 
     def find(self, written: exp.Column, text: Text) -> tuple[Column, Scope] | None:
         """Return the column that a name means and where it was found; None if there is none.
@@ -121,7 +118,6 @@ class Scope:
                 raise text.error(_ambiguous(written, found), written)
             if found:
                 return found[0], scope
-            scope.reached = scope.reached or _knows(scope.outer, written)
             scope = scope.outer
         return None
 
@@ -148,15 +144,6 @@ class Scope:
             hint = f"double quotes are for names, and a text stands in single quotes: '{written.name}'"
         where = f"in {written.table}" if written.table else "here"
         return f"there is no column {written.name!r} {where}; {hint}"
-
-
-def _knows(scope: Scope | None, written: exp.Column) -> bool:
-    """Whether a name may be found in a scope or around it."""
-    while scope is not None:
-        if any(column.name.casefold() == written.name.casefold() for column in scope.columns):
-            return True
-        scope = scope.outer
-    return False
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

@@ -111,7 +111,6 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         source.tables,
         source.public,
         distinct is not None,
-        scope.reached,
         distinct is not None,
     )
 

@@ -50,17 +50,17 @@ def set_operation(query: exp.SetOperation, environment: Environment, outer: Scop
     everything = not isinstance(query, exp.Union) or query.args.get("distinct") is not False
     whole = everything or left.whole or right.whole
     every = range(len(outputs))
+    doubles = {f"c{number}" for number, output in enumerate(outputs) if output.kind == "number" and not output.unit}
 
     def build(wanted: Iterable[int]) -> exp.Expr:
         columns = list(every if whole else wanted)
-        parts = [branch.build(columns) for branch in (left, right)]
+        parts = [_of_one_type(branch.build(columns), doubles) for branch in (left, right)]
         parts = [exp.Subquery(this=part) if isinstance(part, exp.SetOperation) else part for part in parts]
         return type(query)(this=parts[0], expression=parts[1], distinct=query.args.get("distinct"))
 
     tables = tuple(dict.fromkeys([*left.tables, *right.tables]))
     public = tuple(dict.fromkeys([*left.public, *right.public]))
-    correlated = left.correlated or right.correlated
-    return Rows(outputs, left.owner, build, False, tables, public, correlated=correlated, whole=whole)
+    return Rows(outputs, left.owner, build, False, tables, public, whole=whole)
 
 
 def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: Reader) -> None:
@@ -101,9 +101,10 @@ def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, r
 
 
 def _output(first: Output, second: Output, number: int, query: exp.SetOperation, reader: Reader) -> Output:
-    kinds = [kind for kind in (first.kind, second.kind) if kind is not None]
-    if len(kinds) == 2 and not alike(*kinds):
-        words = " and ".join(WORDS.get(kind, "other values") for kind in kinds)
+    kinds = [output.kind for output in (first, second) if not isinstance(output.node, exp.Null)]
+    known = first.origin == second.origin is not None or not set(kinds) & {None, "other"}
+    if len(kinds) == 2 and not (known and alike(*kinds)):
+        words = " and ".join(WORDS.get(kind or "other", "values of another kind") for kind in kinds)
         raise reader.text.error(
             f"column {number} of the branches holds {words}; CAST one of them", _first(query.expression)
         )
@@ -114,6 +115,15 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         origin=first.origin if first.origin == second.origin else None,
         lost=first.lost or second.lost or _lost(first, second, reader),
     )
+
+
+def _of_one_type(query: exp.Expr, doubles: set[str]) -> exp.Expr:
+    """Return a branch whose numbers are DOUBLE: engines stop at one that the other branch's type cannot hold."""
+    if isinstance(query, exp.Select):
+        for item in query.expressions:
+            if isinstance(item, exp.Alias) and item.alias in doubles:
+                item.set("this", exp.Cast(this=item.this, to=exp.DataType.build("DOUBLE")))
+    return query
 
 
 def _lost(first: Output, second: Output, reader: Reader) -> str | None:

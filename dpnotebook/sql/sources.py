@@ -49,7 +49,6 @@ def read_from(select: exp.Select, environment: Environment, outer: Scope | None,
         comma = comma or not (node.side or node.kind or node.method or node.args.get("on") or node.args.get("using"))
         found = join(found, right, node, environment, reader)
     reader.groups_wanted = None
-    found.scope.reached = found.scope.reached or (outer is not None and any(j.source.lateral for j in found.joined))
     found.scope.dropped = _units_dropped(found, reader)
     return found
 

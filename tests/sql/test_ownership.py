@@ -68,6 +68,10 @@ SOUND = [
     "SELECT SUM(b) FROM (SELECT uid, (SELECT AVG(pop) FROM regions r WHERE r.region = v.region) AS b FROM visits v)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM regions r WHERE r.pop IN (SELECT r.boss FROM days d "
     "WHERE d.uid = v.uid))",
+    "SELECT COUNT(*) FROM visits WHERE age > (SELECT pop FROM regions WHERE pop > 6 LIMIT 1)",
+    "SELECT SUM(b) FROM (SELECT uid, (SELECT boss FROM regions r WHERE r.region = v.region ORDER BY pop LIMIT 1) AS b "
+    "FROM visits v)",
+    "SELECT COUNT(*) FROM visits WHERE age > (SELECT MIN(pop) FROM regions HAVING COUNT(*) > 1)",
     # arrays, samples
     "SELECT tag, COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY tag",
     "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
@@ -210,6 +214,10 @@ ATTACKS = [
     "SELECT COUNT(*) FROM visits TABLESAMPLE RESERVOIR (3 ROWS)",
     "SELECT SUM(b) FROM (SELECT uid, (SELECT SUM(v.age) FROM regions r) AS b FROM visits v)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT pop FROM regions GROUP BY pop HAVING SUM(v.age) > 3)",
+    "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT pop FROM regions)",
+    "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT MAX(pop) FROM regions GROUP BY region)",
+    "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT MAX(pop) FROM regions UNION SELECT boss FROM regions)",
+    "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT pop FROM regions LIMIT 2)",
     "SELECT pop, (SELECT COUNT(*) FROM users) FROM regions, UNNEST((SELECT uid FROM visits)) AS t(x)",
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (age PERCENT)",
     "SELECT COUNT(*) FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY region) = 1",
