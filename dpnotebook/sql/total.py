@@ -66,6 +66,8 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
             assert key is not None
             parent.set(key, made, index)
     made = boolean(holder.this) if condition else holder.this
+    if isinstance(made, exp.Column) and kind_of(made) == "time":
+        made = time(made)  # what is shown of it cannot be more than what those who read it can hold
     made.meta[TOTAL] = True
     made.parent = None
     return made
@@ -363,7 +365,7 @@ def _is(node: exp.Expr) -> exp.Expr:
 def _compared(node: exp.Expr) -> exp.Expr:
     """Return a comparison whose sides have one type, where engines would convert one of them row by row."""
     if isinstance(node, exp.In) and node.args.get("query") is not None:
-        return node
+        return _in_query(node)
     for side in list(node.iter_expressions()):
         if _is_literal_time(side) and side.this.name.endswith(" 00:00:00"):
             side.set("this", exp.Literal.string(side.this.name[: -len(" 00:00:00")]))
@@ -395,6 +397,20 @@ Place = tuple[exp.Expr, str, int | None]
 def _at(place: Place) -> exp.Expr | None:
     value = place[0].args.get(place[1])
     return value if place[2] is None or value is None else value[place[2]]
+
+
+def _in_query(node: exp.Expr) -> exp.Expr:
+    """Return IN (SELECT ...) with a value before it that compares with whatever the query gives."""
+    query = node.args["query"]
+    while isinstance(query, exp.Subquery):
+        query = query.this
+    item = query.expressions[0] if isinstance(query, exp.Select) and query.expressions else exp.Null()
+    kind, other = kind_of(node.this), kind_of(item.this if isinstance(item, exp.Alias) else item)
+    if kind == "time":
+        node.set("this", time(node.this))
+    elif kind in NUMBERS and not kind == other == "integer":
+        node.set("this", number(node.this))
+    return node
 
 
 def _case(node: exp.Expr) -> exp.Expr:
