@@ -150,7 +150,7 @@ def test_means_and_variances_err_as_they_say_in_groups_of_any_size(accountant, k
         assert covered > 0.9 - 4.5 * math.sqrt(0.09 / DRAWS)
     if rows == 2500:  # noise is small beside what it divides, and beside the way to the bounds
         mean = answers[0]
-        assert math.sqrt(np.mean(mean.std_error**2)) == pytest.approx(mean.value.std(), rel=0.06)
+        assert math.sqrt(np.mean(mean.std_error**2)) == pytest.approx(mean.value.std(), rel=0.08)
         assert abs(mean.value.mean() - values.mean()) < 5 * mean.value.std() / math.sqrt(DRAWS)
 
 
@@ -254,8 +254,7 @@ def test_bins_of_whole_numbers_declared_levels_and_ranges():
     assert not points
 
 
-@BOTH
-def test_fieller_is_all_where_the_number_may_be_zero(accountant):
+def test_fieller_is_all_where_the_number_may_be_zero():
     covariance = np.eye(2)
     lower, upper = fieller(np.array([0.5, 50.0]), np.array([1.0, 100.0]), covariance, 1.96, -1.0, 1.0)
     assert (lower[0], upper[0]) == (-1.0, 1.0)
