@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 
 from sqlglot import exp
 
 from dpnotebook.sql.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.catalog import find_relation
+from dpnotebook.sql.known import NOTHING, Known, Names, aliased, as_duckdb, called, check_names, selected
 from dpnotebook.sql.ownership import Reader
 from dpnotebook.sql.queries import Environment
 from dpnotebook.sql.release_view import View, view
-from dpnotebook.sql.scope import listed
 from dpnotebook.sql.select_parts import calls_of, from_of
 from dpnotebook.sql.statement import PrivateSelect
 from dpnotebook.sql.status import source_status
@@ -25,30 +24,6 @@ from dpnotebook.sql.surface import call_of, clause_of
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
-
-
-@dataclass(frozen=True)
-class Known:
-    """What can be named at a place above the releases.
-
-    Parameters
-    ----------
-    names
-        Columns; None where they are not known.
-    tables
-        What can stand before them, in lower case.
-    """
-
-    names: tuple[str, ...] | None = ()
-    tables: frozenset[str] = frozenset()
-
-    def __add__(self, other: Known) -> Known:
-        names = None if self.names is None or other.names is None else self.names + other.names
-        return Known(names, self.tables | other.tables)
-
-
-NOTHING = Known()
-Names = tuple[str, ...] | None
 
 
 @dataclass
@@ -163,29 +138,29 @@ class Outer:
             found.set("from_", None)
             found.set("from", None)
             found.from_(tree, copy=False)
-            own = Known(names, _called(first))
+            own = Known(names, called(first))
         for written, node in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
             tree, names = self._source(written.this, environment)
             node.set("this", tree)
-            own += Known(names, _called(written.this))
+            own += Known(names, called(written.this))
         self._expressions(query, found, environment, own + above)
-        self._check_names(query, own + above)
-        return found, _selected(query, own.names)
+        check_names(query, own + above, self.reader.text)
+        return found, selected(query, own.names)
 
     def _source(self, node: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
         if isinstance(node, exp.Subquery):
             tree, names = self.query(node.this, self.reader.with_common_tables(node, environment))
             found = node.copy()
             found.set("this", tree)
-            return found, _aliased(node, names)
+            return found, aliased(node, names)
         if not isinstance(node, exp.Table):
             if any(True for _ in node.find_all(exp.Query)):
                 raise self.reader.text.error("a query stands in FROM by itself, or in an expression", node)
             return node.copy(), None
         common = self.reader.common_table(node, environment)
         if common is not None:
-            names = _aliased(common.node, self._common_table(common.node, common.environment)[1])
-            return node.copy(), _aliased(node, names)
+            names = aliased(common.node, self._common_table(common.node, common.environment)[1])
+            return node.copy(), aliased(node, names)
         relation = find_relation(node, self.reader.relations, self.reader.text)
         if RESERVED.fullmatch(relation.name):
             raise self.reader.text.error(
@@ -197,7 +172,7 @@ class Outer:
             table = exp.alias_(table, node.name, table=True, quoted=True)  # type: ignore[assignment]
         if node.args.get("sample"):
             table.set("sample", node.args["sample"].copy())
-        return table, _aliased(node, tuple(relation.columns))
+        return table, aliased(node, tuple(relation.columns))
 
     def _common_table(self, node: exp.CTE, environment: Environment) -> tuple[exp.Expr, Names]:
         found = self._common.get(id(node))
@@ -299,59 +274,3 @@ class Outer:
             "outer clause out",
             at,
         )
-
-    def _check_names(self, query: exp.Select, known: Known) -> None:
-        """Refuse a column that is not there: the statement would fail after it was paid for."""
-        if known.names is None:
-            return
-        names = {name.casefold() for name in known.names} | {item.alias.casefold() for item in query.expressions}
-        roots = [*query.expressions]
-        roots += [part for name in ("where", "group", "having", "order") if (part := query.args.get(name)) is not None]
-        roots += [on for node in query.args.get("joins") or [] if (on := node.args.get("on")) is not None]
-        for root in roots:
-            for node in root.walk(prune=lambda node: isinstance(node, exp.Query)):
-                if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
-                    continue
-                if node.name.casefold() not in names:
-                    near = get_close_matches(node.name, known.names, 1)
-                    hint = f"did you mean {near[0]}?" if near else f"there are {listed(known.names)}"
-                    raise self.reader.text.error(f"there is no column {node.name!r} here; {hint}", node)
-                if node.table and node.table.casefold() not in known.tables:
-                    message = f"there is no table {node.table!r} here; there are {listed(sorted(known.tables))}"
-                    raise self.reader.text.error(message, node)
-
-
-def as_duckdb(node: exp.Expr) -> exp.Expr:
-    """Return a call of an aggregate over releases as DuckDB has it."""
-    if isinstance(node, exp.PercentileCont):
-        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), node.expression.copy()])
-    if isinstance(node, exp.ApproxQuantiles):
-        call = call_of(node)
-        fractions = [exp.Literal.number(repr(fraction)) for fraction in (call.fractions if call is not None else ())]
-        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), exp.Array(expressions=fractions)])
-    return node
-
-
-def _selected(query: exp.Select, available: Names) -> Names:
-    found: tuple[str, ...] = ()
-    for item in query.expressions:
-        if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
-            if available is None:
-                return None
-            found += available
-        else:
-            found += (item.alias_or_name or item.sql("duckdb"),)
-    return found
-
-
-def _aliased(node: exp.Expr, names: Names) -> Names:
-    """Return names of columns after an alias such as `t(a, b)`."""
-    alias = node.args.get("alias")
-    renamed = [name.name for name in alias.args.get("columns") or []] if isinstance(alias, exp.TableAlias) else []
-    return names if names is None else (*renamed, *names[len(renamed) :])
-
-
-def _called(node: exp.Expr) -> frozenset[str]:
-    """Return what something in FROM is called."""
-    name = node.alias_or_name.casefold()
-    return frozenset([name]) if name else frozenset()
