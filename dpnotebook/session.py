@@ -135,7 +135,8 @@ class Session:
         Parameters
         ----------
         data
-            A pandas DataFrame; the path of a Parquet file; or (database, table) with a DuckDB file or connection.
+            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
+            address "postgresql://..." or a Spark session; or a Spark DataFrame.
         name
             What to call it in SQL and in the ledger.
         domain
@@ -180,7 +181,8 @@ class Session:
         Parameters
         ----------
         data
-            A pandas DataFrame; the path of a Parquet file; or (database, table) with a DuckDB file or connection.
+            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
+            address "postgresql://..." or a Spark session; or a Spark DataFrame.
         name
             What to call it in SQL.
         public
