@@ -27,6 +27,8 @@ __all__ = ["bins_sql", "magnitudes", "magnitudes_sql", "totals", "totals_sql"]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
+MOST = 1 << 53  # whole numbers up to here are floating-point numbers too
+
 
 def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key: str) -> Totals:
     """Return what all units add up to in every group.
@@ -47,7 +49,14 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
     Totals
         Groups in the order of their keys. Where all keys have declared levels every combination of them is there, and
         where groups are public every one of these, with zeros where nobody is.
+
+    Raises
+    ------
+    ValueError
+        If a component has no meaning as units are bounded, or is too large.
     """
+    if any(component.largest > MOST for component in components):
+        raise ValueError("what a unit adds must be less than 2^53 steps")
     listed = run(listed_sql(select)) if select.selection == "public" else None
     found = Found(select, sum(component.width for component in components), listed)
     place, places, single = 0, [], []

@@ -1,0 +1,280 @@
+"""What private aggregations add up to, read literally and slowly, with exact arithmetic; and hand-made tables."""
+
+import hashlib
+import itertools
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+import duckdb
+import pandas as pd
+
+from dpnotebook.sql.components import ROWS_SAMPLED, Component
+from dpnotebook.sql.statement import Contribution, Key, PrivateSelect
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def component(statistic, low=0, high=1, step=1, largest=None, column=0, edges=()):
+    """Return a component of the first input; the largest that fits one row or one value when not given."""
+    low, high, step = Fraction(low), Fraction(high), Fraction(step)
+    if largest is None:
+        half = math.ceil((high - low) / 2 / step)
+        most = max(abs(low), abs(high))
+        largest = {"average": half, "centred": ROWS_SAMPLED * half, "bins": ROWS_SAMPLED}.get(
+            statistic, max(1, math.floor(most / step))
+        )
+    return Component(statistic, column, low, high, step, largest, edges)
+
+
+def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(-10.0, -2.5, 0.0, 4.0, 10.0)):
+    """Return components of all statistics that have a meaning."""
+    low, high, step = Fraction(low), Fraction(high), Fraction(step)
+    half = (high - low) / 2
+    if contribution.kind == "l2":
+        return [
+            component("units", 0, 1, Fraction(1, 64), 64, None),
+            component("count", 0, 3, Fraction(1, 2**20), 3 * 2**20, None),
+            component("count", 0, 3, Fraction(1, 2**20), 3 * 2**20, column),
+            component("sum", 0, high, step, math.floor(high / step), column),
+        ]
+    rows = 1 if contribution.kind == "rows" else ROWS_SAMPLED
+    found = [
+        component("units", column=None),
+        component("count", 0, 3, column=None) if contribution.kind == "groups" else component("count", column=None),
+        component("count", 0, 3, column=column) if contribution.kind == "groups" else component("count", column=column),
+        component("sum", low, high, step, column=column),
+        component("values", low, high, 1, rows, column),
+        component("centred", low, high, step, rows * math.ceil(half / step), column),
+        component("square", low, high, step, rows * math.ceil(half * half / step), column),
+        component("bins", low, high, 1, rows, column, edges),
+    ]
+    if contribution.kind == "groups":
+        found += [component("average", low, high, step, column=column), component("values", low, high, 1, 1, column)]
+    return found
+
+
+def select(keys=1, inputs=1, kind="groups", most=1, **more):
+    """Return a private aggregation of the table of `connect`; its keys are texts unless given."""
+    keys = tuple(Key(f"g{i}") for i in range(keys)) if isinstance(keys, int) else tuple(keys)
+    columns = ["u", *(f"k{i}" for i in range(len(keys))), *(f"x{i}" for i in range(inputs))]
+    given = {
+        "rows": f'SELECT {", ".join(columns)} FROM "the table" WHERE u IS NOT NULL',
+        "tables": ("the table",),
+        "public": (),
+        "keys": keys,
+        "aggregates": (),
+        "inputs": inputs,
+        "contribution": Contribution(kind, most),
+        "selection": "threshold" if keys else "all",
+    }
+    return PrivateSelect(**(given | more))
+
+
+def connect(table, types=None, threads=1):
+    """Return a function that runs SQL over rows, a list of tuples or a frame: columns `u`, `k0`, ..., `x0`, ....
+
+    Parameters
+    ----------
+    table
+        The rows, by column.
+    types
+        DuckDB's types of columns; text for keys and units, DOUBLE for inputs when not given.
+    """
+    connection = duckdb.connect()
+    connection.execute(f"SET threads = {threads}")
+    if isinstance(table, pd.DataFrame):
+        connection.register("the table", table)
+    else:
+        usual = {name: "DOUBLE" if name.startswith("x") else "VARCHAR" for name in table}
+        kinds = usual | (types or {})
+        connection.execute(f'CREATE TABLE "the table" ({", ".join(f"{name} {kinds[name]}" for name in table)})')
+        rows = [list(row) for row in zip(*table.values(), strict=True)]
+        if rows:
+            marks = ", ".join(f"({', '.join('?' for _ in table)})" for _ in rows)
+            connection.execute(f'INSERT INTO "the table" VALUES {marks}', [value for row in rows for value in row])
+    return lambda query: connection.execute(query).fetchnumpy()
+
+
+def digest(key, *parts):
+    """Return what decides which rows and groups of a unit are drawn."""
+    return hashlib.md5("|".join([key, *parts]).encode()).hexdigest()
+
+
+def text(value, plain=False):
+    """Return the text of one key of a group, as digests have it."""
+    if value is None:
+        return ""
+    return str(value) if plain else f"{len(str(value))}:{value}"
+
+
+def number(value):
+    """Return an input as a number: None where it is missing; far beyond all bounds there is no further."""
+    if value is None or math.isnan(value):
+        return None
+    return Fraction(min(max(value, -1e30), 1e30))
+
+
+def nearest(value, least=None, most=None):
+    """Return the nearest whole number, halves up, clamped."""
+    whole = math.floor(value + Fraction(1, 2))
+    whole = whole if least is None else max(whole, least)
+    return whole if most is None else min(whole, most)
+
+
+def clamp(value, component):
+    """Return a value within the bounds of a component."""
+    return min(max(value, component.low), component.high)
+
+
+def added(component, values, drawn, rows):
+    """Return what a unit adds to a group where groups are bounded: integers, one a bin.
+
+    Parameters
+    ----------
+    values
+        Its values there.
+    drawn
+        Those that were drawn.
+    rows
+        How many rows it has there.
+    """
+    c, middle = component, (component.low + component.high) / 2
+    ends = math.ceil(c.low / c.step), math.floor(c.high / c.step)
+    match c.statistic:
+        case "units":
+            return [1]
+        case "count":
+            return [nearest(clamp(Fraction(rows if c.input is None else len(values)), c) / c.step, *ends)]
+        case "sum":
+            return [nearest(clamp(sum(values, Fraction(0)), c) / c.step, *ends) if values else 0]
+        case "average":
+            return [nearest((clamp(sum(values) / len(values), c) - middle) / c.step) if values else 0]
+        case "values":
+            return [min(1, len(values)) if c.largest == 1 else len(drawn)]
+        case "centred":
+            return [sum(nearest((clamp(x, c) - middle) / c.step) for x in drawn)]
+        case "square":
+            return [sum(nearest((clamp(x, c) - middle) ** 2 / c.step) for x in drawn)]
+        case "bins":
+            return [sum(bin_of(clamp(x, c), c.edges) == i for x in drawn) for i in range(c.width)]
+    raise AssertionError(c.statistic)
+
+
+def added_by_row(component, value, present):
+    """Return what one row adds where rows are bounded."""
+    c = component
+    if c.statistic == "count":
+        return [1 if c.input is None or present else 0]
+    if c.statistic == "values":
+        return [int(value is not None)]
+    if value is None:
+        return [0] * c.width
+    if c.statistic == "sum":
+        return [nearest(clamp(value, c) / c.step, math.ceil(c.low / c.step), math.floor(c.high / c.step))]
+    return added(c, [value], [value], 1)
+
+
+def bin_of(value, edges):
+    """Return the number of a value's bin."""
+    return min(sum(value >= edge for edge in edges[1:]), len(edges) - 2)
+
+
+def totals(rows, select, components, key=SECRET, plain=False):
+    """Return integers by group, as a dictionary of lists.
+
+    Parameters
+    ----------
+    rows
+        Tuples of a unit, a tuple of keys and a tuple of inputs.
+    plain
+        Whether the texts of keys need no length.
+    """
+    by_unit = defaultdict(list)
+    for u, keys, inputs in rows:
+        by_unit[u].append((keys, inputs))
+    found = defaultdict(lambda: [0] * sum(c.width for c in components))
+    for u, mine in by_unit.items():
+        for group, numbers in of_unit(u, mine, select, components, key, plain).items():
+            found[group] = [a + b for a, b in zip(found[group], numbers, strict=True)]
+    return dict(found)
+
+
+def of_unit(u, mine, select, components, key, plain):
+    """Return what one unit adds, by group."""
+    kind, most = select.contribution.kind, select.contribution.most
+    if kind == "rows":
+        return of_rows(u, mine, select, components, key)
+    groups = defaultdict(list)
+    for keys, inputs in mine:
+        groups[keys].append(inputs)
+    if kind == "l2":
+        return of_vector(groups, components)
+    marks = {group: "".join(text(value, plain) + "|" for value in group) for group in groups}
+    kept = sorted(groups, key=lambda group: digest(key, marks[group] + str(u)))[:most]
+    result = {}
+    for group in kept if select.keys else groups:
+        numbers = []
+        for c in components:
+            values = [number(row[c.input]) for row in groups[group]] if c.input is not None else []
+            present = sum(row[c.input] is not None for row in groups[group]) if c.input is not None else 0
+            values = sorted(value for value in values if value is not None)
+            places = range(1, len(values) + 1)
+            drawn = sorted(places, key=lambda p, g=group, c=c: digest(key, f"{marks[g]}{p}|{c.input}|{u}"))
+            drawn = [values[p - 1] for p in drawn[:ROWS_SAMPLED]]
+            counted = [None] * present if c.statistic == "count" else values
+            numbers += added(c, counted, drawn, len(groups[group]))
+        result[group] = numbers
+    return result
+
+
+def of_rows(u, mine, select, components, key):
+    """Return what one unit adds where rows are bounded."""
+
+    def order(row):
+        keys, inputs = row
+        values = [number(x) for x in inputs]
+        # As the engine sorts: keys, numbers, then whether there is anything, NULL last.
+        return [*((k is None, k) for k in keys), *((v is None, v or 0) for v in values), *(x is None for x in inputs)]
+
+    ordered = sorted(mine, key=order)
+    places = sorted(range(1, len(ordered) + 1), key=lambda p: digest(key, str(p), str(u)))
+    result = defaultdict(lambda: [0] * sum(c.width for c in components))
+    kept = [ordered[p - 1] for p in places[: select.contribution.most]]
+    for keys, inputs in kept:
+        numbers = []
+        for c in components:
+            raw = None if c.input is None else inputs[c.input]
+            value = None if raw is None else number(raw)
+            numbers += [0] if c.statistic == "units" else added_by_row(c, value, raw is not None)
+        result[keys] = [a + b for a, b in zip(result[keys], numbers, strict=True)]
+    start = 0
+    for c in components:
+        if c.statistic == "units":
+            for numbers in result.values():
+                numbers[start] = 1
+        start += c.width
+    return dict(result)
+
+
+def of_vector(groups, components):
+    """Return what one unit adds where its vector over groups is scaled down to a norm."""
+    result = {group: [] for group in groups}
+    for c in components:
+        vector = {}
+        for group, rows in groups.items():
+            values = [] if c.input is None else [number(row[c.input]) for row in rows]
+            values = [value for value in values if value is not None]
+            present = len(rows) if c.input is None else sum(row[c.input] is not None for row in rows)
+            exact = {"units": Fraction(1), "count": Fraction(present), "sum": sum(values, Fraction(0))}
+            vector[group] = exact[c.statistic]
+        squared = sum(value * value for value in vector.values())
+        factor = 1.0 if squared <= c.high**2 else float(c.high) / math.sqrt(squared)
+        for group, value in vector.items():
+            result[group].append(math.trunc(float(value) * factor / float(c.step) * (1 + 1e-15)))
+    return result
+
+
+def product(*levels):
+    """Return all groups of declared levels."""
+    return list(itertools.product(*levels))

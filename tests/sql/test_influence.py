@@ -1,0 +1,145 @@
+"""Removing one unit, with the same secret, changes all numbers together by no more than the noise is meant for."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+from added_up import SECRET, component, connect, every, select
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dpnotebook.sql.rewrite import magnitudes, totals
+from dpnotebook.sql.statement import Aggregate, Contribution, Key
+
+HUGE = [0.0, 1.0, -1.0, 2.5, 1e308, -1e308, math.inf, -math.inf, math.nan, None, 5e-324, 1e15 + 0.3, -7.25]
+CONTRIBUTIONS = [Contribution(kind, most) for kind in ("groups", "rows") for most in (1, 2, 5)] + [Contribution("l2")]
+
+rows = st.lists(
+    st.tuples(
+        st.sampled_from(["out", "a", "b", "c"]), st.sampled_from(["x", "y", "z", "", None]),
+        st.sampled_from(HUGE) | st.floats(-20, 20),
+    ),
+    max_size=40,
+)  # fmt: skip
+bounds = st.tuples(
+    st.fractions(-1000, 1000, max_denominator=16), st.fractions(Fraction(1, 64), 1000, max_denominator=64),
+    st.integers(0, 26),
+)  # fmt: skip
+
+
+def table(rows):
+    frame = pd.DataFrame({"u": [r[0] for r in rows], "k0": [r[1] for r in rows], "x0": [r[2] for r in rows]})
+    return frame.astype({"u": object, "k0": object, "x0": float})
+
+
+def difference(with_all, without):
+    """Return what changed in every group, shape (groups, integers)."""
+    before = dict(zip(with_all.keys, with_all.numbers, strict=True))
+    after = dict(zip(without.keys, without.numbers, strict=True))
+    nothing = np.zeros(with_all.numbers.shape[1], dtype=np.int64)
+    return np.array([before.get(key, nothing) - after.get(key, nothing) for key in {*before, *after}] or [nothing])
+
+
+def check(rows, chosen, components):
+    both = [
+        totals(chosen, components, connect(table(some)), SECRET)
+        for some in (rows, [row for row in rows if row[0] != "out"])
+    ]
+    changed, start = difference(*both), 0
+    for c in components:
+        mine = np.abs(changed[:, start : start + c.width]).astype(object)
+        for power in (1, 2) if chosen.contribution.kind != "l2" else (2,):
+            assert (mine**power).sum() <= c.norm(chosen.contribution, power), (c, power)
+        if chosen.contribution.kind != "rows":
+            assert mine.sum(axis=1).max() <= c.largest
+        start += c.width
+
+
+@given(rows, bounds, st.sampled_from(CONTRIBUTIONS), st.booleans())
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_one_unit_changes_no_more_than_the_norm(rows, bounds, contribution, keyed):
+    low, width, bits = bounds
+    step = width / 2**bits if contribution.kind != "rows" else Fraction(1, 4)
+    chosen = select(keys=1 if keyed else 0, kind=contribution.kind, most=contribution.most)
+    edges = tuple(float(low + width * i / 4) for i in range(5))
+    high = max(low + width, step) if contribution.kind == "l2" else low + width
+    components = every(contribution, low, high, step, edges=edges)
+    check(rows, chosen, [c for c in components if c.largest < 2**53])
+
+
+@pytest.mark.parametrize("largest", [1, 2, 3, 7, 64, 1000, 2**20 + 1, 2**24, 2**24 + 1, 2**28 - 3, 2**31])
+def test_a_clipped_vector_is_never_longer_than_its_norm(largest):
+    """Random vectors of all sizes, short and long, in one to a thousand groups, checked with exact integers."""
+    random = np.random.default_rng(largest)
+    units = []
+    for i in range(40):
+        groups = int(random.choice([1, 2, 3, 10, 300, 1000]))
+        spread = 2.0 ** random.uniform(-8, 8) / math.sqrt(groups)
+        shape = random.choice(["normal", "equal", "heavy"])
+        values = {
+            "normal": random.normal(size=groups), "equal": np.ones(groups),
+            "heavy": random.standard_cauchy(groups) ** 3,
+        }[shape]  # fmt: skip
+        units += [(f"{i}", f"{i}-{g}", x) for g, x in enumerate(values * spread * largest)]
+    sums = component("sum", 0, largest, 1, largest)
+    found = totals(select(kind="l2"), [sums], connect(table(units)), SECRET)
+    squared, before = {}, {}
+    for (key,), (number,) in zip(found.keys, found.numbers.tolist(), strict=True):
+        unit = key.split("-")[0]
+        squared[unit] = squared.get(unit, 0) + number**2
+    for unit, _, x in units:
+        before[unit] = before.get(unit, 0) + x**2
+    assert max(squared.values()) <= largest**2
+    if largest >= 1000:  # and hardly shorter, where it was longer
+        for unit, norm in before.items():
+            groups = sum(u == unit for u, *_ in units)
+            if norm > largest**2:
+                assert math.sqrt(squared[unit]) >= largest * (1 - 1e-4) - math.sqrt(groups)
+
+
+def test_small_and_large_values_in_one_vector_stay_within_the_norm():
+    extremes = [5e-324, 1e-300, 1e-20, 1.0, 1e20, 1e300, math.inf, -math.inf, -1e18, -1.0]
+    for largest in (1, 5, 2**31):
+        rows = [("out", f"{i}", x) for i, x in enumerate(extremes)] + [("a", "1", 1.0)]
+        check(rows, select(kind="l2"), [component("sum", 0, largest, 1, largest)])
+        check(rows, select(kind="l2"), [component("sum", 0, Fraction(largest, 2**40), Fraction(1, 2**40), largest)])
+
+
+@pytest.mark.parametrize("contribution", CONTRIBUTIONS, ids=str)
+@pytest.mark.parametrize("kind", ["count", "sum", "average", "variance", "quantiles"])
+def test_one_unit_is_counted_once_in_the_histogram_of_magnitudes(contribution, kind):
+    random = np.random.default_rng(3)
+    rows = [
+        (unit, random.choice(["x", "y", "z"]), HUGE[i])
+        for unit in ("out", "a", "b", "c")
+        for i in random.integers(len(HUGE), size=12)
+    ]
+    chosen = select(kind=contribution.kind, most=contribution.most)
+    asked = Aggregate(kind, kind, 0)
+    both = [
+        magnitudes(chosen, asked, connect(table(some)), SECRET)
+        for some in (rows, [row for row in rows if row[0] != "out"])
+    ]
+    assert abs(both[0] - both[1]).sum() == 1
+    assert both[0].sum() == 4
+
+
+def test_a_unit_in_many_levels_changes_only_as_many_as_count():
+    levels = tuple(range(30))
+    rows = [("out", i, 1.0) for i in range(30)] + [("a", i, 1.0) for i in range(0, 30, 3)]
+    for contribution in CONTRIBUTIONS:
+        chosen = select(
+            keys=(Key("k", levels, "integer"),), kind=contribution.kind, most=contribution.most, selection="all"
+        )
+        run = [
+            connect(
+                {"u": [r[0] for r in some], "k0": [r[1] for r in some], "x0": [r[2] for r in some]}, {"k0": "INTEGER"}
+            )
+            for some in (rows, rows[30:])
+        ]
+        units = component("units", 0, 1, Fraction(1, 64) if contribution.kind == "l2" else 1, column=None)
+        changed = difference(*(totals(chosen, [units], each, SECRET) for each in run))
+        assert (changed**2).sum() <= units.norm(contribution, 2)
+        assert (changed != 0).sum() == (30 if contribution.kind == "l2" else contribution.most)
