@@ -102,6 +102,8 @@ def kind_of(node: exp.Expr) -> MaybeKind:
     if isinstance(node, SAME):
         return kind_of(node.this)
     if isinstance(node, ARITHMETIC):
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+            return "time"
         kinds = [kind_of(node.this), kind_of(node.expression)]
         if "time" in kinds:
             return "time" if None in kinds or "other" in kinds else None
