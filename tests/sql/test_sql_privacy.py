@@ -208,7 +208,7 @@ def test_a_units_own_groups_show_as_seldom_as_delta_and_a_lower_threshold_fails(
     delta = Fraction(93, 10_000)  # one unit less of the threshold is 11 sigma away in all of these cases
     chosen = select(aggregate("units"), most=most, min_units=fewest)
     measured = plan(chosen, accountant, UNITS, delta)
-    assert not shown(measured, [fewest - 1] * most).any()
+    assert not shown(measured, [fewest - 1] * most, draws=1000).any()
 
     def excess(one):
         any_group = shown(one, [fewest] * most).any(axis=1).mean()
