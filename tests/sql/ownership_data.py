@@ -124,6 +124,13 @@ def is_owned(connection, query, names):
     return True
 
 
+def most_rows(connection, query):
+    """Return the most rows of one unit that a query gives."""
+    return connection.execute(
+        f"SELECT COALESCE(MAX(n), 0) FROM (SELECT COUNT(*) AS n FROM ({query}) GROUP BY u)"
+    ).fetchone()[0]
+
+
 def selects(statement, contribution=None):
     """Return the private selects of a statement."""
     return analyse(statement, RELATIONS, {}, contribution).selects

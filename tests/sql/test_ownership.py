@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from ownership_data import RELATIONS, UNITS, connect, is_owned, selects, tables
+from ownership_data import RELATIONS, UNITS, connect, is_owned, most_rows, selects, tables
 
 from dpnotebook.errors import SQLError
 
@@ -141,6 +141,7 @@ def test_rows_belong_to_their_unit_alone(statement, databases):
     for select in selects(statement):
         for connection in databases:
             assert is_owned(connection, select.rows, select.tables), select.rows
+            assert not select.single or most_rows(connection, select.rows) <= 1, select.rows
 
 
 @pytest.mark.parametrize("query", UNSOUND)
