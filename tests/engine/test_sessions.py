@@ -1,0 +1,87 @@
+"""A session over tables in PostgreSQL or Spark plans, costs and answers as one over a frame does."""
+
+import importlib.util
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import EngineError
+from dpnotebook.testing import exact_session
+
+_spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
+everywhere = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(everywhere)
+
+ROWS = everywhere.made()
+FRAME = everywhere.frame(ROWS)
+WARDS = pd.DataFrame({"ward": ["north", "east", "so'uth"], "beds": [10, 20, 5]})
+DOMAIN = {"ward": ["north", "east", "so'uth"], "stay": dpn.Range(0, 40), "fee": dpn.Bins(0, 500, width=50)}
+PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 60)"
+STATEMENTS = {
+    "the planner's": "SELECT ward, COUNT(*) AS n, SUM(stay) AS s FROM visits GROUP BY ward",
+    "filtered": "SELECT COUNT(*) AS n FROM visits WHERE stay >= 10 AND ward <> 'north'",
+    "unknown groups": f"{PRIVATE} note, COUNT(*) AS n, SUM(fee, contribution_bounds_per_group => (-100, 900)) AS s "
+    "FROM visits GROUP BY note",
+    "joined": f"{PRIVATE} beds, AVG(price, contribution_bounds_per_group => (0, 500)) AS a, COUNT(DISTINCT who) AS u "
+    "FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY beds",
+    "worked out": "SELECT urgent, s / n AS mean FROM (SELECT urgent, SUM(stay) AS s, COUNT(*) AS n FROM visits "
+    "WHERE price > 100 GROUP BY urgent) AS t ORDER BY urgent",
+}
+
+
+@pytest.fixture(scope="module")
+def here():
+    """Return a function that makes a session over some data, and closes them all in the end."""
+    made = []
+
+    def open_session(data):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DPNOTEBOOK_UNSAFE", "1")
+            session = exact_session(dpn.Budget(900, 1e-6))
+        made.append(session)
+        session.protect(data, "visits", unit="who", max_rows=100, domain=DOMAIN)
+        session.register(WARDS, "wards", public=True)
+        return session
+
+    yield open_session
+    for session in made:
+        session.close()
+
+
+@pytest.fixture(scope="module", params=["postgres", "spark"])
+def both(request, here):
+    """Return a session over a frame, and one over the same rows in another database."""
+    there = request.getfixturevalue(request.param)
+    if request.param == "postgres":
+        return here(FRAME), here(everywhere.put_into_postgres(there, "Visits of all", ROWS))
+    return here(FRAME), here(everywhere.put_into_spark(there, ROWS))
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_have_the_same_plans_and_answers(both, name):
+    queries = [session.sql(STATEMENTS[name], epsilon=8) for session in both]
+    plans = [query.plan for query in queries]
+    assert plans[1].cost == plans[0].cost
+    assert plans[1].std_error == plans[0].std_error
+    answers = [query.run().frame for query in queries]
+    pd.testing.assert_frame_equal(answers[1], answers[0], rtol=1e-12)
+    assert len(answers[0]) > 0
+
+
+def test_the_verbs_ask_too(both):
+    answers = [
+        session.table("visits").groupby("ward").count(where="fee < 200", epsilon=8).run().frame for session in both
+    ]
+    pd.testing.assert_frame_equal(answers[1], answers[0])
+
+
+def test_what_is_missing_there_is_refused_before_it_is_paid(both):
+    elsewhere = both[1]
+    spent = elsewhere.spent
+    elsewhere.protect(FRAME, "frames", unit="who", max_rows=3, domain=DOMAIN)
+    statement = "SELECT COUNT(*) AS n FROM visits JOIN frames ON visits.who = frames.who"
+    with pytest.raises(EngineError, match="protected tables of one statement must be in one database"):
+        elsewhere.sql(statement, epsilon=1).run()
+    assert elsewhere.spent == spent
