@@ -66,7 +66,7 @@ INTEGERS = (
 )
 DOUBLES = (exp.Div, exp.SafeDivide, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow, exp.Avg, exp.Variance, exp.VariancePop)
 TIMES = (exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub, exp.CurrentDate)
-SAME = (exp.Paren, exp.Neg, exp.Abs, exp.Min, exp.Max)
+SAME = (exp.Paren, exp.Min, exp.Max)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 CASTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("integer", ("INT", "BIGINT", "SMALLINT", "TINYINT", "UINT", "UBIGINT", "USMALLINT", "UTINYINT", "INT128")),
@@ -101,6 +101,8 @@ def kind_of(node: exp.Expr) -> MaybeKind:
         return "time"
     if isinstance(node, SAME):
         return kind_of(node.this)
+    if isinstance(node, exp.Neg | exp.Abs):
+        return "integer" if kind_of(node.this) == "integer" else "number"
     if isinstance(node, ARITHMETIC):
         if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
             return "time"

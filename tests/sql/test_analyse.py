@@ -117,6 +117,12 @@ def test_a_column_goes_before_an_alias_in_group_by():
     assert [(key.name, key.levels is None) for key in select.keys] == [("age", True), ("age_2", False)]
 
 
+def test_an_alias_goes_before_a_column_in_bigquery():
+    for start, keys in ((DP, [None]), ("SELECT ", [("N", "S", "other", None)])):
+        select = one(f"{start}UPPER(region) AS region, COUNT(*) FROM visits GROUP BY region")
+        assert [key.levels for key in select.keys] == keys
+
+
 def test_which_groups_are_released():
     assert one("SELECT COUNT(*) FROM visits").selection == "all"
     assert one("SELECT age, COUNT(*) FROM visits GROUP BY age").selection == "all"

@@ -77,6 +77,13 @@ SOUND = [
     "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
     "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) WHERE tag = 1",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM UNNEST(v.tags) AS t(tag) WHERE tag = 'b')",
+    "SELECT tag, COUNT(*) FROM visits v LEFT JOIN UNNEST(v.tags) AS t(tag) ON TRUE GROUP BY tag",
+    "SELECT COUNT(*) FROM (SELECT uid, tag FROM visits v, UNNEST(v.tags) AS t(tag)) q JOIN users USING (uid) "
+    "WHERE tag = name",
+    "SELECT x, COUNT(*) FROM visits, UNNEST(['a', 'b']) AS t(x) WHERE region = x GROUP BY x",
+    "SELECT COUNT(*) FROM (SELECT uid, COUNT(tag) AS n FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY uid) "
+    "WHERE n > 1",
+    "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS a(x), UNNEST(v.tags) AS b(y) WHERE x > y",
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)",
     "SELECT COUNT(*) FROM people TABLESAMPLE SYSTEM (50 PERCENT)",
     "SELECT COUNT(*) FROM (SELECT * FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)) JOIN users USING (uid)",
