@@ -110,10 +110,10 @@ def _made_of(node: exp.Expr, keys: list[exp.Expr]) -> bool:
 def _key(written: exp.Expr, select: exp.Select, scope: Scope, environment: Environment, reader: Reader) -> GroupKey:
     text = reader.text
     place = _position(written, select, text)
-    if place is None and isinstance(written, exp.Column) and not written.table:
-        # Names of the list hide those of FROM in BigQuery, and the other way round in DuckDB.
-        if text.dialect == "bigquery" or scope.find(written, text) is None:
-            place = _alias(written, select)
+    # Names of the list hide those of FROM in BigQuery, and the other way round in DuckDB.
+    bare_name = isinstance(written, exp.Column) and not written.table
+    if place is None and bare_name and (text.dialect == "bigquery" or scope.find(written, text) is None):
+        place = _alias(written, select)
     node, name = written, None
     if place is not None:
         item = select.expressions[place]

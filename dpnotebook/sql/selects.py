@@ -44,7 +44,7 @@ def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, re
         raise reader.text.error(
             "a private aggregation stands inside another one, or is joined with private rows; below the "
             "aggregation, group by the unit's column too",
-            _aggregation(query, reader),
+            _aggregation(query),
         )
     source = reader.source(query, environment, outer)
     if source.owner is not None and (query.args.get("limit") or query.args.get("offset")):
@@ -64,19 +64,14 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     aliases = _aliases(query, outputs)
     where = condition(query, "where", scope, environment, reader)
     having = condition(query, "having", scope, environment, reader, aliases)
-    if aggregated:
-        roots = [output.node for output in outputs] + ([having] if having is not None else [])
-        _check_inner_calls(query, source, roots, reader)
     distinct = query.args.get("distinct")
-    if distinct is not None and distinct.args.get("on"):
-        raise reader.text.error("DISTINCT ON is not supported: which row is kept is not said; group by columns", query)
     owned = source.owner is not None
-    if distinct is not None and source.owner is not None and source.owner.unit is not None:
-        unit = source.owner.unit
-        if not any(output.unit for output in outputs):
-            message = f"SELECT DISTINCT below an aggregation lists the unit's column {unit} too"
-            raise reader.text.error(message, query.expressions[0])
+    if distinct is not None:
+        _check_distinct(query, distinct, source, outputs, reader)
     tail = [] if owned else _tail(query, scope, environment, aliases, reader)
+    if aggregated:
+        roots = [*(output.node for output in outputs), *([having] if having is not None else []), *tail]
+        _check_inner_calls(query, source, roots, reader)
     nodes = [total(output.node) for output in outputs]
     keys = [total(key) for key in group.keys]
     every = range(len(outputs))
@@ -113,6 +108,15 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
         distinct is not None,
         distinct is not None,
     )
+
+
+def _check_distinct(query: exp.Select, distinct: exp.Expr, source: From, outputs: list[Output], reader: Reader) -> None:
+    if distinct.args.get("on"):
+        raise reader.text.error("DISTINCT ON is not supported: which row is kept is not said; group by columns", query)
+    unit = None if source.owner is None else source.owner.unit
+    if unit is not None and not any(output.unit for output in outputs):
+        message = f"SELECT DISTINCT below an aggregation lists the unit's column {unit} too"
+        raise reader.text.error(message, query.expressions[0])
 
 
 def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], reader: Reader) -> None:
@@ -234,7 +238,7 @@ def drops(query: exp.Expr, rows: Rows, reader: Reader) -> SQLError:
     return reader.text.error(f"this query drops the unit column: select {unit} too", items[0] if items else query)
 
 
-def _aggregation(query: exp.Select, reader: Reader) -> exp.Expr:
+def _aggregation(query: exp.Select) -> exp.Expr:
     calls = calls_of(query)
     return calls[0] if calls else query.args.get("group") or query
 

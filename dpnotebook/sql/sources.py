@@ -49,11 +49,12 @@ def read_from(select: exp.Select, environment: Environment, outer: Scope | None,
         comma = comma or not (node.side or node.kind or node.method or node.args.get("on") or node.args.get("using"))
         found = join(found, right, node, environment, reader)
     reader.groups_wanted = None
-    found.scope.dropped = _units_dropped(found, reader)
+    found.scope.dropped = _units_dropped(found)
     return found
 
 
-def _units_dropped(source: From, reader: Reader) -> tuple[str, ...]:
+def _units_dropped(source: From) -> tuple[str, ...]:
+    """Return the units' columns that queries in FROM do not select, for errors."""
     owners = [item.source.owner for item in source.joined if not any(column.unit for column in item.source.columns)]
     return tuple(owner.unit for owner in owners if owner is not None and owner.unit is not None)
 

@@ -222,6 +222,7 @@ ATTACKS = [
     "SELECT COUNT(*) FROM visits TABLESAMPLE RESERVOIR (3 ROWS)",
     "SELECT SUM(b) FROM (SELECT uid, (SELECT SUM(v.age) FROM regions r) AS b FROM visits v)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT pop FROM regions GROUP BY pop HAVING SUM(v.age) > 3)",
+    "SELECT SUM(b) FROM (SELECT uid, (SELECT pop FROM regions ORDER BY SUM(v.age) LIMIT 1) AS b FROM visits v)",
     "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT pop FROM regions)",
     "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT MAX(pop) FROM regions GROUP BY region)",
     "SELECT COUNT(*) FROM visits WHERE uid = 7 AND age > (SELECT MAX(pop) FROM regions UNION SELECT boss FROM regions)",
