@@ -21,6 +21,8 @@ TOTAL = "total"
 MAX_NODES = 20_000  # some rules write an expression twice
 NUMBERS = ("integer", "number")
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg)
+FIRST, LAST = datetime.date(1, 1, 1), datetime.date(9999, 12, 31)
+DAYS = {"YEAR": 366, "MONTH": 31, "WEEK": 7}  # at most
 LARGEST_SQUARED = "1e100"  # what is squared and added up is left out beyond this
 
 # What a type in a cast is read as: one width of whole numbers, one of others, one kind of time.
@@ -94,19 +96,36 @@ def text(node: exp.Expr) -> exp.Expr:
 
 def boolean(node: exp.Expr) -> exp.Expr:
     """Return an expression as a truth value."""
-    if kind_of(node) == "boolean" or isinstance(node, exp.Null):
+    kind = kind_of(node)
+    if kind == "boolean" or isinstance(node, exp.Null):
         return node
+    if kind == "time":
+        raise SQLError("a date is no condition; compare it with another one")
     return with_kind(exp.TryCast(this=node, to=exp.DataType.build("BOOLEAN")), "boolean")
 
 
 def time(node: exp.Expr) -> exp.Expr:
     """Return an expression as a date or a time in the years 1 to 9999."""
-    if kind_of(node) != "time":
-        node = with_kind(exp.TryCast(this=node, to=exp.DataType.build("TIMESTAMP")), "time")
+    node = _read_time(node)
     if node.meta.get("dated") or _is_literal_time(node):
         return node
-    inside = exp.Between(this=node.copy(), low=_date("0001-01-01"), high=_date("9999-12-31"))
-    made = with_kind(exp.Case(ifs=[exp.If(this=with_kind(inside, "boolean"), true=node)]), "time")
+    return _between(node, FIRST, LAST)
+
+
+def _read_time(node: exp.Expr) -> exp.Expr:
+    kind = kind_of(node)
+    if kind in (*NUMBERS, "boolean"):
+        raise SQLError("a number or truth value stands where a date is wanted")
+    if kind == "time":
+        return node
+    return with_kind(exp.TryCast(this=node, to=exp.DataType.build("TIMESTAMP")), "time")
+
+
+def _between(node: exp.Expr, first: datetime.date, last: datetime.date) -> exp.Expr:
+    """Return a time, NULL where it is not of some days."""
+    ends = [_date(day.isoformat()) for day in (first, last)]
+    inside = with_kind(exp.Between(this=node.copy(), low=ends[0], high=ends[1]), "boolean")
+    made = with_kind(exp.Case(ifs=[exp.If(this=inside, true=node)]), "time")
     made.meta["dated"] = True
     return made
 
@@ -165,9 +184,14 @@ def _arithmetic(node: exp.Expr) -> exp.Expr:
 
 
 def _later(node: exp.Expr, start: exp.Expr, interval: exp.Expr) -> exp.Expr:
-    """Return a date some time later, or earlier."""
+    """Return a date some time later, or earlier, NULL where that leaves the years 1 to 9999."""
     kind = exp.Sub if isinstance(node, exp.Sub | exp.DateSub) else exp.Add
-    made = kind(this=time(start), expression=interval)
+    size = -int(interval.name) if kind is exp.Sub else int(interval.name)
+    far = datetime.timedelta(days=abs(size) * DAYS.get(interval.args["unit"].name.upper(), 1))
+    start = _read_time(start)
+    if not _is_literal_time(start):
+        start = _between(start, FIRST + far, LAST) if size < 0 else _between(start, FIRST, LAST - far)
+    made = kind(this=start, expression=interval)
     made.meta["dated"] = True
     return with_kind(made, "time")
 
@@ -205,6 +229,8 @@ def _difference(node: exp.Expr) -> exp.Expr:
 
 
 def _extracted(part: str, node: exp.Expr) -> exp.Expr:
+    if part in ("HOUR", "MINUTE"):  # which a date does not have everywhere
+        node = with_kind(_cast(node, "TIMESTAMP"), "time")
     return with_kind(exp.Extract(this=exp.Var(this=part), expression=node), "integer")
 
 
@@ -224,7 +250,9 @@ PARTS_OF_TIME = {"DAYOFYEAR": "DOY", "ISOWEEK": "WEEK"}
 
 
 def _truncated(node: exp.Expr) -> exp.Expr:
-    made = exp.TimestampTrunc(this=time(node.this), unit=exp.Var(this=node.args["unit"].name.upper()))
+    unit = node.args["unit"].name.upper()
+    of = with_kind(_cast(time(node.this), "TIMESTAMP"), "time") if unit in ("HOUR", "MINUTE") else time(node.this)
+    made = exp.TimestampTrunc(this=of, unit=exp.Var(this=PARTS_OF_TIME.get(unit, unit)))
     made.meta["dated"] = True
     return with_kind(made, "time")
 
@@ -303,6 +331,9 @@ def _casted(node: exp.Expr) -> exp.Expr:
         return _literal_time(node.this, written)
     if kind == "time" and kind_of(node.this) == "time":
         return with_kind(_cast(time(node.this), written), "time")
+    of = kind_of(node.this)
+    if (of == "time") != (kind == "time") and of in (*NUMBERS, "boolean", "time"):
+        raise SQLError("dates cannot be cast to numbers or truth values, nor those to dates; EXTRACT takes one apart")
     made = with_kind(exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
     return time(made) if kind == "time" else made
 

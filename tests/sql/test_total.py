@@ -1,5 +1,6 @@
 """Expressions that no row can make fail: rows of the worst values there are, and the values of ordinary ones."""
 
+import datetime
 import itertools
 import math
 import re
@@ -115,10 +116,14 @@ def test_no_row_makes_an_expression_fail():
         try:
             made.append(total(expression).sql("duckdb"))
         except SQLError as error:
-            refused.append((expression, str(error)))
-    assert len(made) > 2000
-    assert all("dates are no numbers" in message for _, message in refused)
-    assert all({"d", "ts"} & set(re.findall(r"\w+", expression)) for expression, _ in refused)
+            refused.append(str(error))
+    assert len(made) > 1800
+    assert {re.sub(r"[;:,].*", "", message) for message in refused} == {
+        "dates are no numbers",
+        "dates cannot be cast to numbers or truth values",
+        "a date is no condition",
+        "a number or truth value stands where a date is wanted",
+    }
     for start in range(0, len(made), 200):
         batch = made[start : start + 200]
         for expression, values in zip(batch, evaluate(connection, batch), strict=True):
@@ -208,6 +213,9 @@ def test_bigquery_functions_mean_what_they_mean_there(expression, exact):
         ("1e308 * 10", math.inf),
         ("CAST('2020-13-01' AS VARCHAR)::DATE", None),
         ("9223372036854775807 + 1", 2.0**63),
+        ("d + INTERVAL 1 DAY", datetime.datetime(2020, 1, 2)),
+        ("d + INTERVAL 1000 YEAR + INTERVAL 1000 YEAR", datetime.datetime(4020, 1, 1)),
+        ("d - INTERVAL 1000 YEAR - INTERVAL 1000 YEAR - INTERVAL 1000 YEAR", None),
     ],
 )
 def test_what_fails_is_null_and_what_is_too_large_is_infinite(expression, value):
@@ -218,6 +226,10 @@ def test_what_fails_is_null_and_what_is_too_large_is_infinite(expression, value)
 def test_a_condition_is_a_truth_value_whatever_stands_there():
     connection = database(WORST)
     for column, kind in KINDS.items():
+        if kind == "time":
+            with pytest.raises(SQLError, match="a date is no condition"):
+                total(column, condition=True)
+            continue
         made = total(column, condition=True)
         assert kind_of(made) == "boolean"
         assert (made.sql("duckdb") == column) == (kind == "boolean")
