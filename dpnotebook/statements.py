@@ -103,11 +103,13 @@ class Statements:
         SQLError, NotProtected, AccuracyError
             If it cannot be answered, or not like this.
         """
+        from dpnotebook.engine.foreseen import check_outer
         from dpnotebook.sql.analyse import analyse  # sqlglot takes a third of a second to import
         from dpnotebook.sql.linear import linear_question, new_names
         from dpnotebook.sql.plan import at_epsilon, conflicting
 
         statement = analyse(text, self._relations, parameters, contribution)
+        check_outer(statement, self._relations)
         statement, own = at_epsilon(statement, self.ledger.accountant)
         if own is not None:
             conflicting(own, given)

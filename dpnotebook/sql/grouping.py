@@ -111,9 +111,9 @@ def _key(written: exp.Expr, select: exp.Select, scope: Scope, environment: Envir
     text = reader.text
     place = _position(written, select, text)
     # Names of the list hide those of FROM in BigQuery, and the other way round in DuckDB.
-    bare_name = isinstance(written, exp.Column) and not written.table
-    if place is None and bare_name and (text.dialect == "bigquery" or scope.find(written, text) is None):
-        place = _alias(written, select)
+    if place is None and isinstance(written, exp.Column):
+        hidden = text.dialect == "bigquery" or scope.find(written, text) is None
+        place = _alias(written, select) if hidden and not written.table else None
     node, name = written, None
     if place is not None:
         item = select.expressions[place]

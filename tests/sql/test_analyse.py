@@ -12,6 +12,7 @@ from ownership_data import RELATIONS, connect, is_owned, most_rows, tables
 from random_statements import Maker
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.engine.foreseen import check_outer
 from dpnotebook.errors import DPError, SQLError
 from dpnotebook.sql.analyse import analyse
 from dpnotebook.sql.statement import Contribution, Relation
@@ -604,3 +605,23 @@ def test_random_statements_are_refused_or_sound():
     for connection in databases:
         connection.close()
     assert accepted > 50
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT n + region FROM (SELECT region, COUNT(*) AS n FROM visits GROUP BY region)",
+        "SELECT MAX(n), region FROM (SELECT region, COUNT(*) AS n FROM visits GROUP BY region)",
+        "SELECT COUNT(*) AS n FROM visits HAVING n LIKE 'a'",
+        "SELECT COUNT(*) AS n FROM visits UNION ALL SELECT COUNT(*), SUM(age) FROM visits",
+        "SELECT n FROM (SELECT COUNT(*) AS n FROM visits) WHERE n > (SELECT region FROM regions LIMIT 1)",
+    ],
+)
+def test_what_duckdb_could_not_work_out_is_refused_before(statement):
+    with pytest.raises(SQLError, match="cannot be worked out"):
+        check_outer(analyse(statement, RELATIONS), RELATIONS)
+
+
+@pytest.mark.parametrize("statement", [*SAME, *(row[0] for row in OUTER)])
+def test_what_duckdb_can_work_out_is_not_refused(statement):
+    check_outer(analyse(statement, RELATIONS), RELATIONS)

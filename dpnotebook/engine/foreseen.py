@@ -1,0 +1,60 @@
+"""Whether what a statement works out from its releases can be worked out, before anything is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpnotebook.engine.source import seal
+from dpnotebook.engine.sql import identifier
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.release_names import interval_columns
+from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
+
+TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
+
+
+def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None:
+    """Refuse a statement whose outer part DuckDB cannot read, by trying it on empty tables of the same columns.
+
+    Parameters
+    ----------
+    statement
+        What was understood of it.
+    relations
+        What is public about the tables.
+
+    Raises
+    ------
+    SQLError
+        In DuckDB's words, which know of nothing but names and types of columns.
+    """
+    if statement.outer is None:
+        return
+    import duckdb
+
+    tables = {f"release_{place}": _columns(select) for place, select in enumerate(statement.selects)}
+    for name in statement.public:
+        tables[name] = {column: TYPES.get(kind, "") for column, kind in relations[name].columns.items()}
+    if not all(all(columns.values()) for columns in tables.values()):
+        return  # what some column holds is not known: then only the rows themselves can tell
+    connection = duckdb.connect()
+    try:
+        for name, columns in tables.items():
+            listed = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
+            connection.execute(f"CREATE TABLE {identifier(name)} ({listed})")
+        seal(connection)
+        connection.execute(f"EXPLAIN {statement.outer}").fetchall()
+    except duckdb.Error as failure:
+        text = str(failure).split("\n\nLINE")[0].strip().splitlines()
+        raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
+    finally:
+        connection.close()
+
+
+def _columns(select: PrivateSelect) -> dict[str, str]:
+    """Return the types of the columns of a release; an empty one where that is not known."""
+    found = {key.name: TYPES.get(key.kind, "") for key in select.keys}
+    for aggregate in select.aggregates:
+        kind = "DOUBLE[]" if aggregate.array else "DOUBLE"
+        found |= dict.fromkeys([aggregate.name, *interval_columns(aggregate.name)], kind)
+    return found
