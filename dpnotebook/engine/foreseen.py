@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import os
+import threading
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from dpnotebook.engine.source import seal
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.release_names import interval_columns
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
+
+if TYPE_CHECKING:
+    import duckdb
+
+_lock = threading.Lock()
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
@@ -37,18 +47,30 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
         tables[name] = {column: TYPES.get(kind, "") for column, kind in relations[name].columns.items()}
     if not all(all(columns.values()) for columns in tables.values()):
         return  # what some column holds is not known: then only the rows themselves can tell
+    with _lock:
+        connection = _empty_database(os.getpid())
+        connection.execute("BEGIN")
+        try:
+            for name, columns in tables.items():
+                listed = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
+                connection.execute(f"CREATE TABLE {identifier(name)} ({listed})")
+            connection.execute(f"EXPLAIN {statement.outer}").fetchall()
+        except duckdb.Error as failure:
+            text = str(failure).split("\n\nLINE")[0].strip().splitlines()
+            raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
+        finally:
+            connection.execute("ROLLBACK")
+
+
+@functools.cache
+def _empty_database(process: int) -> duckdb.DuckDBPyConnection:
+    """Return a database without tables, one a process: to open it takes longer than all else here."""
+    import duckdb
+
     connection = duckdb.connect()
-    try:
-        for name, columns in tables.items():
-            listed = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
-            connection.execute(f"CREATE TABLE {identifier(name)} ({listed})")
-        seal(connection)
-        connection.execute(f"EXPLAIN {statement.outer}").fetchall()
-    except duckdb.Error as failure:
-        text = str(failure).split("\n\nLINE")[0].strip().splitlines()
-        raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
-    finally:
-        connection.close()
+    seal(connection)
+    atexit.register(connection.close)
+    return connection
 
 
 def _columns(select: PrivateSelect) -> dict[str, str]:
