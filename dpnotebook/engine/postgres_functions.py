@@ -76,7 +76,7 @@ FUNCTIONS = (
         f"pow{_FLOATS}",
         "float8",
         "power(a, b)",
-        "CASE WHEN a = 0 THEN 'inf' WHEN a < 0 AND b <> trunc(b) THEN NULL WHEN b * ln(abs(a)) < 0 THEN 0 "
+        "CASE WHEN a = 0 THEN 'inf' WHEN a < 0 AND b <> trunc(b) THEN NULL WHEN sign(b) * sign(ln(abs(a))) < 0 THEN 0 "
         "WHEN a < 0 AND b / 2 <> trunc(b / 2) THEN '-inf' ELSE 'inf'::float8 END",
     ),
     _checked("exp(a float8)", "float8", "exp(a)", _INFINITE.format("a > 0", "inf", "0")),

@@ -357,8 +357,10 @@ def _is_numeral(node: exp.Expr) -> bool:
 def _dated(node: exp.Expr) -> exp.Expr:
     if isinstance(node.this, exp.Literal):
         return _literal_time(node.this, "DATE")
-    inner = node.this
-    if kind_of(inner) != "time":
+    inner, kind = node.this, kind_of(node.this)
+    if kind in (*NUMBERS, "boolean"):
+        raise SQLError("a number or truth value stands where a date is wanted")
+    if kind != "time":
         inner = with_kind(exp.TryCast(this=inner, to=exp.DataType.build("DATE")), "time")
     return with_kind(_cast(time(inner), "DATE"), "time")
 
