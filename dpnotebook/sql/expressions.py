@@ -65,6 +65,9 @@ def resolve(
     SQLError
         If a name means nothing, a comparison could fail, or a subquery reads a private table.
     """
+    place = None if aliases else (id(written), id(scope))
+    if place is not None and place in reader.resolved:
+        return reader.resolved[place][2].copy()
     holder = exp.Paren(this=written.copy())
     places = [node for node in holder.walk(prune=_is_query) if isinstance(node, exp.Column) or _is_query(node)]
     for node in places:
@@ -72,7 +75,11 @@ def resolve(
             node.replace(_subquery(node, scope, environment, reader))
         else:
             node.replace(_column(node, scope, reader, aliases or {}))
-    return check_comparisons(holder, written, reader.text).this
+    found: exp.Expr = check_comparisons(holder, written, reader.text).this
+    found.parent = None
+    if place is not None:
+        reader.resolved[place] = written, scope, found
+    return found.copy()
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:

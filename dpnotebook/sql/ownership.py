@@ -44,7 +44,8 @@ class Reader(Joiner):
         self.groups_wanted: exp.Select | None = None  # the select whose last join may list its groups
         self._aliases = 0
         self._built = 0
-        # by identity, with the query itself: an identity is given anew when its object is gone
+        # By identity, with the objects themselves: an identity is given anew when its object is gone.
+        self.resolved: dict[tuple[int, int], tuple[exp.Expr, Scope, exp.Expr]] = {}
         self._status: dict[int, tuple[exp.Expr, Status]] = {}
         self._sources: dict[int, tuple[exp.Expr, From]] = {}
         self._rows: dict[int, tuple[exp.Expr, Rows]] = {}

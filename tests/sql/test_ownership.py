@@ -72,6 +72,9 @@ SOUND = [
     "SELECT SUM(b) FROM (SELECT uid, (SELECT boss FROM regions r WHERE r.region = v.region ORDER BY pop LIMIT 1) AS b "
     "FROM visits v)",
     "SELECT COUNT(*) FROM visits WHERE age > (SELECT MIN(pop) FROM regions HAVING COUNT(*) > 1)",
+    "SELECT AVG(n) FROM (SELECT uid, EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) AS n "
+    "FROM visits v GROUP BY uid, e)",
+    "SELECT EXISTS (SELECT 1 FROM regions r WHERE r.region = v.region) AS e, COUNT(*) FROM visits v GROUP BY 1",
     # arrays, samples
     "SELECT tag, COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY tag",
     "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
