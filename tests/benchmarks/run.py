@@ -5,9 +5,10 @@ import marginals
 import noise
 import reuse
 import session
+import sql
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, strategy, marginals, reuse):
+    for benchmark in (session, noise, ledger, strategy, marginals, reuse, sql):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()

@@ -1,0 +1,128 @@
+"""How fast statements over units with many rows are, beside DuckDB: python tests/benchmarks/sql.py [all].
+
+A statement runs end to end in a session: plan, charge, one query of the engine, noise, threshold, record, release. It
+is compared with the same two stages (by unit and group, then by group) without privacy. "all" adds ten million rows.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+import dpnotebook as dpn
+
+GROUPS = 50
+MOST_ROWS = 20  # of a unit: with ten rows each on average, only few have more
+RUNS = 5
+
+PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=0.01, delta=1e-12, max_groups_contributed={}) g, "
+COUNT = "COUNT(*, contribution_bounds_per_group => (0, 5)) AS n"
+SUM = "SUM(x, contribution_bounds_per_group => (0, 500)) AS s"
+AVERAGE = "AVG(x, contribution_bounds_per_group => (0, 100)) AS a"
+TWO_STAGES = (
+    "SELECT g, sum(n) AS n, sum(s) AS s, avg(a) AS a FROM "
+    "(SELECT unit, g, count(*) AS n, sum(x) AS s, avg(x) AS a FROM visits GROUP BY unit, g) GROUP BY g"
+)
+STATEMENTS = {
+    "rows, 20 a unit (few have more)": "SELECT g, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS a FROM visits GROUP BY g",
+    "groups, 12 a unit (few have more)": f"{PRIVATE.format(12)}{COUNT}, {SUM}, {AVERAGE} FROM visits GROUP BY g",
+    "groups, 5 a unit (most have more)": f"{PRIVATE.format(5)}{COUNT}, {SUM}, {AVERAGE} FROM visits GROUP BY g",
+    "groups, 1 a unit (all have more)": f"{PRIVATE.format(1)}{COUNT}, {SUM}, {AVERAGE} FROM visits GROUP BY g",
+    "groups, 12 a unit, bounds found": f"{PRIVATE.format(12)}COUNT(*) AS n, {SUM} FROM visits GROUP BY g",
+}  # fmt: skip
+
+
+def visits(rows: int) -> pd.DataFrame:
+    """Return a made-up table: ten rows a unit on average, groups by Zipf's law."""
+    random = np.random.default_rng()
+    weights = 1 / np.arange(1, GROUPS + 1)
+    groups = np.array([f"group {i}" for i in range(GROUPS)])
+    return pd.DataFrame(
+        {
+            "unit": random.integers(0, rows // 10, rows),
+            "g": groups[random.choice(GROUPS, rows, p=weights / weights.sum())],
+            "x": random.normal(50, 20, rows),
+        }
+    )
+
+
+def measured(works: dict[str, Callable[[], object]], runs: int = RUNS) -> dict[str, float]:
+    """Return the median seconds of each, taken in turns, so that what else runs slows all of them alike."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(runs):
+        for name, work in works.items():
+            start = time.perf_counter()
+            work()
+            times[name].append(time.perf_counter() - start)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def compare(rows: int, runs: int = RUNS) -> None:
+    """Print how long statements take over so many rows, in seconds and beside the two stages without privacy."""
+    frame = visits(rows)
+    with (
+        closing(dpn.Session(dpn.Budget(100.0, 1e-6), ":memory:", confirm="never")) as session,
+        duckdb.connect() as plain,
+    ):
+        plain.register("visits", frame)
+        start = time.perf_counter()
+        session.protect(frame, "visits", unit="unit", max_rows=MOST_ROWS, domain={"x": dpn.Bins(0, 100, width=1)})
+        print(f"\n{f'{rows:,} rows: protect, once':56}{time.perf_counter() - start:8.2f} s")
+
+        def asked(statement: str, **more: str) -> Callable[[], object]:
+            given = {} if "OPTIONS" in statement else {"epsilon": 0.01}
+            return lambda: session.sql(statement, fresh=True, **given, **more).run()
+
+        works: dict[str, Callable[[], object]] = {
+            "two stages without privacy": lambda: plain.execute(TWO_STAGES).fetchnumpy()
+        }
+        works |= {name: asked(statement) for name, statement in STATEMENTS.items()}
+        works["one L2 norm, found"] = asked(
+            next(iter(STATEMENTS.values())).replace(", AVG(x) AS a", ""), contribution="l2"
+        )
+        for work in works.values():
+            work()  # once, to be warm
+        found = measured(works, runs)
+        base = found["two stages without privacy"]
+        for name, seconds in found.items():
+            print(f"{name:56}{seconds:8.2f} s {seconds / base:8.2f} x")
+    print(
+        f"{'most memory, the frame included':56}{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:8.2f} GiB"
+    )
+
+
+def planning() -> None:
+    """Print how long it takes to parse, check, rewrite and plan a statement."""
+    frame = visits(1_000)
+    statement = STATEMENTS["groups, 12 a unit (few have more)"]
+    with closing(dpn.Session(dpn.Budget(100.0, 1e-6), ":memory:", confirm="never")) as session:
+        session.protect(frame, "visits", unit="unit", max_rows=MOST_ROWS, domain={"x": dpn.Bins(0, 100, width=1)})
+        works: dict[str, Callable[[], object]] = {
+            "parse, check and plan, private clause": lambda: session.sql(statement).plan,
+            "parse, check and plan, plain": lambda: session.sql(next(iter(STATEMENTS.values())), epsilon=0.01).plan,
+        }
+        start = time.perf_counter()
+        works["parse, check and plan, private clause"]()
+        print(f"{'the first statement of a session':56}{(time.perf_counter() - start) * 1000:8.1f} ms")
+        for name, seconds in measured(works, 15).items():
+            print(f"{name:56}{seconds * 1000:8.1f} ms")
+
+
+def main() -> None:
+    """Print the tables."""
+    planning()
+    compare(10**6)
+    if "all" in sys.argv:
+        compare(10**7, 2)
+
+
+if __name__ == "__main__":
+    main()
