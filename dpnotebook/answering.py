@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DPError, EngineError
+from dpnotebook.errors import DPError, EngineError, QueryFailed
 from dpnotebook.inference.adjusted import nonnegative_estimates
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Ledger, Record
@@ -92,6 +92,11 @@ def measure(
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
             exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
             noisy.append(_noisy(ledger, item, exact << item.bits, draw, redraw))
+    except QueryFailed as failure:
+        raise EngineError(
+            f"{failure}. Release {number} was charged and nothing of it was shown: run the query again to measure it "
+            "for that charge"
+        ) from None
     except DPError:
         raise
     except Exception as error:

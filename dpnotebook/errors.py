@@ -49,6 +49,10 @@ class EngineError(DPError):
     """Counting stopped after a query was charged; asking again measures it for that charge."""
 
 
+class QueryFailed(EngineError):
+    """A database that stopped with an error; what it said is not repeated, because it may hold values."""
+
+
 class BudgetExceeded(DPError):
     """A query that costs more than what is left of the budget.
 

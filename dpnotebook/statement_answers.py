@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import DPError, EngineError
+from dpnotebook.errors import DPError, EngineError, QueryFailed
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
@@ -99,6 +99,11 @@ def measure_statement(
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
         try:
             answer, about = _measured(select, units, delta, accountant, execute, draw, hide)
+        except QueryFailed as failure:
+            raise EngineError(
+                f"{failure}. Release {charge.number} was charged and nothing of it was shown: run the query again to "
+                "measure it for that charge"
+            ) from None
         except DPError:
             raise
         except Exception as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
-from dpnotebook.errors import EngineError
+from dpnotebook.errors import EngineError, QueryFailed
 
 if TYPE_CHECKING:
     import duckdb
@@ -142,12 +142,12 @@ def interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:
     return outcome[0]
 
 
-def failed(engine: str, failure: Exception) -> EngineError:
+def failed(engine: str, failure: Exception) -> QueryFailed:
     """Return an error that names the kind of a failure and nothing of its text."""
     kind = type(failure).__name__
     kind = re.sub(r"(Exception|Error)$", "", kind)
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", kind).lower() or "error"
-    return EngineError(
+    return QueryFailed(
         f"{engine} stopped with an error ({words}). Its own message is not shown because it may hold values of the data"
     )
 

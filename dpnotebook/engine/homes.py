@@ -106,10 +106,14 @@ def check_runs(executor: Executor, query: str) -> None:
     ------
     SQLError
         If it cannot.
+    EngineError
+        If the connection was lost.
     """
     try:
         executor.types(query)
     except EngineError:
+        if executor.broken and executor.dialect != "duckdb":
+            raise
         raise SQLError(
             "the database cannot run this statement: something in it has no meaning there, or does not fit the types "
             "of its columns; write it otherwise, with CAST for example"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import weakref
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ SETTINGS = (
     "SET idle_in_transaction_session_timeout = 0",  # the transaction shows one moment's rows for as long as it lasts
     "SET jit = off",
 )
+BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 PATIENCE = 15  # seconds
 _TYPES = {
     "int2": "SMALLINT",
@@ -63,7 +65,8 @@ class PostgresExecutor:
     dialect = "postgres"
 
     def __init__(self, dsn: str) -> None:
-        self.names: dict[str, str] = {}  # what tables are called here: a long name would be cut off
+        self._names: dict[str, str] = {}  # what tables are called here: a long name would be cut off
+        self._bodies: dict[str, str] = {}  # what they are, by that name
         try:
             import psycopg
         except ImportError:
@@ -87,8 +90,8 @@ class PostgresExecutor:
         """Begin to see the rows of this moment, and no later ones. Names mean the database's own from here on."""
         for statement in (
             "SET search_path = pg_catalog",
-            "BEGIN ISOLATION LEVEL REPEATABLE READ",
-            "SELECT count(*) FROM pg_class",
+            BEGIN,
+            "SELECT 1",
         ):
             self._connection.execute(statement)
 
@@ -97,21 +100,53 @@ class PostgresExecutor:
         """Whether the connection was lost."""
         return bool(self._connection.closed or self._connection.broken)
 
+    def answers(self) -> bool:
+        """Whether the connection still stands; a lost one is noticed when it is used."""
+        with contextlib.suppress(EngineError):
+            self.read("SELECT 1 AS one")
+        return not self.broken
+
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
-        described, rows = self.read(translated(query, "postgres", self.names))
+        described, rows = self.read(self._put(query))
         names = [name for name, _ in described]
         return arrays(names, [kind_of(kind) for _, kind in described], rows)
 
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
         limited = f"SELECT * FROM ({query}) AS described LIMIT 0"
-        return self.read(translated(limited, "postgres", self.names))[0]
+        return self.read(self._put(limited))[0]
 
     def keep(self, name: str, query: str) -> str:
-        """Keep the rows of a query in a temporary table."""
-        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {translated(query, 'postgres', self.names)}")
+        """Keep the rows of a query in a temporary table, from which alone the next queries may select."""
+        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {self._put(query)}")
+        self._connection.execute("COMMIT")  # or it would hold a lock on the tables that it was made from
+        self._connection.execute(BEGIN)
         return name
+
+    def define(self, name: str, hidden: str, body: str | None) -> None:
+        """Say what a table is called here, and what it is: no view of ours may keep its owner from changing it.
+
+        Parameters
+        ----------
+        name, hidden
+            In queries, and here.
+        body
+            The query in PostgreSQL's words that is the table; None for a temporary table of that name.
+        """
+        self._names[name] = hidden
+        if body is not None:
+            self._bodies[hidden] = body
+
+    def with_tables(self, text: str) -> str:
+        """Return a query in PostgreSQL's words with what the tables in it are in front of it."""
+        parts = [
+            f"{identifier(hidden)} AS {body}" for hidden, body in self._bodies.items() if identifier(hidden) in text
+        ]
+        if not parts:
+            return text
+        rest = f", {text[5:]}" if text.startswith("WITH ") else f" {text}"
+        return f"WITH {', '.join(parts)}{rest}"
 
     def close(self) -> None:
         """Close the connection."""
@@ -176,6 +211,9 @@ class PostgresExecutor:
             raise failed("PostgreSQL", failure) from None
         return found
 
+    def _put(self, query: str) -> str:
+        return self.with_tables(translated(query, "postgres", self._names))
+
     def _type(self, code: int) -> str:
         from psycopg import adapters
 
@@ -222,11 +260,11 @@ class PostgresSource:
         return list(self._columns)
 
     def connect(self) -> tuple[PostgresExecutor, str]:
-        """Return a connection and the view of the table in it."""
+        """Return a connection and the name of the table in it."""
         executor = PostgresExecutor(self.dsn)
         relation = self.resolve(executor)
         executor.begin()
-        self.show(executor, relation, "__rows", None, False)
+        executor.define("__rows", "__rows", self.body(relation, None, False))
         self._given.add(executor)
         return executor, "__rows"
 
@@ -255,8 +293,18 @@ class PostgresSource:
         self._columns = {str(row[0]): str(row[1]) for row in found}
         return f"{identifier(found[0][2])}.{identifier(found[0][3])}"
 
-    def show(self, executor: PostgresExecutor, relation: str, name: str, unit: str | None, numbered: bool) -> None:
-        """Make a view of the table, its values made plain."""
+    def body(self, relation: str, unit: str | None, numbered: bool) -> str:
+        """Return the query that is the table, its values made plain, as it stands in front of other queries.
+
+        Parameters
+        ----------
+        relation
+            The table's full name.
+        unit
+            The column that identifies units; a number stays exact there.
+        numbered
+            Whether to number the rows.
+        """
         from dpnotebook.sql.statement import ROW_UNIT
 
         shown = [
@@ -265,7 +313,8 @@ class PostgresSource:
         ]
         if numbered:
             shown.append(f"row_number() OVER () AS {identifier(ROW_UNIT)}")
-        executor.write(f"CREATE TEMP VIEW {identifier(name)} AS SELECT {', '.join(shown)} FROM {relation}")
+        # Rows are numbered once, however often the table is read.
+        return f"{'' if numbered else 'NOT MATERIALIZED '}(SELECT {', '.join(shown)} FROM {relation})"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
@@ -283,13 +332,14 @@ class PostgresSource:
         parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts]
         salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
         halves = [f"sum(('x' || substr(h, {start}, 15))::bit(60)::bigint)" for start in (1, 17)]
-        hashed = f"SELECT md5(concat({', '.join([salt, *parts])})) AS h FROM pg_temp.__rows"
-        _, rows = executor.read(f"SELECT count(*), {', '.join(halves)} FROM ({hashed}) AS hashed")
+        hashed = f'SELECT md5(concat({", ".join([salt, *parts])})) AS h FROM "__rows"'
+        text = f"SELECT count(*), {', '.join(halves)} FROM ({hashed}) AS hashed"
+        _, rows = executor.read(executor.with_tables(text))
         return keyed(key, "postgres", *columns, repr([str(value) for value in rows[0]]).encode())
 
     def check_unchanged(self) -> None:
         """Raise FrameChanged if a connection was lost, and the table does not hold the same rows any more."""
-        lost = [executor for executor in self._given if executor.broken]
+        lost = [executor for executor in self._given if not executor.answers()]
         if lost and self._known is not None:
             columns, key, digest = self._known
             executor, _ = self.connect()

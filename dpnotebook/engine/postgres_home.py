@@ -31,7 +31,7 @@ _TYPES: dict[str, str] = {
 
 
 class PostgresHome:
-    """One PostgreSQL connection with views of tables.
+    """One PostgreSQL connection with names for tables.
 
     Parameters
     ----------
@@ -106,7 +106,8 @@ class PostgresHome:
         if table in self._relations:
             source = table.source
             assert isinstance(source, PostgresSource)
-            source.show(self._executor, self._relations[table], name, table.unit, table.numbered)
+            body = source.body(self._relations[table], table.unit, table.numbered)
+            self._executor.define(table.name, name, body)
         elif table.private:
             raise EngineError(f"{table.name!r} is protected in another database; bring both tables into one")
         else:
@@ -114,5 +115,5 @@ class PostgresHome:
             columns = ", ".join(f"{identifier(column)} {_TYPES[kind]}" for column, kind in kinds.items())
             self._executor.write(f"CREATE TEMP TABLE {name} ({columns})")
             self._executor.copy(name, rows)
+            self._executor.define(table.name, name, None)
         self._shown[table.name] = table
-        self._executor.names[table.name] = name

@@ -120,9 +120,10 @@ class Workspace:
         with self._lock:
             for name in tables:
                 self._tables[name].source.check_unchanged()
-            home = self._ready(tables, queries)
-            for query in queries:
-                home.check(query)
+            try:
+                self._check(tables, queries)
+            except EngineError:  # a connection that was lost is made again, if the tables are still the same
+                self._check(tables, queries)
 
     def run(self, query: str, tables: Sequence[str]) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL.
@@ -161,6 +162,11 @@ class Workspace:
         with self._lock:
             for table in list(self._lent):
                 self._forget(table)
+
+    def _check(self, tables: Sequence[str], queries: Sequence[str]) -> None:
+        home = self._ready(tables, queries)
+        for query in queries:
+            home.check(query)
 
     def _ready(self, names: Sequence[str], queries: Sequence[str]) -> Home:
         words = named(queries)

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.errors import EngineError
+from dpnotebook.errors import EngineError, FrameChanged
 from dpnotebook.testing import exact_session
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
@@ -85,3 +85,56 @@ def test_what_is_missing_there_is_refused_before_it_is_paid(both):
     with pytest.raises(EngineError, match="protected tables of one statement must be in one database"):
         elsewhere.sql(statement, epsilon=1).run()
     assert elsewhere.spent == spent
+
+
+class TestLostConnections:
+    """PostgreSQL goes away before a statement is charged, or after."""
+
+    @pytest.fixture
+    def session(self, here, postgres):
+        return here(everywhere.put_into_postgres(postgres, "goes away", ROWS))
+
+    def drop(self, postgres):
+        import psycopg
+
+        with psycopg.connect(postgres, autocommit=True) as admin:
+            there = "FROM pg_stat_activity WHERE application_name = 'dpnotebook'"
+            admin.execute(f"SELECT pg_terminate_backend(pid) {there}").fetchall()
+
+    @pytest.mark.parametrize("name", ["the planner's", "unknown groups"])
+    def test_before_a_charge_it_is_made_again(self, session, postgres, name):
+        self.drop(postgres)
+        first = session.sql(STATEMENTS[name], epsilon=1).run()
+        assert len(first.frame) > 0
+        assert len(session.history()) == 1
+
+    @pytest.mark.parametrize("name", ["the planner's", "unknown groups"])
+    def test_after_a_charge_the_answer_is_completed_for_that_charge(self, session, postgres, monkeypatch, name):
+        charge = session.ledger.charge
+
+        def charge_and_drop(*arguments, **named):
+            charged = charge(*arguments, **named)
+            self.drop(postgres)
+            return charged
+
+        query = session.sql(STATEMENTS[name], epsilon=1)
+        with monkeypatch.context() as patch:
+            patch.setattr(session.ledger, "charge", charge_and_drop)
+            with pytest.raises(EngineError, match="was charged and nothing of it was shown"):
+                query.run()
+        spent = session.spent
+        assert spent.epsilon > 0
+        assert len(query.run().frame) > 0
+        assert session.spent == spent
+        assert session.history()["state"].tolist() == ["recorded"]
+
+    def test_a_table_that_changed_meanwhile_is_refused_before_a_charge(self, session, postgres):
+        import psycopg
+
+        with psycopg.connect(postgres, autocommit=True) as admin:
+            admin.execute('DELETE FROM "goes away" WHERE who = 3')
+        self.drop(postgres)
+        for name in ("the planner's", "unknown groups"):
+            with pytest.raises(FrameChanged, match="nothing was spent"):
+                session.sql(STATEMENTS[name], epsilon=1).run()
+        assert session.spent.epsilon == 0
