@@ -327,6 +327,8 @@ def _spark_window(node: exp.Window) -> exp.Expr:
 
 
 def _spark_extract(node: exp.Extract) -> exp.Expr:
+    if node.name.upper() == "ISODOW":
+        node = exp.Extract(this=exp.Var(this="DAYOFWEEK_ISO"), expression=node.expression)
     if node.name.upper() in ("DOW", "DAYOFWEEK"):
         return exp.paren(exp.Sub(this=_call("DAYOFWEEK", node.expression), expression=_whole(1)))
     return exp.Cast(this=exp.Floor(this=node), to=exp.DataType.build("BIGINT"))

@@ -135,7 +135,7 @@ class SparkExecutor:
         """Return names and types of the columns of a query in Spark's words, and its rows."""
         with self._careful():
             frame = self.session.sql(text)
-            return _described(frame), [tuple(row) for row in frame.collect()]
+            return _described(frame), [tuple(row) for row in _without_zones(frame).collect()]
 
     def close(self) -> None:
         """Drop our names; the session is the user's and goes on."""
@@ -269,6 +269,23 @@ class SparkSource:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
+
+
+def _without_zones(frame: DataFrame) -> DataFrame:
+    """Return a frame whose times have no time zone: Python cannot read those of the first day of the year 1."""
+    from pyspark.sql.functions import col
+    from pyspark.sql.types import TimestampType
+
+    fields = frame.schema.fields
+    if not any(isinstance(field.dataType, TimestampType) for field in fields):
+        return frame
+    columns = [(col("`" + field.name.replace("`", "``") + "`"), field) for field in fields]
+    return frame.select(
+        *(
+            column.cast("timestamp_ntz").alias(field.name) if isinstance(field.dataType, TimestampType) else column
+            for column, field in columns
+        )
+    )
 
 
 def _described(frame: DataFrame) -> list[tuple[str, str]]:
