@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,13 @@ def check_grouped(outputs: Iterable[Output], group: Grouping, select: exp.Select
                 f"{output.name} is selected, so it must be in GROUP BY, or in an aggregate",
                 place or select.expressions[0],
             )
+
+
+def check_having(select: exp.Select, group: Grouping, resolved: Callable[[exp.Expr], exp.Expr], text: Text) -> None:
+    """Refuse columns in HAVING that are neither grouped by nor aggregated."""
+    having = select.args.get("having")
+    if having is not None and not _made_of(resolved(having.this), [key.node for key in group.all]):
+        raise text.error("HAVING is about aggregates and what is in GROUP BY; write other conditions as WHERE", having)
 
 
 def _made_of(node: exp.Expr, keys: list[exp.Expr]) -> bool:

@@ -150,8 +150,16 @@ def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr
     SQLError
         If texts are compared with something else.
     """
-    found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif))
+    found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif, exp.Is, exp.Distinct))
     for part in found:
+        if isinstance(part, exp.Is):
+            if not isinstance(part.expression, exp.Null | exp.Boolean):
+                raise text.error("after IS stands NULL, TRUE or FALSE; compare values with =", written)
+            continue
+        if isinstance(part, exp.Distinct):
+            if not part.expressions or not isinstance(part.parent, exp.Count):
+                raise text.error("DISTINCT stands in COUNT(DISTINCT column)", written)
+            continue
         if isinstance(part, exp.In):
             sides = [("this", None), *(("expressions", index) for index in range(len(part.expressions)))]
         elif isinstance(part, exp.Between):

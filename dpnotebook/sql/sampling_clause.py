@@ -49,12 +49,13 @@ def sampled(source: Source, sample: exp.TableSample, reader: Reader) -> Source:
         return replace(source, build=with_sample)
     percent, seed = sample.args.get("percent"), sample.args.get("seed")
     extra = [part for part, value in sample.args.items() if value and part not in ("percent", "seed", "method", "this")]
-    if extra or not isinstance(percent, exp.Literal) or (seed is not None and not isinstance(seed, exp.Literal)):
+    if extra or not _is_number(percent) or (seed is not None and not isinstance(seed, exp.Literal)):
         raise reader.text.error(
             f"a sample of a private table is a percentage of its units: {source.called} TABLESAMPLE BERNOULLI "
             "(10 PERCENT)",
             sample,
         )
+    assert percent is not None
     share = min(max(Fraction(str(percent.this)) / 100, Fraction(0)), Fraction(1))
     limit = int(share * 16**DIGITS)
     salt = "" if seed is None else str(seed.this)
@@ -80,3 +81,12 @@ def sampled(source: Source, sample: exp.TableSample, reader: Reader) -> Source:
 
     columns = tuple(replace(column, node=output_column(alias, number)) for number, column in enumerate(source.columns))
     return replace(source, alias=alias, columns=columns, unit=unit_column(alias), build=build)
+
+
+def _is_number(node: exp.Expr | None) -> bool:
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return False
+    try:
+        return Fraction(str(node.this)) >= 0
+    except ValueError:
+        return False

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.catalog import bounded
 from dpnotebook.sql.expressions import bare, resolve, total, words_of
-from dpnotebook.sql.grouping import check_grouped, grouping
+from dpnotebook.sql.grouping import check_grouped, check_having, grouping
 from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.queries import Environment, From, Output, Rows, named_outputs
 from dpnotebook.sql.scope import Column, Scope
@@ -57,11 +57,12 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     group = grouping(query, scope, environment, reader)
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
     outputs = _outputs(query, scope, environment, reader)
+    aliases = _aliases(query, outputs)
     if aggregated:
         check_grouped(outputs, group, query, reader.text)
+        check_having(query, group, lambda written: resolve(written, scope, environment, reader, aliases), reader.text)
     if not outputs:
         raise reader.text.error("a SELECT lists columns", query)
-    aliases = _aliases(query, outputs)
     where = condition(query, "where", scope, environment, reader)
     having = condition(query, "having", scope, environment, reader, aliases)
     distinct = query.args.get("distinct")
@@ -130,7 +131,12 @@ def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], r
             )
     for root in nodes:
         for part in root.walk(prune=lambda part: isinstance(part, exp.Query)):
-            if call_of(part) is not None and any(column.table not in own for column in part.find_all(exp.Column)):
+            if call_of(part) is None:
+                continue
+            if any(call_of(inner) is not None for inner in part.walk() if inner is not part):
+                message = "an aggregate of an aggregate is not supported; aggregate in a query in FROM first"
+                raise reader.text.error(message, calls_of(query)[0])
+            if any(column.table not in own for column in part.find_all(exp.Column)):
                 raise reader.text.error(
                     "an aggregate in a subquery is of columns of the subquery, not of those around it",
                     calls_of(query)[0],

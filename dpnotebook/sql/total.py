@@ -446,6 +446,11 @@ def _in_query(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _apart(node: exp.Expr) -> exp.Expr:
+    """Return a copy that can stand beside an operator."""
+    return exp.paren(node) if isinstance(node, exp.Binary | exp.Not) else node.copy()
+
+
 def _case(node: exp.Expr) -> exp.Expr:
     """Return a choice with conditions that are ones, and values of one type."""
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
@@ -456,7 +461,7 @@ def _case(node: exp.Expr) -> exp.Expr:
         branches = node.args["ifs"]
     if node.this:
         for branch in branches:  # CASE x WHEN 1 is CASE WHEN x = 1
-            same = exp.EQ(this=node.this.copy(), expression=branch.this)
+            same = exp.EQ(this=_apart(node.this), expression=_apart(branch.this))
             branch.set("this", with_kind(_compared(same), "boolean"))
         node.set("this", None)
     for branch in branches:

@@ -119,6 +119,7 @@ AWKWARD = [
     "SELECT COUNT(*) FROM visits WHERE age IN (1, 2.5, NULL) OR region NOT IN ('N', NULL) OR n BETWEEN cost AND age",
     "SELECT GREATEST(age, cost) g, LEAST(age, n) l, COUNT(*) FROM visits GROUP BY 1, 2",
     "SELECT COUNT(*) FROM visits v JOIN regions r ON v.age = r.pop AND v.cost = r.boss AND v.day IS NOT NULL",
+    "SELECT COUNT(CASE age > 2 WHEN n > 3 THEN cost ELSE 0 END) FROM visits",
     "SELECT age, COUNT(*), MEDIAN(cost), VAR_POP(n), MAX(age) FROM visits GROUP BY age",
     "SELECT income, COUNT(*) FROM users GROUP BY income",
     "SELECT ok, sex, age, COUNT(*) FROM people GROUP BY ok, sex, age",

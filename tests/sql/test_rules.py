@@ -208,6 +208,13 @@ REJECTED = [
     "FROM visits))", ["age", "hold"], "AVG(a)"),
     ("SELECT SUM(income) FROM (SELECT uid, income FROM users UNION ALL SELECT uid, cost "
     "FROM visits)", ["income"], None),
+    ("SELECT COUNT(*) FROM (SELECT uid, COUNT(*) AS n FROM visits GROUP BY uid "
+    "HAVING age > 3)", ["HAVING", "WHERE"], "age > 3"),
+    ("SELECT COUNT(*) FROM (SELECT uid, COUNT(*) AS m FROM visits GROUP BY uid HAVING SUM(m) > 3)",
+     ["aggregate of an aggregate"], None),
+    ("SELECT COUNT(*) FROM visits TABLESAMPLE SYSTEM ('ten' PERCENT)", ["percentage"], None),
+    ("SELECT COUNT(*) FROM visits WHERE age IS 3", ["IS", "="], "age IS 3"),
+    ("SELECT COUNT(DISTINCT) FROM visits", ["DISTINCT"], None),
     # kinds
     ("SELECT COUNT(*) FROM visits WHERE region = 3", ["numbers with texts", "CAST"], "region = 3"),
     ("SELECT COUNT(*) FROM visits WHERE age IN (1, 'a')", ["numbers with texts"], None),
