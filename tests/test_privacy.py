@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 from dpnotebook.answering import draw_noise, measure
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.source import source_of
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import BudgetExceeded, DomainError, EngineError, LedgerError, LedgerFull, PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or

@@ -221,7 +221,8 @@ def test_random_statements_mean_what_duckdb_says(asked, seed):
         try:
             mine = ours(statement)
         except SQLError as error:
-            assert "no row of the declared domain" in str(error), str(error)
+            if "no row of the declared domain" not in str(error):
+                raise
             truth = theirs(statement)
             assert truth.empty or not np.nansum(truth.select_dtypes("number").to_numpy(dtype=float, na_value=0)), (
                 statement
