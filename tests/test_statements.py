@@ -315,7 +315,7 @@ class TestTables:
 
     def test_a_public_table_alone_is_no_private_question(self, session):
         session.register(pd.DataFrame({"a": [1]}), "extra", public=True)
-        with pytest.raises(SQLError, match="private|protected"):
+        with pytest.raises(SQLError, match=r"private|protected"):
             session.sql("SELECT COUNT(*) FROM extra", epsilon=1)
 
     def test_rows_without_a_unit_are_counted_in_the_plan(self):

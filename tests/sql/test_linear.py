@@ -222,6 +222,7 @@ def test_equal_questions_have_equal_keys():
 
 C = "SELECT COUNT(*) FROM visits"
 REFUSED = [
+    ("SELECT COUNT(*) FROM visits WHERE age IS 3", "after IS stands NULL", "age IS 3"),
     ("SELECT COUNT(*) FROM visits WHERE age IN ()", "after IN stands a list", "age"),
     ("SELECT COUNT(*) FROM visits WHERE sex = 'F' 'M'", "join them with ||", "'M'"),
     # statement, what the text must say, what the carets must be under
@@ -440,11 +441,6 @@ REFUSED = [
         "1.2.3",
     ),
     ("SELECT COUNT(*) FROM visits WHERE age > 1e999", "age is compared with infinity; write a number", "age > 1e999"),
-    (
-        "SELECT COUNT(*) FROM visits WHERE age > -'3'",
-        "this compares numbers with texts; write a value of the same kind, or CAST one side",
-        "age > -'3'",
-    ),
     ("SELECT COUNT(*) FROM visits WHERE age IN 3", "after IN stands a list in parentheses or a query", "3"),
     (
         "SELECT COUNT(*) FROM visits WHERE age IN [1, 2]",
@@ -520,6 +516,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits /* and", "a quote or a comment in this statement is opened and never closed", None),
 ]
 MEASURED_BY_ITSELF = [
+    "SELECT COUNT(*) FROM visits WHERE age > -'3'",
     "WITH v AS (SELECT * FROM visits) SELECT COUNT(*) FROM v",
     "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM visits",
     "SELECT COUNT(*) FROM (SELECT * FROM visits)",
@@ -550,8 +547,6 @@ MEASURED_BY_ITSELF = [
     "SELECT COUNT(*) FROM visits WHERE age = 3 = TRUE",
     "SELECT COUNT(*) FROM visits WHERE age IN (SELECT 1)",
     "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)",
-    "SELECT COUNT(*) FROM visits WHERE age IS (NULL)",
-    "SELECT COUNT(*) FROM visits WHERE age IS 3",
     "SELECT COUNT(*) FROM visits WHERE age IS TRUE",
     "SELECT COUNT(*) FROM visits WHERE age IS DISTINCT FROM 3",
     "SELECT COUNT(*) FROM visits WHERE region LIKE 'N%'",
