@@ -25,8 +25,8 @@ from dpnotebook.sql.measuring import Measuring
 from dpnotebook.sql.noising import Draw, draw_integers, noisy, released
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
-from dpnotebook.sql.rewrite import magnitudes, totals
-from dpnotebook.sql.shares import shares
+from dpnotebook.sql.rewrite import all_magnitudes, totals
+from dpnotebook.sql.shares import needs_bounds, shares
 from dpnotebook.sql.statement import PrivateSelect, Statement
 
 if TYPE_CHECKING:
@@ -134,7 +134,9 @@ def _measured(
         return execute(query, (*select.tables, *select.public))
 
     share = shares(select, units, accountant)
-    bounds = find_bounds(select, share, accountant, lambda one: magnitudes(select, one, run, secret), draw)
+    unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i)]
+    found = all_magnitudes(select, unbounded, run, secret)
+    bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw)

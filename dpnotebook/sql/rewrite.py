@@ -19,11 +19,11 @@ from dpnotebook.sql import clipping, partials, steps
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.drawing import draw_groups, draw_rows, draw_within_groups
 from dpnotebook.sql.groups import Found
-from dpnotebook.sql.magnitudes import magnitudes, magnitudes_sql
+from dpnotebook.sql.magnitudes import all_magnitudes, magnitudes
 from dpnotebook.sql.parts import Parts, listed_sql
 from dpnotebook.sql.statement import PrivateSelect
 
-__all__ = ["bins_sql", "magnitudes", "magnitudes_sql", "totals", "totals_sql"]
+__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
@@ -169,13 +169,14 @@ def _add_rows(parts: Parts, components: Sequence[Component]) -> None:
 
 def _clip(parts: Parts, components: Sequence[Component]) -> None:
     """Scale down each unit's vectors over groups to their norms."""
-    names = [f"v{j}" for j in range(len(components))]
-    norms = [
-        f"sum({clipping.squares(c, name)}) OVER (PARTITION BY u) AS n{name}"
-        for c, name in zip(components, names, strict=True)
-    ]
-    parts.choose("ranked", [*names, *norms])
-    parts.choose(
-        "clipped",
-        [f"{clipping.clipped(c, name, 'n' + name)} AS {name}" for c, name in zip(components, names, strict=True)],
-    )
+    vectors = [(c, f"v{j}") for j, c in enumerate(components)]
+    squares = [(f"n{name}", clipping.squares(c, name)) for c, name in vectors]
+    clipped = [f"{clipping.clipped(c, name, 'n' + name)} AS {name}" for c, name in vectors]
+    if parts.select.single:
+        parts.choose("norms", [*(name for _, name in vectors), *(f"{square} AS {name}" for name, square in squares)])
+        parts.choose("clipped", clipped)
+        return
+    every, sums = parts.last, ", ".join(f"sum({square}) AS {name}" for name, square in squares)
+    parts.add("norms", f"SELECT u AS norm_u, {sums} FROM {every} GROUP BY u")
+    chosen = ", ".join([*parts.keys, *clipped])
+    parts.add("clipped", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = norm_u")

@@ -10,7 +10,8 @@ from added_up import SECRET, component, connect, every, select
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpnotebook.sql.rewrite import magnitudes, totals
+from dpnotebook.sql.bounds import magnitude_edges
+from dpnotebook.sql.rewrite import all_magnitudes, magnitudes, totals
 from dpnotebook.sql.statement import Aggregate, Contribution, Key
 
 HUGE = [0.0, 1.0, -1.0, 2.5, 1e308, -1e308, math.inf, -math.inf, math.nan, None, 5e-324, 1e15 + 0.3, -7.25]
@@ -143,3 +144,63 @@ def test_a_unit_in_many_levels_changes_only_as_many_as_count():
         changed = difference(*(totals(chosen, [units], each, SECRET) for each in run))
         assert (changed**2).sum() <= units.norm(contribution, 2)
         assert (changed != 0).sum() == (30 if contribution.kind == "l2" else contribution.most)
+
+
+def reference_bin(value):
+    """Return the number of a value's bin of magnitudes."""
+    edges = magnitude_edges()
+    return int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, edges.size - 2))
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_magnitudes_are_those_of_what_units_would_add(single):
+    """Each unit is in one group: sums, averages, counts and norms are what they are."""
+    random = np.random.default_rng(0)
+    values = [
+        *(2.0**k for k in range(-45, 66, 3)),
+        *(-(2.0**k) for k in range(-45, 66, 4)),
+        0.0,
+        3e-300,
+        1e300,
+        -math.inf,
+    ]
+    rows = [(f"{i}", f"g{i % 3}", x) for i, x in enumerate(values)]
+    if not single:
+        rows += [(u, g, x / 2) for u, g, x in rows] + [(u, g, None) for u, g, _ in rows[::2]]
+        random.shuffle(rows)
+    units = {}
+    for u, _, x in rows:
+        units.setdefault(u, []).append(x)
+    present = [[x for x in mine if x is not None] for mine in units.values()]
+    expected = {
+        "count": [len(mine) for mine in units.values()],
+        "sum": [math.fsum(mine) for mine in present],
+        "average": [math.fsum(mine) / len(mine) for mine in present],
+    }
+    asked = [Aggregate("count", "n"), *(Aggregate(kind, kind, 0) for kind in ("sum", "average"))]
+    for contribution in (Contribution("groups", 2), Contribution("l2")):
+        chosen = select(kind=contribution.kind, most=contribution.most, single=single)
+        found = all_magnitudes(chosen, asked, connect(table(rows)), SECRET)
+        for aggregate in asked:
+            numbers = expected[aggregate.kind]
+            numbers = [abs(x) for x in numbers] if contribution.kind == "l2" else numbers
+            counts = np.bincount([reference_bin(x) for x in numbers], minlength=magnitude_edges().size - 1)
+            assert found[aggregate].tolist() == counts.tolist()
+
+
+def test_norms_are_those_of_whole_vectors():
+    rows = [("a", "x", 3.0), ("a", "y", -4.0), ("b", "x", 1e150), ("b", "y", 1e-20), ("c", "x", None), ("d", "x", 0.0)]
+    (counts,) = all_magnitudes(select(kind="l2"), [Aggregate("sum", "s", 0)], connect(table(rows)), SECRET).values()
+    assert counts.sum() == 3
+    assert all(counts[reference_bin(norm)] for norm in (5.0, 2.0**63, 0.0))
+
+
+def test_the_row_or_group_of_a_unit_that_counts_is_drawn():
+    """Over many units, about as many count with each of two groups, or rows."""
+    units = 2000
+    rows = [(f"{i}", group, x) for i in range(units) for group, x in (("a", 1.5), ("b", 100.0))]
+    for kind, asked in (("groups", "sum"), ("rows", "sum"), ("groups", "quantiles")):
+        found = magnitudes(select(kind=kind, most=2), Aggregate(asked, "s", 0), connect(table(rows)), SECRET)
+        assert found.sum() == units
+        assert abs(found[reference_bin(1.5)] - units / 2) < 5 * math.sqrt(units / 4)
+        assert found[reference_bin(1.5)] + found[reference_bin(100.0)] == units
