@@ -132,8 +132,12 @@ def _shift(node: exp.Expr, text: Text) -> None:
 
 def _check_step(size: exp.Expr | None, unit: exp.Expr | None, node: exp.Expr, text: Text) -> None:
     inner = exp.Literal.number(size.name) if isinstance(size, exp.Literal) else size
-    if abs(_or(whole_number(inner), MAX_STEPS + 1)) > MAX_STEPS or unit is None or unit.name.upper() not in STEPS:
+    if abs(_or(whole_number(inner), MAX_STEPS + 1)) > MAX_STEPS or _named(unit) not in STEPS:
         raise text.error(f"an interval is written INTERVAL 7 DAY, with one of {', '.join(STEPS)}", node)
+
+
+def _named(unit: exp.Expr | None) -> str:
+    return "" if unit is None else unit.name.upper().removesuffix("S")
 
 
 def _like(name: str) -> Callable[[exp.Expr, Text], None]:

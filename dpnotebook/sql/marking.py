@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
@@ -138,7 +139,7 @@ class Marking:
         words = " ".join(self.text.statement[name.start : last.end + 1].split())
         call, argument = read_call(name, inside, words, self.text)
         if descending:
-            call = replace(call, fractions=tuple(1 - fraction for fraction in call.fractions))
+            call = replace(call, fractions=tuple(float(1 - Fraction(str(fraction))) for fraction in call.fractions))
         kept = self._mark(list(argument))
         if condition is not None:
             kept = _where(kept, self._mark(condition), name, call.star)

@@ -186,21 +186,31 @@ def _arithmetic(node: exp.Expr) -> exp.Expr:
 def _later(node: exp.Expr, start: exp.Expr, interval: exp.Expr) -> exp.Expr:
     """Return a date some time later, or earlier, NULL where that leaves the years 1 to 9999."""
     kind = exp.Sub if isinstance(node, exp.Sub | exp.DateSub) else exp.Add
-    size = -int(interval.name) if kind is exp.Sub else int(interval.name)
-    far = datetime.timedelta(days=abs(size) * DAYS.get(interval.args["unit"].name.upper(), 1))
+    steps, unit = _steps(interval.this), interval.args["unit"].name.upper().removesuffix("S")
+    forward = steps if kind is exp.Add else -steps
+    far = datetime.timedelta(days=abs(steps) * DAYS.get(unit, 1))
     start = _read_time(start)
     if not _is_literal_time(start):
-        start = _between(start, FIRST + far, LAST) if size < 0 else _between(start, FIRST, LAST - far)
-    made = kind(this=start, expression=interval)
+        start = _between(start, FIRST + far, LAST) if forward < 0 else _between(start, FIRST, LAST - far)
+    step = exp.Interval(this=exp.Literal.string(str(steps)), unit=exp.Var(this=unit))
+    made = kind(this=start, expression=step)
     made.meta["dated"] = True
     return with_kind(made, "time")
+
+
+def _steps(node: exp.Expr) -> int:
+    """Return the whole number that an interval is written with."""
+    sign = 1
+    while isinstance(node, exp.Paren | exp.Neg):
+        sign = -sign if isinstance(node, exp.Neg) else sign
+        node = node.this
+    return sign * int(node.name)
 
 
 def _shifted(node: exp.Expr) -> exp.Expr:
     interval = node.expression
     if not isinstance(interval, exp.Interval):
-        size = f"-{interval.this.name}" if isinstance(interval, exp.Neg) else interval.name
-        interval = exp.Interval(this=exp.Literal.string(size), unit=node.args.get("unit"))
+        interval = exp.Interval(this=interval, unit=node.args.get("unit"))
     return _later(node, node.this, interval)
 
 
