@@ -5,6 +5,7 @@ The connection is sealed before the first query, unless it is a cursor of the us
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,14 +54,17 @@ class DuckDBHome:
         self._frames: dict[str, int] = {}
         self._files: dict[Path, str] = {}
         self._digests: dict[Held, str] = {}
-        if owner is not None:
-            connection = owner.cursor()
-            # Never committed: whatever is written to its tables from now on, this cursor sees the rows of this moment.
-            connection.execute("BEGIN TRANSACTION")
-        else:
-            connection = duckdb.connect()
-            self._let_in(connection, tables)
-            seal(connection)
+        try:
+            if owner is not None:
+                connection = owner.cursor()
+                # Never committed: whatever is written from now on, this cursor sees the rows of this moment.
+                connection.execute("BEGIN TRANSACTION")
+            else:
+                connection = duckdb.connect()
+                self._let_in(connection, tables)
+                seal(connection)
+        except duckdb.Error as failure:
+            raise failed("DuckDB", failure) from None
         self._connection = connection
         self._executor = DuckDBExecutor(connection, lent=owner is not None)
 
@@ -123,6 +127,8 @@ class DuckDBHome:
         self._executor.close()
 
     def _let_in(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[Held]) -> None:
+        import duckdb
+
         parquet = [table.source.path.resolve() for table in tables if isinstance(table.source, ParquetSource)]
         if parquet:
             connection.execute(f"SET allowed_paths = [{', '.join(literal(str(path)) for path in parquet)}]")
@@ -130,8 +136,10 @@ class DuckDBHome:
             if isinstance(table.source, TableSource) and isinstance(table.source.database, Path):
                 path = table.source.database.resolve()
                 if path not in self._files:
-                    self._files[path] = f"file{len(self._files)}"
-                    connection.execute(f"ATTACH {literal(str(path))} AS {self._files[path]} (READ_ONLY)")
+                    with contextlib.suppress(duckdb.Error):  # a file that is gone is an error of who asks for it only
+                        name = f"file{len(self._files)}"
+                        connection.execute(f"ATTACH {literal(str(path))} AS {name} (READ_ONLY)")
+                        self._files[path] = name
 
     def _columns(self, table: Held) -> FrameColumns | None:
         """Return the frame that a table is read from here, or None where it is read where it lies."""
@@ -148,7 +156,7 @@ class DuckDBHome:
         if not isinstance(source, TableSource):
             return isinstance(source, ParquetSource)
         if isinstance(source.database, Path):
-            return source.database.resolve() in self._files
+            return self._owner is None
         return source.database is self._owner
 
     def _relation(self, table: Held) -> str:
@@ -160,6 +168,8 @@ class DuckDBHome:
             return f"read_parquet({literal(str(source.path.resolve()))})"
         assert isinstance(source, TableSource)
         if isinstance(source.database, Path):
+            if source.database.resolve() not in self._files:
+                raise EngineError(f"{source.database} can no longer be opened as a DuckDB database")
             return f"{self._files[source.database.resolve()]}.{identifier(source.table)}"
         return self._qualified(source.table)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -184,12 +185,14 @@ class ParquetSource:
         return keyed(key, "parquet", digest.digest())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TableSource:
     """A table or view in DuckDB: in a database file, opened read-only, or in a connection of the user's."""
 
     database: Path | duckdb.DuckDBPyConnection
     table: str
+    _given: weakref.WeakSet[DuckDBExecutor] = field(default_factory=weakref.WeakSet, init=False, repr=False)
+    _known: list[tuple[tuple[str, ...], bytes, str]] = field(default_factory=list, init=False, repr=False)
 
     @property
     def place(self) -> tuple[str, Any]:
@@ -197,7 +200,17 @@ class TableSource:
         return DUCKDB
 
     def check_unchanged(self) -> None:
-        """Do nothing: a file is locked while it is open, and a connection is read in a transaction of its own."""
+        """Raise FrameChanged if a transaction that showed the rows of one moment failed, and they are others now.
+
+        A file is locked while it is open.
+        """
+        if self._known and any(executor.broken for executor in self._given):
+            columns, key, digest = self._known[0]
+            if self.fingerprint(columns, key) != digest:
+                raise FrameChanged(
+                    f"{self.table} was changed in its database after it was protected; nothing was spent. To ask about "
+                    "what is in it now, protect it under a new name"
+                )
 
     @property
     def columns(self) -> Sequence[str]:
@@ -213,7 +226,9 @@ class TableSource:
             cursor = self.database.cursor()
             # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
             cursor.execute("BEGIN TRANSACTION")
-            return DuckDBExecutor(cursor, lent=True), identifier(self.table)
+            executor = DuckDBExecutor(cursor, lent=True)
+            self._given.add(executor)
+            return executor, identifier(self.table)
         connection = duckdb.connect()
         connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
         seal(connection)
@@ -228,7 +243,10 @@ class TableSource:
         sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
         assert executor.connection is not None
         found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
-        return keyed(key, "table", *columns, repr(found).encode())
+        digest = keyed(key, "table", *columns, repr(found).encode())
+        if not self._known:
+            self._known.append((tuple(columns), key, digest))
+        return digest
 
 
 def source_of(data: Any) -> Source:

@@ -438,6 +438,8 @@ class TestPostgres:
         for text in ("DELETE FROM public.clean", "CREATE TABLE public.x (a int)", "SELECT 1; SELECT 2"):
             with pytest.raises(EngineError):
                 executor.read(text)
+        admin.execute("SET lock_timeout = '5s'")
+        admin.execute("ALTER TABLE public.clean ADD COLUMN more integer")  # no lock of ours is in its way
         tables.close()
         for _ in range(100):
             left = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dpnotebook'")

@@ -259,6 +259,27 @@ def test_after_a_failure_a_connection_shows_the_same_rows_or_none():
         tables.check(["people"])
 
 
+def test_a_file_that_is_gone_is_an_error_of_its_own_table_only(tmp_path):
+    with duckdb.connect(str(tmp_path / "rows.duckdb")) as connection:
+        connection.execute("CREATE TABLE people AS SELECT range AS u FROM range(10)")
+    tables = workspace(people=((str(tmp_path / "rows.duckdb"), "people"), "u", True))
+    (tmp_path / "rows.duckdb").unlink()
+    tables.add("odd", source_of(ODD), None, True)
+    assert tables.run('SELECT count(*) AS n FROM "odd"', ["odd"])["n"][0] == 3
+    with pytest.raises(EngineError, match="can no longer be opened as a DuckDB database"):
+        tables.check(["people"])
+
+
+def test_a_connection_that_its_owner_closed_is_an_error():
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE people AS SELECT range AS u FROM range(10)")
+    tables = workspace(people=((connection, "people"), "u", True))
+    connection.close()
+    for _ in range(2):
+        with pytest.raises(EngineError, match="DuckDB stopped with an error"):
+            tables.run('SELECT count(*) AS n FROM "people"', ["people"])
+
+
 def test_the_connection_is_sealed(tmp_path):
     FRAME = ODD  # noqa: F841 - a variable that SQL must not see
     (tmp_path / "secret.csv").write_text("a\n1\n")
