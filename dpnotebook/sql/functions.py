@@ -271,6 +271,8 @@ def _check(node: exp.Expr, text: Text) -> None:
         for name in held if isinstance(held, list) else [held]:
             if name is not None and not isinstance(name, exp.Identifier | exp.Star | exp.TableAlias | exp.Column):
                 raise text.error("a name stands here, and a text or a number is none; write the name out", name)
+    if isinstance(node, exp.Select) and not node.expressions:
+        raise text.error("after SELECT stands a list of columns and aggregates", "SELECT")
     if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):
         if isinstance(node.this, exp.Func):
             raise text.error(f"a function cannot stand in FROM; {FILES}", node)

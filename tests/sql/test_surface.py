@@ -546,6 +546,8 @@ def test_queries_are_read(statement):
         ("SELECT a AS from FROM t", ""),
         ("SELECT " + "(" * 200 + "x" + ")" * 200 + " FROM t", "nested too deeply"),
         ("SELECT " + "NOT " * 5000 + "x FROM t", "nested too deeply"),
+        ("SELECT FROM t", "after SELECT"),
+        (f"{DP} FROM t", "after SELECT"),
         ("SELECT 1 FROM t\x00", "cannot be in a statement"),
         ("x" * 1_000_001, "at most 1,000,000"),
     ],
