@@ -106,6 +106,7 @@ def contribution_of(
         if not source.single:
             rows = "1 row" if max_rows == 1 else f"{max_rows:,} rows"
             why = ", as declared" if source.owner.unit is not None else ""
+            why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
             notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
     for table in tables:
         if table.unowned:

@@ -6,6 +6,7 @@ stopping would tell something of that row. So texts are not compared with number
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from sqlglot import exp
@@ -150,8 +151,12 @@ def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr
     SQLError
         If texts are compared with something else.
     """
-    found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif, exp.Is, exp.Distinct))
+    found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif, exp.Is, exp.Distinct, exp.Literal))
     for part in found:
+        if isinstance(part, exp.Literal):
+            if not part.is_string and not _is_number(str(part.this)):
+                raise text.error(f"{part.this} is not a number", written)
+            continue
         if isinstance(part, exp.Is):
             if not isinstance(part.expression, exp.Null | exp.Boolean):
                 raise text.error("after IS stands NULL, TRUE or FALSE; compare values with =", written)
@@ -160,6 +165,8 @@ def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr
             if not part.expressions or not isinstance(part.parent, exp.Count):
                 raise text.error("DISTINCT stands in COUNT(DISTINCT column)", written)
             continue
+        if any(isinstance(side, COMPARISONS) for side in (part.this, part.args.get("expression"))):
+            raise text.error("comparisons cannot be chained: write a < b AND b < c", written)
         if isinstance(part, exp.In):
             sides = [("this", None), *(("expressions", index) for index in range(len(part.expressions)))]
         elif isinstance(part, exp.Between):
@@ -196,6 +203,13 @@ def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.E
     for side, held in zip(values, kinds, strict=True):
         if held in (None, "other"):
             side.replace(_cast(side, str(kind)))
+
+
+def _is_number(written: str) -> bool:
+    try:
+        return math.isfinite(float(written))
+    except ValueError:
+        return False
 
 
 def _cast(node: exp.Expr, kind: str) -> exp.Expr:

@@ -168,7 +168,10 @@ def _unnest(
     if len(node.expressions) != 1 or node.args.get("offset"):
         raise reader.text.error("UNNEST takes one array", node)
     scope = Scope(before.scope.columns if before else [], before.scope.unit if before else None, outer)
-    argument = total(resolve(node.expressions[0], scope, environment, reader))
+    resolved = resolve(node.expressions[0], scope, environment, reader)
+    if kind_of(resolved) not in (None, "other"):
+        raise reader.text.error("UNNEST is of an array, and this is a single value", node.expressions[0])
+    argument = total(resolved)
     alias = reader.alias()
     names = _column_names(node, reader.text) or ([node.alias] if node.alias else ["unnest"])
     if len(names) != 1:

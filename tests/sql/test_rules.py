@@ -215,6 +215,8 @@ REJECTED = [
     ("SELECT COUNT(*) FROM visits TABLESAMPLE SYSTEM ('ten' PERCENT)", ["percentage"], None),
     ("SELECT COUNT(*) FROM visits WHERE age IS 3", ["IS", "="], "age IS 3"),
     ("SELECT COUNT(DISTINCT) FROM visits", ["DISTINCT"], None),
+    ("SELECT COUNT(*) FROM visits WHERE 1 < age < 3", ["AND"], "1 < age < 3"),
+    ("SELECT COUNT(*) FROM visits, UNNEST(region) AS r", ["array"], "region"),
     # kinds
     ("SELECT COUNT(*) FROM visits WHERE region = 3", ["numbers with texts", "CAST"], "region = 3"),
     ("SELECT COUNT(*) FROM visits WHERE age IN (1, 'a')", ["numbers with texts"], None),
