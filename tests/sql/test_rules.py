@@ -4,12 +4,14 @@ What is accepted is run over tables with awkward values by `test_ownership`; her
 say what is wrong and what to write, and point at it.
 """
 
+import re
 from contextlib import nullcontext, suppress
 
+import numpy as np
 import pytest
-from ownership_data import RELATIONS
+from ownership_data import RELATIONS, connect, is_owned, tables
 
-from dpnotebook.errors import NotProtected, SQLError
+from dpnotebook.errors import DPError, NotProtected, SQLError
 from dpnotebook.sql.analyse import analyse
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) "
@@ -280,3 +282,27 @@ def test_names_that_multiply_are_refused_in_good_time():
     parts += [f"a{i + 1} AS (SELECT a{i}.uid FROM a{i} JOIN a{i} b USING (uid))" for i in range(40)]
     with pytest.raises(SQLError, match="too many queries"):
         analyse(f"WITH {', '.join(parts)} SELECT COUNT(*) FROM a40", RELATIONS)
+
+
+TOKENS = re.compile(r"'[^']*'|\w+|[^\s\w]")
+
+
+def test_garbled_statements_are_refused_or_sound():
+    texts = [*WHOLE.values(), *("SELECT " + text for text in ACCEPTED.values()), *(row[0] for row in REJECTED)]
+    listed = [TOKENS.findall(text) for text in texts]
+    words = sorted({word for tokens in listed for word in tokens})
+    rng = np.random.default_rng(12)
+    accepted = 0
+    with connect(tables(rng)) as connection:
+        for _ in range(2500):
+            tokens = list(listed[rng.integers(len(listed))])
+            for place in rng.integers(len(tokens), size=rng.integers(1, 3)):
+                word = words[rng.integers(len(words))]
+                tokens[place : place + rng.integers(2)] = [word] if rng.random() < 0.7 else []
+            try:
+                selects = analyse(" ".join(tokens).replace(" . ", ".").replace("= >", "=>"), RELATIONS).selects
+            except DPError:
+                continue
+            accepted += 1
+            assert all(is_owned(connection, select.rows, select.tables) for select in selects)
+    assert accepted > 50
