@@ -152,7 +152,8 @@ def _not_nan(node: exp.Expr, above: exp.Expr | None = None) -> exp.Expr:
     while isinstance(above, exp.Paren):
         above = above.parent
     if isinstance(above, ARITHMETIC):
-        return _double(node)
+        # what was a function, MOD(a, b), is an operator now
+        return _double(exp.Paren(this=_double(node)) if isinstance(node, exp.Div | exp.Mod) else node)
     return _double(exp.Nullif(this=_double(node), expression=_cast(exp.Literal.string("NaN"), "DOUBLE")))
 
 
@@ -488,16 +489,10 @@ def _choice(node: exp.Expr) -> exp.Expr:
     return _of_one_type(node, places)
 
 
-def _of_one_type(node: exp.Expr, places: list[tuple[exp.Expr, str, int | None]]) -> exp.Expr:
+def _of_one_type(node: exp.Expr, places: list[Place]) -> exp.Expr:
     """Return a node whose value is one of several, which are made to have one type."""
-
-    def at(place: tuple[exp.Expr, str, int | None]) -> exp.Expr | None:
-        value = place[0].args.get(place[1])
-        return value if place[2] is None or value is None else value[place[2]]
-
-    values = [
-        (place, value) for place in places if (value := at(place)) is not None and not isinstance(value, exp.Null)
-    ]
+    found = [(place, _at(place)) for place in places]
+    values = [(place, value) for place, value in found if value is not None and not isinstance(value, exp.Null)]
     kinds = {kind_of(value) for _, value in values}
     if len(values) < 2 or (len(kinds) == 1 and kinds <= {"integer", "text", "boolean"}):
         if any(value.meta.get("double") for _, value in values):

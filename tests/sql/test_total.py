@@ -3,6 +3,7 @@
 import datetime
 import itertools
 import math
+import random
 import re
 
 import duckdb
@@ -187,6 +188,11 @@ def test_ordinary_values_are_what_the_plain_expression_gives(expression):
         ("SAFE_DIVIDE(x, x - 7)", "CASE WHEN x <> 7 THEN x / (x - 7) END"),
         ("DIV(x, 2)", "x // 2"),
         ("MOD(x, 3)", "x % 3"),
+        ("b * MOD(x, 3)", "b * (x % 3)"),
+        ("100 - MOD(b + 1, x + 1) * 2", "100 - ((b + 1) % (x + 1)) * 2"),
+        ("b / SAFE_DIVIDE(x, 4)", "b / (x / 4)"),
+        ("1 - MOD(b, 5) * DIV(b, 3)", "1 - (b % 5) * trunc(b / 3)"),
+        ("CASE x > 5 WHEN b > 0 THEN 'both' END", "CASE WHEN (x > 5) = (b > 0) THEN 'both' END"),
         ("LOG(x, 3)", "LOG(3, x)"),
         ("x IN UNNEST([1, 7])", "x IN (1, 7)"),
         ("IF(x > 5, n, 'no')", "CASE WHEN x > 5 THEN n ELSE 'no' END"),
@@ -256,3 +262,54 @@ def test_what_is_made_is_not_longer_than_a_small_multiple():
     for _ in range(40):
         deep = f"({deep} + 1) * 2"
     assert len(total(deep).sql("duckdb")) < 60 * len(deep)
+
+
+def written(rng, depth, kind="number"):
+    """Return a random expression of numbers or truth values."""
+
+    def one(kind="number"):
+        return written(rng, depth - 1, kind)
+
+    if kind == "boolean":
+        forms = [f"{one()} > {one()}", f"{one()} BETWEEN {one()} AND {one()}", f"NOT ({one()} <= {one()})"]
+        if depth > 1:
+            forms += [f"{one('boolean')} AND {one('boolean')}", f"({one('boolean')}) = ({one('boolean')})"]
+        return rng.choice(forms)
+    if depth <= 0:
+        return rng.choice(["f", "dc", "3", "0.5", "(f)", "-2"])
+    operator = rng.choice(["+", "-", "*", "/", "%"])
+    forms = [
+        *[f"{one()} {operator} {one()}"] * 4,
+        f"({one()})",
+        f"- ({one()})",
+        f"MOD({one()}, {one()})",
+        f"ABS({one()})",
+        f"FLOOR({one()}) - 1",
+        f"CASE WHEN {one('boolean')} THEN {one()} ELSE {one()} END",
+        f"CASE {one()} WHEN {one()} THEN 1 ELSE 2 END",
+        f"CASE {one('boolean')} WHEN {one('boolean')} THEN 3 ELSE 4 END",
+        f"COALESCE({one()}, {one()})",
+        f"GREATEST({one()}, {one()}) * 2",
+        f"NULLIF({one()}, {one()})",
+    ]
+    return rng.choice(forms)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_expressions_have_the_values_of_the_plain_ones(seed):
+    rng, connection, compared = random.Random(seed), database(ORDINARY), 0
+    connection.execute("ALTER TABLE t ALTER dc TYPE DOUBLE")
+    for _ in range(120):
+        expression = written(rng, rng.choice([1, 2, 3, 3]))
+        made = total(expression).sql("duckdb")
+        plain = re.sub(r"\b(\d+(\.\d+)?)\b", r"CAST(\1 AS DOUBLE)", expression)
+        try:
+            (exact,) = evaluate(connection, [plain])
+        except duckdb.Error:  # a division by zero
+            continue
+        (found,) = evaluate(connection, [made])
+        for one, other in zip(exact, found, strict=True):
+            if one is not None and math.isfinite(one):
+                assert other == pytest.approx(one, rel=1e-12, abs=1e-12), (expression, made)
+                compared += 1
+    assert compared > 150
