@@ -1,0 +1,94 @@
+"""Bounds are found from the same histograms on DuckDB, PostgreSQL and Spark, and awkward values fail nowhere."""
+
+import importlib.util
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from dpnotebook.engine.source import source_of
+from dpnotebook.engine.workspace import Workspace
+from dpnotebook.sql.components import Component
+from dpnotebook.sql.rewrite import all_magnitudes, totals
+from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
+
+_spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
+everywhere = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(everywhere)
+
+ROWS = everywhere.made(400, seed=8)
+TINY = [5e-324, -5e-324, 1e-310, 1e-160, -1e-160, 2.0**-46, 1e-300, 0.0, -0.0]
+HUGE = [1.7e308, -1.7e308, math.inf, -math.inf, math.nan, 1e154, -1e200, 2.0**70, 1e15 + 0.5]
+for _number, _value in enumerate([*TINY, *HUGE]):
+    ROWS[_number] = ROWS[_number] | {"who": 1 + _number % 3, "fee": _value}
+
+
+@pytest.fixture(scope="module", params=["postgres", "spark"])
+def both(request):
+    """Return two workspaces with the same table: a frame, and one in another database."""
+    there = request.getfixturevalue(request.param)
+    if request.param == "postgres":
+        elsewhere = everywhere.put_into_postgres(there, "awkward", ROWS)
+    else:
+        elsewhere = everywhere.put_into_spark(there, ROWS)
+    made = []
+    for data in (everywhere.frame(ROWS), elsewhere):
+        tables = Workspace()
+        tables.add("visits", source_of(data), "who", private=True)
+        made.append(lambda query, tables=tables: tables.run(query, ["visits"]))
+    return made
+
+
+def select(kind, most):
+    return PrivateSelect(
+        'SELECT "who" AS u, "ward" AS k0, "fee" AS x0, "stay" AS x1 FROM "visits" WHERE "who" IS NOT NULL',
+        ("visits",), (), (Key("ward"),), (), 2, Contribution(kind, most), "threshold",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["groups", "l2"])
+def test_groups_have_the_same_magnitudes(both, kind):
+    asked = [Aggregate("count", "n"), Aggregate("sum", "s", 0), Aggregate("average", "a", 0), Aggregate("sum", "t", 1)]
+    here, there = (all_magnitudes(select(kind, 2), asked, run, "5f" * 16) for run in both)
+    for aggregate in asked:
+        assert here[aggregate].tolist() == there[aggregate].tolist()
+        assert here[aggregate].sum() > 10
+
+
+def test_every_unit_is_counted_once_with_one_of_its_rows(both):
+    """Texts of numbers differ between databases, so another row of a unit may be drawn."""
+    asked = [Aggregate("quantiles", "q", 0), Aggregate("variance", "v", 1)]
+    here, there = (all_magnitudes(select("groups", 2), asked, run, "5f" * 16) for run in both)
+    for aggregate in asked:
+        assert here[aggregate].sum() == there[aggregate].sum() > 10
+
+
+def component(statistic, low, high, step, largest, edges=()):
+    return Component(statistic, 0, Fraction(low), Fraction(high), Fraction(step), largest, edges)
+
+
+@pytest.mark.parametrize("high", [Fraction(1, 2**30), 1, 2**40])
+@pytest.mark.parametrize("contribution", [Contribution("groups", 3), Contribution("rows", 50), Contribution("l2")])
+def test_awkward_values_fail_nowhere(both, contribution, high):
+    """Numbers too small to be squared or divided, and too large to be added up."""
+    steps = 2**20
+    step = Fraction(high) / steps
+    if contribution.kind == "l2":
+        wanted = [component("sum", 0, high, step, steps)]
+    else:
+        rows = 1 if contribution.kind == "rows" else 5
+        squares = Fraction(high) ** 2 / steps
+        wanted = [
+            component("sum", -high, high, step, steps),
+            component("centred", -high, high, step, rows * steps),
+            component("square", -high, high, squares, rows * steps),
+            component("values", -high, high, 1, rows),
+            component("bins", -high, high, 1, rows, (-float(high), 0.0, float(high))),
+        ]
+        if contribution.kind == "groups":
+            wanted.append(component("average", -high, high, step, steps))
+    here, there = (totals(select(contribution.kind, contribution.most), wanted, run, "5f" * 16) for run in both)
+    assert here.keys == there.keys
+    assert here.numbers.tolist() == there.numbers.tolist()
+    assert here.numbers.any()
