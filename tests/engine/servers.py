@@ -1,12 +1,15 @@
 """Real databases for the tests, started on this machine and stopped with the tests."""
 
 import contextlib
+import ctypes
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -32,7 +35,7 @@ def _postgres_programs():
 def _as_somebody():
     """Return what makes a child process not run as root, which PostgreSQL refuses; and that user's number."""
     if os.getuid() != 0:
-        return None, os.getuid()
+        return _end_with_parent, os.getuid()
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             user = pwd.getpwnam(name)
@@ -40,9 +43,16 @@ def _as_somebody():
             def change(user=user):
                 os.setgid(user.pw_gid)
                 os.setuid(user.pw_uid)
+                _end_with_parent()
 
             return change, user.pw_uid
     return None, 0
+
+
+def _end_with_parent():
+    """Ask Linux to end this process when the tests are killed, which then cannot stop it themselves."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGQUIT)
 
 
 @contextlib.contextmanager
@@ -62,23 +72,35 @@ def running_postgres():
     os.chown(folder, user, -1)
     data = folder / "data"
 
-    def call(*words):
-        environment = {**os.environ, "LC_ALL": "C.UTF-8"}
-        subprocess.run(
-            words, check=True, preexec_fn=change, cwd=folder, env=environment, stdout=subprocess.DEVNULL, timeout=120
-        )
-
+    environment = {**os.environ, "LC_ALL": "C.UTF-8"}
+    address = f"postgresql://tester@/postgres?host={folder}"
     try:
-        call(programs / "initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync")
-        settings = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off -c shared_buffers=32MB"
-        log = folder / "log"
-        call(programs / "pg_ctl", "-D", data, "-l", log, "-w", "-o", settings, "start")
+        initdb = [programs / "initdb", "-D", data, "-A", "trust", "-U", "tester", "-E", "UTF8", "--no-sync"]
+        quiet = {"preexec_fn": change, "cwd": folder, "env": environment, "stdout": subprocess.DEVNULL}
+        subprocess.run(initdb, check=True, timeout=120, **quiet)
+        settings = ["listen_addresses=", f"unix_socket_directories={folder}", "fsync=off", "shared_buffers=32MB"]
+        words = [word for setting in settings for word in ("-c", setting)]
+        server = subprocess.Popen([programs / "postgres", "-D", data, *words], stderr=subprocess.DEVNULL, **quiet)
         try:
-            yield f"postgresql://tester@/postgres?host={folder}"
+            _wait_for(address, server)
+            yield address
         finally:
-            call(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
+            server.send_signal(signal.SIGQUIT)
+            server.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(address, server):
+    import psycopg
+
+    for _ in range(600):
+        with contextlib.suppress(psycopg.OperationalError), psycopg.connect(address, connect_timeout=10):
+            return
+        if server.poll() is not None:
+            break
+        time.sleep(0.1)
+    pytest.fail("PostgreSQL did not start")
 
 
 @contextlib.contextmanager
