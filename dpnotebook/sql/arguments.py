@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpnotebook.sql.text import Text
-from dpnotebook.sql.total import TYPES
+from dpnotebook.sql.typed import TYPES
 
 MAX_CHARACTERS = 1_000_000
 MAX_DECIMALS = 15

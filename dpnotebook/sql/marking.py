@@ -12,7 +12,8 @@ from fractions import Fraction
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from dpnotebook.sql.calls import FUNCTIONS, Call, canonical, read_call
+from dpnotebook.sql.call_arguments import read_call
+from dpnotebook.sql.calls import FUNCTIONS, Call, canonical
 from dpnotebook.sql.clause import WORDS, Clause, read_clause
 from dpnotebook.sql.literals import Tokens, is_bare
 from dpnotebook.sql.text import Text
