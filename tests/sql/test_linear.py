@@ -222,6 +222,8 @@ def test_equal_questions_have_equal_keys():
 
 C = "SELECT COUNT(*) FROM visits"
 REFUSED = [
+    ("SELECT COUNT(*) FROM visits WHERE age > 1e999", "1e999", None),
+    ("SELECT COUNT(*) FROM visits WHERE age = 3 = TRUE", "comparisons cannot be chained", None),
     ("SELECT COUNT(*) FROM visits WHERE age IS 3", "after IS stands NULL", "age IS 3"),
     ("SELECT COUNT(*) FROM visits WHERE age IN ()", "after IN stands a list", "age"),
     ("SELECT COUNT(*) FROM visits WHERE sex = 'F' 'M'", "join them with ||", "'M'"),
@@ -440,7 +442,6 @@ REFUSED = [
         "parts of arrays and structs are not supported; UNNEST an array in FROM",
         "1.2.3",
     ),
-    ("SELECT COUNT(*) FROM visits WHERE age > 1e999", "age is compared with infinity; write a number", "age > 1e999"),
     ("SELECT COUNT(*) FROM visits WHERE age IN 3", "after IN stands a list in parentheses or a query", "3"),
     (
         "SELECT COUNT(*) FROM visits WHERE age IN [1, 2]",
@@ -544,7 +545,6 @@ MEASURED_BY_ITSELF = [
     "SELECT COUNT(*) FROM visits WHERE 'a' = 'b'",
     "SELECT COUNT(*) FROM visits WHERE age + 1 > 3",
     "SELECT COUNT(*) FROM visits WHERE -age > 3",
-    "SELECT COUNT(*) FROM visits WHERE age = 3 = TRUE",
     "SELECT COUNT(*) FROM visits WHERE age IN (SELECT 1)",
     "SELECT COUNT(*) FROM visits WHERE EXISTS (SELECT 1)",
     "SELECT COUNT(*) FROM visits WHERE age IS TRUE",
