@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.measurement import Measurement
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -79,6 +80,12 @@ class Alternative:
     left_after: float
     chosen: bool
     affordable: bool
+
+    @classmethod
+    def at(cls, accountant: Accountant, spent: int, price: int, error: float, units: int, chosen: bool) -> Alternative:
+        """Return the alternative of taking `units`, of which the session pays `price`."""
+        left = accountant.total - spent - price
+        return cls(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.answers import Answers, Expected
-from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.history import History
@@ -104,7 +103,7 @@ def make_plan(
     price = books.price(table.name, cells) if way.items else 0
     spent = books.spent
     epsilon = accountant.epsilon(way.units)
-    budget = _budget_state(accountant, spent, price)
+    budget = BudgetState.around(accountant, spent, price)
     expected = Expected(way.std_errors, way.half_width)
     return Plan(
         question=question,
@@ -158,23 +157,6 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assump
         )
 
 
-def _budget_state(accountant: Accountant, spent: int, price: int) -> BudgetState:
-    left = max(accountant.total - spent - price, 0)
-    return BudgetState(
-        total=accountant.epsilon(accountant.total),
-        spent=accountant.epsilon(spent),
-        left_after=accountant.epsilon(left),
-        spent_fraction=min(spent / accountant.total, 1.0),
-        cost_fraction=price / accountant.total,
-        delta=with_thresholds(accountant, accountant.threshold_delta),
-    )
-
-
-def _alternative(accountant: Accountant, spent: int, price: int, error: float, units: int, chosen: bool) -> Alternative:
-    left = accountant.total - spent - price
-    return Alternative(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)
-
-
 def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accuracy: Accuracy) -> list[Alternative]:
     """Return what other errors would cost, past answers taken into account."""
     accountant, spent = setting.books.accountant, setting.books.spent
@@ -192,9 +174,9 @@ def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accura
         finally:
             history.prices = own
         price = setting.price(found_way.items)
-        found.append(_alternative(accountant, spent, price, found_way.half_width, price, False))
+        found.append(Alternative.at(accountant, spent, price, found_way.half_width, price, False))
     price = setting.price(way.items)
-    return [_alternative(accountant, spent, price, way.half_width, price, True), *found]
+    return [Alternative.at(accountant, spent, price, way.half_width, price, True), *found]
 
 
 def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
@@ -210,7 +192,7 @@ def _other_prices(
     """Return how wrong the answer would be at other prices."""
     accountant, spent = books.accountant, books.spent
     price = books.price(table.name, cost_of(way.items, table, accountant))
-    found = [_alternative(accountant, spent, price, way.half_width, way.units, True)]
+    found = [Alternative.at(accountant, spent, price, way.half_width, way.units, True)]
     epsilon = accountant.epsilon(way.units)
     shares = [cost_of([item], table, accountant).bound for item in way.items]
     for factor in FACTORS:
@@ -223,5 +205,5 @@ def _other_prices(
             continue
         items = [replace(item, scale=scale) for item, scale in zip(way.items, chosen, strict=True)]
         price = books.price(table.name, cost_of(items, table, accountant))
-        found.append(_alternative(accountant, spent, price, error, other, False))
+        found.append(Alternative.at(accountant, spent, price, error, other, False))
     return found

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
@@ -153,7 +153,7 @@ def make_statement_plan(
     affordable = past is not None or (spent + paid <= accountant.total and delta <= books.delta_remaining)
     others: list[Alternative] = []
     if alternatives:
-        others = [_alternative(accountant, spent, paid, total, first.half_width, True)]
+        others = [Alternative.at(accountant, spent, paid, total, first.half_width, True)]
         others += _other_prices(statement, total, accuracy, books, rows)
     return StatementPlan(
         question=statement,  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ def make_statement_plan(
         epsilon=accountant.epsilon(total),
         delta=accountant.delta,
         units=total,
-        budget=_budget_state(accountant, spent, paid),
+        budget=BudgetState.around(accountant, spent, paid),
         std_errors=np.array([first.std_error]),
         error=first.half_width,
         confidence=accuracy.confidence,
@@ -330,7 +330,7 @@ def _other_prices(
             continue
         paid = sum(priced.shares)
         error = _leading(priced.parts).half_width
-        found.append(_alternative(accountant, books.spent, paid, paid, error, False))
+        found.append(Alternative.at(accountant, books.spent, paid, paid, error, False))
     return found
 
 
@@ -343,23 +343,6 @@ def _answers(select: PrivateSelect) -> int:
 def _leading(parts: Sequence[Part]) -> Part:
     """Return the aggregate whose error stands for the statement: the first that is known before it runs."""
     return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
-
-
-def _alternative(accountant: Accountant, spent: int, paid: int, units: int, error: float, chosen: bool) -> Alternative:
-    left = accountant.total - spent - paid
-    return Alternative(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)
-
-
-def _budget_state(accountant: Accountant, spent: int, paid: int) -> BudgetState:
-    left = max(accountant.total - spent - paid, 0)
-    return BudgetState(
-        total=accountant.epsilon(accountant.total),
-        spent=accountant.epsilon(spent),
-        left_after=accountant.epsilon(left),
-        spent_fraction=min(spent / accountant.total, 1.0),
-        cost_fraction=paid / accountant.total,
-        delta=with_thresholds(accountant, accountant.threshold_delta),
-    )
 
 
 def _rows(statement: Statement, relations: Mapping[str, Relation]) -> float | None:
