@@ -16,9 +16,6 @@ from dpnotebook.sql.arguments import check_arguments
 from dpnotebook.sql.calls import call_of
 from dpnotebook.sql.refusals import FILES, refused_node, refused_part
 from dpnotebook.sql.text import Text
-from dpnotebook.sql.total import make_total
-
-__all__ = ["AGGREGATES", "ALLOWED", "check_nodes", "make_total"]
 
 BINARY = frozenset({"this", "expression"})
 UNARY = frozenset({"this"})

@@ -11,9 +11,9 @@ import pytest
 from sqlglot import exp
 
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.functions import make_total
 from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.surface import read_surface
+from dpnotebook.sql.total import make_total
 
 KINDS = {
     "n": "text",
