@@ -12,7 +12,8 @@ from dpnotebook.engine.dialects import translated
 from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
-from dpnotebook.engine.postgres import PostgresExecutor, PostgresSource
+from dpnotebook.engine.postgres import PostgresExecutor
+from dpnotebook.engine.postgres_source import PostgresSource
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import EngineError
 

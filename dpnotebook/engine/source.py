@@ -270,7 +270,7 @@ def source_of(data: Any) -> Source:
             raise DomainError("the frame has two columns of the same name; give them different names first")
         return FrameSource(data.copy(deep=False))
     if type(data).__module__.startswith("pyspark."):
-        from dpnotebook.engine.spark import SparkSource
+        from dpnotebook.engine.spark_source import SparkSource
 
         return SparkSource.of(data)
     if isinstance(data, (str, Path)):
@@ -278,11 +278,11 @@ def source_of(data: Any) -> Source:
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], str):
         database, table = data
         if isinstance(database, str) and database.startswith(("postgresql://", "postgres://")):
-            from dpnotebook.engine.postgres import PostgresSource
+            from dpnotebook.engine.postgres_source import PostgresSource
 
             return PostgresSource(database, table)
         if type(database).__module__.startswith("pyspark."):
-            from dpnotebook.engine.spark import SparkSource
+            from dpnotebook.engine.spark_source import SparkSource
 
             return SparkSource.of(database, table)
         if isinstance(database, (str, Path)):

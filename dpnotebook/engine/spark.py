@@ -1,13 +1,8 @@
-"""Tables in Spark, asked where they are.
-
-A Spark table is a recipe, not a snapshot: it must give the same rows whenever it is asked, as files that stay as they
-are do. Spark is told, for our queries only, to give NULL where it would stop, and to take times as UTC.
-"""
+"""A Spark session that is told, for our queries only, to give NULL where it would stop, and to take times as UTC."""
 
 from __future__ import annotations
 
 import contextlib
-import hmac
 import itertools
 import logging
 import os
@@ -19,10 +14,8 @@ from numpy.typing import NDArray
 from dpnotebook.engine.dialects import translated
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.found import arrays
+from dpnotebook.engine.held import first_held
 from dpnotebook.engine.kinds import kind_of
-from dpnotebook.engine.source import keyed
-from dpnotebook.engine.sql import literal
-from dpnotebook.errors import DomainError, EngineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +60,7 @@ def told(session: SparkSession) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep pyspark from writing what Spark says of a failure: it may hold values."""
     logger = logging.getLogger("SQLQueryContextLogger")
     before, logger.disabled = logger.disabled, True
@@ -96,7 +89,12 @@ class SparkExecutor:
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
-        described, rows = self.read(translated(query, "spark", self._names))
+        with contextlib.ExitStack() as held:
+            # Spark works out a part anew for each that reads it, and sums may differ then.
+            while (first := first_held(query, name := f"held {next(_numbers)}")) is not None:
+                part, query = first
+                held.enter_context(self._held(name, part))
+            described, rows = self.read(translated(query, "spark", self._names))
         return arrays([name for name, _ in described], [kind_of(kind) for _, kind in described], rows)
 
     def types(self, query: str) -> list[tuple[str, str]]:
@@ -114,6 +112,18 @@ class SparkExecutor:
             frame.count()
         self._kept.append(frame)
         return name
+
+    @contextlib.contextmanager
+    def _held(self, name: str, query: str) -> Iterator[None]:
+        """Keep the rows of a query for as long as this lasts."""
+        self.keep(name, query)
+        frame = self._kept.pop()
+        try:
+            yield
+        finally:
+            with self._careful():
+                frame.unpersist()
+                self.session.catalog.dropTempView(self._names.pop(name))
 
     def show(self, name: str, frame: DataFrame) -> None:
         """Give a frame a name in our queries; the session sees another one, which is nobody else's."""
@@ -153,122 +163,10 @@ class SparkExecutor:
         from pyspark.errors import PySparkException
 
         try:
-            with told(self.session), _quiet():
+            with told(self.session), quiet():
                 yield
         except (PySparkException, Py4JError, OSError, AttributeError) as failure:
             raise failed("Spark", failure) from None
-
-
-class SparkSource:
-    """A Spark DataFrame.
-
-    Parameters
-    ----------
-    frame
-        It gives the same rows whenever it is asked.
-    name
-        What it is called in messages.
-    """
-
-    def __init__(self, frame: DataFrame, name: str) -> None:
-        self.frame, self._name = frame, name
-
-    @classmethod
-    def of(cls, data: Any, table: str | None = None) -> SparkSource:
-        """Return a frame, or a table of a session.
-
-        Raises
-        ------
-        DomainError
-            If it is neither, or the session has no such table.
-        """
-        from pyspark.errors import PySparkException
-
-        if table is None:
-            if not hasattr(data, "createOrReplaceTempView") or not hasattr(data, "columns"):
-                raise DomainError(
-                    f"cannot protect a {type(data).__name__}: give a Spark DataFrame, or (session, table)"
-                )
-            return cls(data, "the Spark DataFrame")
-        try:
-            found = data.table(table)
-            _ = found.columns
-        except PySparkException:
-            raise DomainError(f"there is no table or view {table!r} in that Spark session") from None
-        return cls(found, table)
-
-    def __repr__(self) -> str:
-        return f"<{self._name} in Spark>"
-
-    @property
-    def place(self) -> tuple[str, Any]:
-        """Which session it is in."""
-        return "spark", self.frame.sparkSession
-
-    @property
-    def columns(self) -> Sequence[str]:
-        """Names of all columns."""
-        return list(self.frame.columns)
-
-    def connect(self) -> tuple[SparkExecutor, str]:
-        """Return the session and the name of the table in it."""
-        executor = SparkExecutor(self.frame.sparkSession)
-        executor.show("__rows", self.plain(None, False))
-        return executor, "__rows"
-
-    def plain(self, unit: str | None, numbered: bool) -> DataFrame:
-        """Return the frame with its values made plain.
-
-        Parameters
-        ----------
-        unit
-            The column that identifies units; a decimal stays exact there.
-        numbered
-            Whether to number the rows.
-        """
-        from pyspark.sql import functions
-
-        from dpnotebook.sql.statement import ROW_UNIT
-
-        try:
-            with told(self.frame.sparkSession), _quiet():
-                columns = []
-                for field in self.frame.schema.fields:
-                    plain = _plain(_quoted(field.name), field.dataType.simpleString(), field.name == unit)
-                    columns.append(functions.expr(plain).alias(field.name))
-                if numbered:
-                    columns.append(functions.monotonically_increasing_id().alias(ROW_UNIT))
-                return self.frame.select(*columns)
-        except Exception as failure:
-            raise failed("Spark", failure) from None
-
-    def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
-        """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
-        salt = hmac.new(key, b"rows", "sha256").hexdigest()
-        return keyed(key, "spark", *columns, repr(self.digest(columns, salt)).encode())
-
-    def digest(self, columns: Sequence[str], salt: str) -> list[str]:
-        """Return the number of rows and sums of their hashes."""
-        executor, relation = self.connect()
-        try:
-            texts = [f"CAST({_quoted(name)} AS STRING)" for name in columns]
-            parts = [f"coalesce(concat(length({text}), ':', {text}), 'null')" for text in texts]
-            halves = [f"sum(CAST(conv(substr(h, {start}, 15), 16, 10) AS DECIMAL(20, 0)))" for start in (1, 17)]
-            hashed = f"SELECT md5(concat({', '.join([literal(salt), *parts])})) AS h FROM {executor.hidden(relation)}"
-            _, rows = executor.read(f"SELECT count(*), {', '.join(halves)} FROM ({hashed}) AS hashed")
-        finally:
-            executor.close()
-        return [str(value) for value in rows[0]]
-
-    def check_unchanged(self) -> None:
-        """Raise EngineError if the session was stopped."""
-        context: Any = getattr(self.frame.sparkSession, "_sc", None)
-        if context is not None and getattr(context, "_jsc", 1) is None:
-            raise EngineError(f"the Spark session of {self._name} was stopped; nothing was spent")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _without_zones(frame: DataFrame) -> DataFrame:
@@ -296,17 +194,3 @@ def _type(name: str) -> str:
     if name.startswith("decimal"):
         return "BIGINT" if name.endswith(",0)") else "DOUBLE"  # sums of whole steps have 28 digits at most
     return _TYPES.get(name, name.split("<")[0].upper())
-
-
-def _plain(column: str, kind: str, unit: bool) -> str:
-    """Return an expression for a column that means here what it means in DuckDB."""
-    if kind in ("float", "double"):
-        return f"nullif({column}, CAST('NaN' AS {kind}))"
-    if kind.startswith("decimal"):
-        return f"CAST({column} AS {'STRING' if unit else 'DOUBLE'})"
-    if kind == "date":  # others cannot be fetched
-        return f"CASE WHEN {column} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {column} END"
-    if kind.startswith("timestamp"):
-        time, first, last = f"CAST({column} AS TIMESTAMP_NTZ)", "0001-01-01", "9999-12-31 23:59:59.999999"
-        return f"CASE WHEN {time} BETWEEN TIMESTAMP_NTZ '{first}' AND TIMESTAMP_NTZ '{last}' THEN {time} END"
-    return f"CAST({column} AS STRING)" if kind.startswith(("char", "varchar")) else column

@@ -12,7 +12,8 @@ from dpnotebook.engine.dialects import translated
 from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
-from dpnotebook.engine.spark import SparkExecutor, SparkSource
+from dpnotebook.engine.spark import SparkExecutor
+from dpnotebook.engine.spark_source import SparkSource
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError
 from dpnotebook.sql.statement import ROW_UNIT

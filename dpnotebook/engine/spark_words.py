@@ -1,0 +1,75 @@
+"""The words of Spark for DuckDB's SQL; it is told not to stop at what it cannot convert."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpnotebook.engine.words import Rule, begins, call, contains, double, ends, logarithm, size, type_name, whole
+
+WHOLE = 1 << 52  # numbers from here on have no fraction
+
+
+def _spark_try_cast(node: exp.TryCast) -> exp.Expr:
+    if type_name(node) != "BIGINT":
+        return node
+    # It would cut 2.7 off to 2; and what is a whole number already must stay exact. DuckDB rounds halves of numbers to
+    # the even number, and halves in texts away from zero.
+    real = exp.TryCast(this=_as_text(node.this.copy()), to=exp.DataType.build("DOUBLE"), safe=True)
+    branches = []
+    for kinds, rounding in ((_WHOLE, None), (("string",), "ROUND")):
+        held = exp.In(this=call("TYPEOF", node.this.copy()), expressions=[exp.Literal.string(kind) for kind in kinds])
+        made = _rounded(rounding, real, node) if rounding else node
+        branches.append(exp.If(this=held, true=made))
+    return exp.Case(ifs=branches, default=_rounded("BROUND", real, node))
+
+
+def _rounded(name: str, real: exp.Expr, node: exp.TryCast) -> exp.Expr:
+    return exp.TryCast(this=call(name, real.copy()), to=node.args["to"].copy(), safe=True)
+
+
+_WHOLE = ("tinyint", "smallint", "int", "bigint", "boolean")
+
+
+def _as_text(node: exp.Expr) -> exp.Expr:
+    return exp.Cast(this=node, to=exp.DataType.build("TEXT"))
+
+
+def _spark_floor(node: exp.Floor | exp.Ceil) -> exp.Expr:
+    if size(node.this) < WHOLE:
+        return node
+    # It would give the largest integer for what is larger than that.
+    small = exp.LT(this=exp.Abs(this=node.this.copy()), expression=whole(WHOLE))
+    return exp.Case(ifs=[exp.If(this=small, true=double(node))], default=double(node.this.copy()))
+
+
+def _spark_window(node: exp.Window) -> exp.Expr:
+    if isinstance(node.this, exp.RowNumber) and node.args.get("order") is None:
+        node.set("order", exp.Order(expressions=[exp.Ordered(this=whole(1), nulls_first=True)]))
+    return node
+
+
+def _spark_extract(node: exp.Extract) -> exp.Expr:
+    if node.name.upper() == "ISODOW":
+        node = exp.Extract(this=exp.Var(this="DAYOFWEEK_ISO"), expression=node.expression)
+    if node.name.upper() in ("DOW", "DAYOFWEEK"):
+        return exp.paren(exp.Sub(this=call("DAYOFWEEK", node.expression), expression=whole(1)))
+    return exp.Cast(this=exp.Floor(this=node), to=exp.DataType.build("BIGINT"))
+
+
+def _same(node: exp.Expr) -> exp.Expr:
+    return node
+
+
+SPARK: dict[type[exp.Expr], Rule] = {
+    exp.TryCast: _spark_try_cast,
+    exp.Window: _spark_window,
+    exp.Floor: _spark_floor,
+    exp.Ceil: _spark_floor,
+    exp.Extract: _spark_extract,
+    exp.Contains: contains,
+    exp.StartsWith: begins,
+    exp.EndsWith: ends,
+    exp.Log: logarithm,
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Pow, exp.Sqrt, exp.Round), _same),
+    **dict.fromkeys((exp.Avg, exp.IsNan), _same),
+}
