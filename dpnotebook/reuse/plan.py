@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.measurement import Measurement
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -55,6 +55,19 @@ class BudgetState:
     spent_fraction: float
     cost_fraction: float
     delta: float = 0.0
+
+    @classmethod
+    def around(cls, accountant: Accountant, spent: int, price: int) -> BudgetState:
+        """Return the budget around a query of some price, in units."""
+        left = max(accountant.total - spent - price, 0)
+        return cls(
+            total=accountant.epsilon(accountant.total),
+            spent=accountant.epsilon(spent),
+            left_after=accountant.epsilon(left),
+            spent_fraction=min(spent / accountant.total, 1.0),
+            cost_fraction=price / accountant.total,
+            delta=with_thresholds(accountant, accountant.threshold_delta),
+        )
 
 
 @dataclass(frozen=True)

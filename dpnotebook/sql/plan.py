@@ -153,7 +153,7 @@ def make_statement_plan(
     affordable = past is not None or (spent + paid <= accountant.total and delta <= books.delta_remaining)
     others: list[Alternative] = []
     if alternatives:
-        others = [Alternative.at(accountant, spent, paid, total, first.half_width, True)]
+        others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
         others += _other_prices(statement, total, accuracy, books, rows)
     return StatementPlan(
         question=statement,  # type: ignore[arg-type]
@@ -330,7 +330,7 @@ def _other_prices(
             continue
         paid = sum(priced.shares)
         error = _leading(priced.parts).half_width
-        found.append(Alternative.at(accountant, books.spent, paid, paid, error, False))
+        found.append(Alternative.at(accountant, books.spent, paid, error, paid, False))
     return found
 
 
