@@ -22,8 +22,8 @@ PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 60)
 STATEMENTS = {
     "the planner's": "SELECT ward, COUNT(*) AS n, SUM(stay) AS s FROM visits GROUP BY ward",
     "filtered": "SELECT COUNT(*) AS n FROM visits WHERE stay >= 10 AND ward <> 'north'",
-    "unknown groups": f"{PRIVATE} note, COUNT(*) AS n, SUM(fee, contribution_bounds_per_group => (-100, 900)) AS s "
-    "FROM visits GROUP BY note",
+    "unknown groups": f"{PRIVATE} note, COUNT(*, contribution_bounds_per_group => (0, 50)) AS n, "
+    "SUM(fee, contribution_bounds_per_group => (-100, 900)) AS s FROM visits GROUP BY note",
     "joined": f"{PRIVATE} beds, AVG(price, contribution_bounds_per_group => (0, 500)) AS a, COUNT(DISTINCT who) AS u "
     "FROM visits JOIN wards ON visits.ward = wards.ward GROUP BY beds",
     "worked out": "SELECT urgent, s / n AS mean FROM (SELECT urgent, SUM(stay) AS s, COUNT(*) AS n FROM visits "
