@@ -41,8 +41,8 @@ class Query:
         What to measure for a workload; None for the best that is found.
     guard
         Raises where what was asked is no longer what it was; called before anything is charged.
-    outer
-        What is worked out from the answer, where the question came from a statement that says more.
+    statement
+        The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
     """
 
     session: Session = field(repr=False)
@@ -52,7 +52,7 @@ class Query:
     assumption: Assumption = field(default_factory=Assumption)
     strategy: Strategy | None = field(default=None, repr=False)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
-    outer: Statement | None = field(default=None, repr=False)
+    statement: Statement | None = field(default=None, repr=False)
 
     @property
     def plan(self) -> Plan:

@@ -49,6 +49,7 @@ Confirm = Literal["auto", "always", "never"]
 PLANNERS = ("optimal", "pioneer", "naive")
 
 MOST_NAME = 100
+LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
 MOST_ROWS = 10**6
 
 _latest: Session | None = None
@@ -481,7 +482,8 @@ class Session:
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
         if isinstance(query.question, Statement):
             return self._statements.plan(query, alternatives=alternatives)
-        return self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
+        plan = self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
+        return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
         return self._histories.finish(protected, charge, self._draw, self._redraw, report)
@@ -495,7 +497,7 @@ class Session:
 
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
         release = reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
-        return release if query.outer is None else self._statements.worked_out(release, query.outer)
+        return release if query.statement is None else self._statements.worked_out(release, query.statement)
 
     def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
         """Say what would still fit."""

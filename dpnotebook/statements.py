@@ -105,7 +105,7 @@ class Statements:
         """
         from dpnotebook.engine.foreseen import check_outer
         from dpnotebook.sql.analyse import analyse  # sqlglot takes a third of a second to import
-        from dpnotebook.sql.linear import linear_question, new_names
+        from dpnotebook.sql.linear import linear_question
         from dpnotebook.sql.plan import at_epsilon, conflicting
 
         statement = analyse(text, self._relations, parameters, contribution)
@@ -120,8 +120,7 @@ class Statements:
         question = linear_question(statement, tables, parameters) if contribution is None else None
         if question is None:
             return Query(session, statement, accuracy, fresh)
-        more = statement.outer is not None or bool(new_names(statement))
-        return Query(session, question, accuracy, fresh, outer=statement if more else None)
+        return Query(session, question, accuracy, fresh, statement=statement)
 
     def plan(self, query: Query, *, alternatives: bool = True) -> StatementPlan:
         """Return the plan of a query for a statement, as the ledger stands; reads no data."""
@@ -201,6 +200,8 @@ class Statements:
 
         columns = {name.casefold(): name for name in release.frame.columns}
         names = {columns[old.casefold()]: new for old, new in new_names(statement).items()}
+        if not names and statement.outer is None:
+            return release
         frame = release.frame.rename(columns=names)
         keys = list(frame.columns[: len(release.ordered)])
         if statement.outer is not None:

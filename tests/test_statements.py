@@ -173,6 +173,7 @@ class TestRoutes:
     def test_declared_columns_go_to_the_planner(self, session):
         plan = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5).plan
         assert plan.measurements
+        assert "so the planner answers it" in plan.steps[0]
         release = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5).run()
         total = session.sql("SELECT COUNT(*) AS n FROM visits", error=500)
         assert total.plan.free, "the planner answers from what it has"

@@ -87,7 +87,7 @@ def answers(table, keys, names):
 def same(statement, session, release, their_frame):
     """Compare by key; a group that DuckDB does not have must be one without rows, where sums and counts are 0."""
     query = session.sql(statement, epsilon=20, parameters=VALUES)
-    if isinstance(query.question, Statement) or query.outer is not None:
+    if isinstance(query.question, Statement) or query.statement.outer is not None:
         return same_rows(statement, query, release.frame, their_frame)
     question, mine = query.question, answers(release.frame, release.keys, release.names)
     kinds = [measure.kind for measure in question.measures]
@@ -123,7 +123,7 @@ def same(statement, session, release, their_frame):
 
 def same_rows(statement, query, mine, theirs):
     """Compare the rows of what is worked out, or measured by itself; groups without rows may be there as zeros."""
-    found = query.question if isinstance(query.question, Statement) else query.outer
+    found = query.question if isinstance(query.question, Statement) else query.statement
     exact = all(aggregate.kind in ("count", "sum") for select in found.selects for aggregate in select.aggregates)
     if not exact or re.search(r"(?i)limit|offset|sample|income|fetch", statement):
         return True  # clamped, rounded to bins, or some rows of several
