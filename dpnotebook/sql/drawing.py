@@ -59,7 +59,8 @@ def draw_rows(parts: Parts, columns: Sequence[str], most: int) -> None:
         return
     # Rows that are equal in all that is used of them can change places: the sample is the same.
     order = ", ".join([*parts.keys, *columns]) or "u"
-    every, many = parts.last, _with_more(parts, most)
+    every = parts.hold()
+    many = _with_more(parts, most)
     chosen = ", ".join(["u", *parts.keys, *columns])
     parts.add("placed", f"SELECT {chosen}, {turn(order)} AS place FROM {every} JOIN {many} ON u = many_u")
     parts.choose("drawn", [*columns, f"{turn(digest(parts.key, [text_of('place')]))} AS turn"])
@@ -90,7 +91,8 @@ def draw_groups(parts: Parts, columns: Sequence[str], most: int) -> None:
         parts.choose("drawn", [*columns, f"{turn(drawn_by)} AS turn"])
         parts.choose("kept", columns, "turn = 1")
         return
-    every, many = parts.last, _with_more(parts, most)
+    every = parts.hold()
+    many = _with_more(parts, most)
     chosen = ", ".join(["u", *parts.keys, *columns])
     parts.add("drawn", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
     _keep_first(parts, chosen, most, every, many)

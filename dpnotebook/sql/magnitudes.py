@@ -85,7 +85,7 @@ def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate], key: 
             parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
         else:
             _count_one(parts, values, group_texts(parts) if parts.keys else None)
-    before = parts.last
+    before = parts.hold()
     one = [f"SELECT {j} AS which, b{name} AS bin FROM {before}" for j, name in enumerate(values)]
     parts.add("spread", " UNION ALL ".join(one))
     parts.add("present", f"SELECT which, bin FROM {parts.last} WHERE bin IS NOT NULL")
@@ -151,7 +151,7 @@ def _of_group(aggregate: Aggregate, rows: partials.Columns) -> str:
 
 def _norms(parts: Parts, values: Sequence[str]) -> None:
     """Turn each unit's vectors over groups into their norms; squares of ratios are added up as integers."""
-    every = parts.last
+    every = parts.hold()
     peaks = ", ".join(f"max(abs({v})) AS m{v}" for v in values)
     parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
     parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")

@@ -24,7 +24,8 @@ class Parts:
         self.select, self.key = select, key
         self.keys = [f"k{i}" for i in range(len(select.keys))]
         self.last = ""
-        self._parts: list[str] = []
+        self._parts: dict[str, str] = {}
+        self._held: set[str] = set()
         self._taken = {name.casefold() for name in (*select.tables, *select.public)}
 
     def add(self, label: str, query: str) -> None:
@@ -33,8 +34,17 @@ class Parts:
         while name.casefold() in self._taken:
             name += "_"
         self._taken.add(name.casefold())
-        self._parts.append(f"{name} AS ({query})")
+        self._parts[name] = query
         self.last = name
+
+    def hold(self) -> str:
+        """Return the name of the last part, which is worked out once although others read it more than once.
+
+        What it holds must be the same for all of them: were the number of a unit's rows to change in between, as sums
+        in another order may change who passes a condition, more of them than count could be kept.
+        """
+        self._held.add(self.last)
+        return self.last
 
     def choose(self, label: str, columns: Iterable[str], where: str = "", unit: bool = True) -> None:
         """Add a part that selects the unit, the keys and columns of the last one."""
@@ -61,7 +71,10 @@ class Parts:
         """Return the query that adds up the last part by group, and by columns of its own."""
         by = [*(self.keys if keys else ()), *more]
         grouped = f" GROUP BY {', '.join(by)}" if by else ""
-        return f"WITH {', '.join(self._parts)} SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
+        parts = [
+            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
+        ]
+        return f"WITH {', '.join(parts)} SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
 
     def keep_listed(self, columns: Sequence[str]) -> None:
         """Where groups are public, drop what is in none of them."""
@@ -70,10 +83,8 @@ class Parts:
         same = " AND ".join(f"r.{key} IS NOT DISTINCT FROM g.{key}" for key in self.keys)
         chosen = ["r.u AS u", *(f"g.{key} AS {key}" for key in self.keys)]
         chosen += [f"r.{column} AS {column}" for column in columns]
-        self.add(
-            "listed_only",
-            f"SELECT {', '.join(chosen)} FROM {self.last} AS r JOIN {self._listed} AS g ON {same}",
-        )
+        joined = f"{self.last} AS r JOIN {self._listed} AS g ON {same}"
+        self.add("listed_only", f"SELECT {', '.join(chosen)} FROM {joined}")
 
     @property
     def draws_groups(self) -> bool:

@@ -138,7 +138,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
         parts.group(rows.listed)
         if parts.draws_groups:
             draw_groups(parts, names, select.contribution.most)
-        before = parts.last
+        before = parts.hold()
         one = " UNION ALL ".join(f"SELECT {', '.join([*parts.keys, f'{name} AS bin'])} FROM {before}" for name in names)
         parts.add("spread", one)
         parts.choose("spread", ["bin"], "bin IS NOT NULL", unit=False)
@@ -176,7 +176,7 @@ def _clip(parts: Parts, components: Sequence[Component]) -> None:
         parts.choose("norms", [*(name for _, name in vectors), *(f"{square} AS {name}" for name, square in squares)])
         parts.choose("clipped", clipped)
         return
-    every, sums = parts.last, ", ".join(f"sum({square}) AS {name}" for name, square in squares)
+    every, sums = parts.hold(), ", ".join(f"sum({square}) AS {name}" for name, square in squares)
     parts.add("norms", f"SELECT u AS norm_u, {sums} FROM {every} GROUP BY u")
     chosen = ", ".join([*parts.keys, *clipped])
     parts.add("clipped", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = norm_u")

@@ -5,8 +5,10 @@ import math
 from fractions import Fraction
 from pathlib import Path
 
+import duckdb
 import pytest
 
+from dpnotebook.engine.held import first_held
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.components import Component
@@ -62,6 +64,33 @@ def test_every_unit_is_counted_once_with_one_of_its_rows(both):
     here, there = (all_magnitudes(select("groups", 2), asked, run, "5f" * 16) for run in both)
     for aggregate in asked:
         assert here[aggregate].sum() == there[aggregate].sum() > 10
+
+
+def test_a_part_that_is_worked_out_once_is_a_query_of_its_own():
+    query = (
+        'WITH "a" AS (SELECT 1 AS x), b AS MATERIALIZED (SELECT x FROM a), '
+        "c AS MATERIALIZED (SELECT x + 1 AS y FROM b), "
+        "d AS (SELECT y FROM c UNION ALL SELECT y FROM c) SELECT count(*) AS n, sum(y) AS s FROM d JOIN c USING (y)"
+    )
+    with duckdb.connect() as connection:
+        expected = connection.execute(query).fetchall()
+        for name in ("held 1", "held 2"):
+            part, query = first_held(query, name)
+            connection.execute(f'CREATE TABLE "{name}" AS {part}')
+        assert first_held(query, "held 3") is None
+        assert connection.execute(query).fetchall() == expected == [(2, 4)]
+    assert first_held("SELECT ' AS MATERIALIZED ' AS x", "held") is None
+
+
+def test_nothing_stays_in_spark(spark):
+    tables = Workspace()
+    tables.add("visits", source_of(everywhere.put_into_spark(spark, ROWS)), "who", private=True)
+    before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+    wanted = [component("sum", -1, 1, Fraction(1, 4), 4)]
+    found = totals(select("groups", 2), wanted, lambda query: tables.run(query, ["visits"]), "5f" * 16)
+    assert found.numbers.any()
+    assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == before
+    tables.close()
 
 
 def component(statistic, low, high, step, largest, edges=()):

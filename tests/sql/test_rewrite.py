@@ -3,12 +3,14 @@
 import datetime
 import itertools
 import math
+import re
 from fractions import Fraction
 
 import added_up
 import numpy as np
 import pandas as pd
 import pytest
+import sqlglot
 from added_up import SECRET, component, connect, every, select
 
 from dpnotebook.sql.components import Component
@@ -338,3 +340,27 @@ def test_values_beyond_all_bounds_saturate():
     rows += [("d", ("g",), (x,)) for x in (1.7976931348623157e308,) * 50]
     components = [component("sum", -10, 10, Fraction(1, 4)), component("average", -10, 10, Fraction(1, 4))]
     assert ran(rows, select(), components) == {("g",): [12 + 12 + 40 + 40, 4 + 4 + 40 + 40]}
+
+
+@pytest.mark.parametrize(("kind", "most"), [("groups", 3), ("rows", 3), ("l2", 1)])
+def test_what_a_unit_adds_is_worked_out_once(kind, most):
+    """What is counted of a unit, and what is kept of it, are of the same rows, were the table to change in between."""
+    components = [c for c in every(Contribution(kind, most)) if c.statistic != "bins"]
+    query = totals_sql(select(kind=kind, most=most), components, SECRET)
+    (table,) = re.findall(r'FROM "the table"', query)
+    assert table
+    tree = sqlglot.parse_one(query, read="duckdb")
+    read = [found.name for found in tree.find_all(sqlglot.exp.Table)]
+    held = {part.alias for part in tree.ctes if part.args.get("materialized")}
+    names = {part.alias for part in tree.ctes}
+    # The units with too many rows are found in a part that is held, so that they are the same each time.
+    assert {name for name in names if read.count(name) > 1} == held | ({"many"} if kind != "l2" else set())
+
+
+def test_components_without_a_meaning_are_refused():
+    run = connect({"u": ["a"], "k0": ["g"], "x0": [1.0]})
+    for kind, wrong in (("rows", "average"), ("l2", "average"), ("l2", "bins"), ("l2", "square")):
+        with pytest.raises(ValueError):
+            totals(select(kind=kind), [component(wrong, 0, 1, 1, 5, edges=(0.0, 1.0))], run, SECRET)
+    with pytest.raises(ValueError):
+        totals(select(), [component("sum", 0, 2**60, 1)], run, SECRET)
