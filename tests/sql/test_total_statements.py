@@ -61,9 +61,7 @@ class Writer:
             lambda: f"SELECT SUM(h.f) FROM h JOIN pub ON h.{column()} = pub.{public} AND {value(1, 'h.')}",
             lambda: f"SELECT SUM(g.f) FROM h JOIN g ON h.u = g.u AND h.{column()} < g.{column()}",
             lambda: f"SELECT SUM(z) FROM (SELECT u, {value(1)} AS z FROM h UNION ALL SELECT u, {value(1)} FROM g) q",
-            lambda: (
-                f"SELECT k, COUNT(*) FROM (SELECT u, {value(1)} k FROM h EXCEPT SELECT u, {value(0)} FROM g) q GROUP BY k"
-            ),
+            lambda: f"SELECT COUNT(k) FROM (SELECT u, {value(1)} k FROM h EXCEPT SELECT u, {value(0)} FROM g) q",
             lambda: f"SELECT COUNT(*) FROM h WHERE {value(1)} IN (SELECT {public} FROM pub)",
             lambda: f"SELECT COUNT(*) FROM h WHERE EXISTS (SELECT 1 FROM pub WHERE pub.{public} = h.{column()})",
             lambda: f"SELECT COUNT(*) FROM h WHERE x > (SELECT MAX(x) FROM pub WHERE pub.{public} = h.{column()})",
