@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import importlib.util
+import sys
 from fractions import Fraction
 from pathlib import Path
 
@@ -475,6 +476,11 @@ class TestPostgres:
         found = tables.run('SELECT count(DISTINCT md5(CAST("seen" AS VARCHAR))) AS n FROM "trap"', ["trap"])
         assert found["n"].tolist() == [20]
         tables.close()
+
+    def test_without_its_driver_the_error_says_what_to_install(self, postgres, monkeypatch):
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        with pytest.raises(DomainError, match=r"pip install 'dpnotebook\[postgres\]'"):
+            source_of((postgres, "people"))
 
     def test_a_password_is_shown_nowhere(self):
         with pytest.raises(DomainError) as caught:
