@@ -43,9 +43,7 @@ def visits(people=400):
 
 def protected(make, data=None, budget=None, **options):
     session = make(budget or dpn.Budget(epsilon=4.0, delta=1e-5), **options)
-    session.protect(
-        visits() if data is None else data, "visits", unit="patient", max_rows=8, domain=DOMAIN, rows=1800
-    )
+    session.protect(visits() if data is None else data, "visits", unit="patient", max_rows=8, domain=DOMAIN, rows=1800)
     return session
 
 
