@@ -137,7 +137,8 @@ class Session:
         ----------
         data
             A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
-            address "postgresql://..." or a Spark session; or a Spark DataFrame.
+            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
+            it is asked.
         name
             What to call it in SQL and in the ledger.
         domain
@@ -183,7 +184,8 @@ class Session:
         ----------
         data
             A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
-            address "postgresql://..." or a Spark session; or a Spark DataFrame.
+            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
+            it is asked.
         name
             What to call it in SQL.
         public
