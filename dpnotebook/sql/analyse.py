@@ -16,6 +16,7 @@ from dpnotebook.sql.select_parts import from_of
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.sql.surface import read_surface
 from dpnotebook.sql.text import DIALECT
+from dpnotebook.sql.typed import Misfit
 
 
 def analyse(
@@ -51,6 +52,8 @@ def analyse(
     surface = read_surface(statement, parameters or {})
     try:
         return _analyse(surface.tree, Reader(surface.text, relations), contribution)
+    except Misfit as error:
+        raise surface.text.error(str(error), error.node) from None
     except RecursionError:
         raise SQLError("the statement is nested too deeply; write it flatter") from None
 

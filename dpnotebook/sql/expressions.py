@@ -101,7 +101,9 @@ def _column(node: exp.Column, scope: Scope, reader: Reader, aliases: Mapping[str
         column, where = found
         if column.unit:
             reader.named = True
-        return where.value(column)
+        value = where.value(column)
+        value.meta.update({key: node.this.meta[key] for key in ("start", "end") if key in node.this.meta})
+        return value
     if not node.table and node.name.casefold() in aliases:
         return aliases[node.name.casefold()]()
     raise reader.text.error(scope.unknown(node), node)

@@ -17,7 +17,7 @@ from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.total_choices import case, casted, choice, compared, is_true, logical, texts
 from dpnotebook.sql.total_numbers import arithmetic, divided, logarithm, negative, of_number, power, root, summed
 from dpnotebook.sql.total_times import dated, difference, extract, shifted, truncated
-from dpnotebook.sql.typed import boolean, time
+from dpnotebook.sql.typed import Misfit, boolean, time
 
 TOTAL = "total"
 MAX_NODES = 20_000  # some rules write an expression twice
@@ -37,8 +37,8 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
 
     Raises
     ------
-    SQLError
-        If dates are calculated with as if they were numbers.
+    Misfit
+        If dates stand where numbers or truth values are wanted, or the other way round.
     """
     if sum(1 for _ in node.walk()) > MAX_NODES:
         raise SQLError("an expression of this statement is too long; take it apart")
@@ -49,7 +49,10 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
             continue
         parent, key, index = part.parent, part.arg_key, part.index
         kind = kind_of(part)
-        made = rule(part)
+        try:
+            made = rule(part)
+        except Misfit as error:
+            raise Misfit(str(error), part) from None
         if made is not part:
             with_kind(made, made.meta.get("kind") if kind is None else kind)
             assert key is not None

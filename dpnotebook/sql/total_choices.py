@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
 from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.statement import Kind
 from dpnotebook.sql.typed import (
     NUMBERS,
     TYPES,
+    Misfit,
     boolean,
     cast,
     double,
@@ -43,7 +43,7 @@ def casted(node: exp.Expr) -> exp.Expr:
         return with_kind(cast(time(node.this), written), "time")
     of = kind_of(node.this)
     if (of == "time") != (kind == "time") and of in (*NUMBERS, "boolean", "time"):
-        raise SQLError("dates cannot be cast to numbers or truth values, nor those to dates; EXTRACT takes one apart")
+        raise Misfit("dates cannot be cast to numbers or truth values, nor those to dates", node)
     made = with_kind(exp.TryCast(this=node.this, to=exp.DataType.build(written)), kind)
     return time(made) if kind == "time" else made
 

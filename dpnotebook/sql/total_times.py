@@ -6,12 +6,12 @@ import datetime
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
 from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.typed import (
     FIRST,
     LAST,
     NUMBERS,
+    Misfit,
     between,
     cast,
     is_literal_time,
@@ -116,7 +116,7 @@ def dated(node: exp.Expr) -> exp.Expr:
         return literal_time(node.this, "DATE")
     inner, kind = node.this, kind_of(node.this)
     if kind in (*NUMBERS, "boolean"):
-        raise SQLError("a number or truth value stands where a date is wanted")
+        raise Misfit("a number or truth value stands where a date is wanted", node)
     if kind != "time":
         inner = with_kind(exp.TryCast(this=inner, to=exp.DataType.build("DATE")), "time")
     return with_kind(cast(time(inner), "DATE"), "time")

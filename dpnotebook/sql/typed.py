@@ -25,13 +25,24 @@ TYPES: dict[str, tuple[str, Kind]] = {
 }
 
 
+class Misfit(SQLError):
+    """A value of a kind that cannot stand where it does.
+
+    Its `node` is near that place; what is said does not point at it yet.
+    """
+
+    def __init__(self, message: str, node: exp.Expr) -> None:
+        super().__init__(message)
+        self.node = node
+
+
 def number(node: exp.Expr) -> exp.Expr:
     """Return an expression as a DOUBLE."""
     if node.meta.get("double"):
         return node
     kind = kind_of(node)
     if kind == "time":
-        raise SQLError("dates are no numbers: write DATE_DIFF, EXTRACT, or date + INTERVAL 1 DAY")
+        raise Misfit("dates are no numbers: write DATE_DIFF, EXTRACT, or date + INTERVAL 1 DAY", node)
     if isinstance(node, exp.Literal) and not node.is_string:
         return double(cast(node, "DOUBLE"))
     if kind in NUMBERS:
@@ -50,7 +61,7 @@ def boolean(node: exp.Expr) -> exp.Expr:
     if kind == "boolean" or isinstance(node, exp.Null):
         return node
     if kind == "time":
-        raise SQLError("a date is no condition; compare it with another one")
+        raise Misfit("a date is no condition; compare it with another one", node)
     return with_kind(exp.TryCast(this=node, to=exp.DataType.build("BOOLEAN")), "boolean")
 
 
@@ -66,7 +77,7 @@ def read_time(node: exp.Expr) -> exp.Expr:
     """Return an expression as a date or a time, in whatever year."""
     kind = kind_of(node)
     if kind in (*NUMBERS, "boolean"):
-        raise SQLError("a number or truth value stands where a date is wanted")
+        raise Misfit("a number or truth value stands where a date is wanted", node)
     if kind == "time":
         return node
     return with_kind(exp.TryCast(this=node, to=exp.DataType.build("TIMESTAMP")), "time")
@@ -82,11 +93,13 @@ def between(node: exp.Expr, first: datetime.date, last: datetime.date) -> exp.Ex
 
 
 def literal_time(node: exp.Expr, written: str) -> exp.Expr:
-    """Return a date or a time that is written out; NULL if it is none, since engines stop when they get there."""
+    """Return a date or a time that is written out as all engines read it."""
     try:
         moment = datetime.datetime.fromisoformat(node.name)
     except ValueError:
-        return with_kind(cast(exp.Null(), written), "time")
+        raise Misfit(
+            f"{node.name!r} is no date; write '2024-05-31', or '2024-05-31 12:00:00' for a time", node
+        ) from None
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
     shown = moment.date().isoformat() if written == "DATE" else moment.isoformat(" ")

@@ -217,7 +217,7 @@ def test_bigquery_functions_mean_what_they_mean_there(expression, exact):
         ("CAST('inf' AS DOUBLE) - CAST('inf' AS DOUBLE)", None),
         ("CAST('inf' AS DOUBLE) * 0 > 3", None),
         ("1e308 * 10", math.inf),
-        ("CAST('2020-13-01' AS VARCHAR)::DATE", None),
+        ("(n || '2020-13-01')::DATE", None),
         ("9223372036854775807 + 1", 2.0**63),
         ("d + INTERVAL 1 DAY", datetime.datetime(2020, 1, 2)),
         ("d + INTERVAL '-3' DAYS", datetime.datetime(2019, 12, 29)),
@@ -231,6 +231,12 @@ def test_bigquery_functions_mean_what_they_mean_there(expression, exact):
 def test_what_fails_is_null_and_what_is_too_large_is_infinite(expression, value):
     connection = database("('a', 1, 1, 1, 1, 1, 1, '2020-01-01', '2020-01-01', true, [1])")
     assert evaluate(connection, [total(expression).sql("duckdb")]) == [(value,)]
+
+
+def test_what_is_no_date_is_an_error_beforehand():
+    for expression in ("CAST('2020-13-01' AS VARCHAR)::DATE", "CASE WHEN x = 77 THEN DATE(LOWER('x')) ELSE ts + 1 END"):
+        with pytest.raises(SQLError):
+            total(expression)
 
 
 def test_a_condition_is_a_truth_value_whatever_stands_there():
