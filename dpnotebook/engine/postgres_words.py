@@ -16,6 +16,7 @@ from dpnotebook.engine.words import (
     number,
     size,
     type_name,
+    unordered,
     whole,
 )
 from dpnotebook.errors import EngineError
@@ -44,6 +45,7 @@ def _operation(name: str) -> Rule:
 
 
 def _sum(node: exp.Sum) -> exp.Expr:
+    node.set("this", unordered(node.this))  # it meets the rows of a group one after another, whatever others there are
     if isinstance(node.parent, exp.Window) or _exact(node.this):
         return node
     return call("pg_temp.dp_sum", node.this)
@@ -62,6 +64,7 @@ def _exact(node: exp.Expr | None) -> bool:
 
 
 def _average(node: exp.Avg) -> exp.Expr:
+    node.set("this", unordered(node.this))
     total = double(call("pg_temp.dp_sum", double(node.this)))
     return call("pg_temp.dp_div", total, double(exp.Count(this=node.this.copy())))
 

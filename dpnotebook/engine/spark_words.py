@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpnotebook.engine.words import Rule, begins, call, contains, double, ends, logarithm, size, type_name, whole
+from dpnotebook.engine.words import (
+    Rule,
+    begins,
+    call,
+    contains,
+    double,
+    ends,
+    logarithm,
+    number,
+    size,
+    type_name,
+    unordered,
+    whole,
+)
 
 WHOLE = 1 << 52  # numbers from here on have no fraction
 
@@ -56,6 +69,26 @@ def _spark_extract(node: exp.Extract) -> exp.Expr:
     return exp.Cast(this=exp.Floor(this=node), to=exp.DataType.build("BIGINT"))
 
 
+def _in_order(node: exp.Sum | exp.Avg) -> exp.Expr:
+    """Return a sum or a mean that is added up in the order of the numbers: that of the rows can be any."""
+    if not isinstance(node.this, exp.Order):
+        return node
+    value = node.this.this
+    names = [exp.to_identifier("s"), exp.to_identifier("v")]
+    add = exp.Lambda(this=exp.Add(this=names[0], expression=names[1]), expressions=[name.copy() for name in names])
+    values = call("ARRAY_SORT", call("COLLECT_LIST", value.copy()))
+    total = call("AGGREGATE", values, number("0"), add)
+    rows = exp.Count(this=value.copy())
+    if isinstance(node, exp.Avg):
+        total = exp.Div(this=total, expression=rows.copy(), typed=True, safe=False)
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=rows, expression=whole(0)), true=total)])
+
+
+def _unordered(node: exp.Expr) -> exp.Expr:
+    node.set("this", unordered(node.this))
+    return node
+
+
 def _same(node: exp.Expr) -> exp.Expr:
     return node
 
@@ -71,5 +104,7 @@ SPARK: dict[type[exp.Expr], Rule] = {
     exp.EndsWith: ends,
     exp.Log: logarithm,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Pow, exp.Sqrt, exp.Round), _same),
-    **dict.fromkeys((exp.Avg, exp.IsNan), _same),
+    **dict.fromkeys((exp.Sum, exp.Avg), _in_order),
+    **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _unordered),
+    exp.IsNan: _same,
 }

@@ -93,3 +93,8 @@ def bare(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def unordered(node: exp.Expr) -> exp.Expr:
+    """Return what an aggregate is of, without the order in which it is added up."""
+    return node.this if isinstance(node, exp.Order) else node

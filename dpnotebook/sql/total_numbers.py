@@ -75,12 +75,19 @@ def logarithm(node: exp.Expr) -> exp.Expr:
 
 
 def summed(node: exp.Expr) -> exp.Expr:
-    """Return an aggregate of numbers, NULL where it has no value."""
+    """Return an aggregate of numbers, NULL where it has no value.
+
+    Numbers are added up in the order of their size: in another order their sum is another number, and rows of other
+    units change the order in which a database meets those of one.
+    """
     node.set("this", number(node.this))
     if isinstance(node, exp.Variance | exp.VariancePop | exp.StddevSamp | exp.StddevPop):
         value = node.this
         near = exp.LTE(this=exp.Abs(this=value.copy()), expression=number(exp.Literal.number(LARGEST_SQUARED)))
         node.set("this", double(exp.Case(ifs=[exp.If(this=near, true=value)])))
+    if not isinstance(node, exp.PercentileCont):
+        ordered = exp.Ordered(this=node.this.copy(), nulls_first=False)
+        node.set("this", exp.Order(this=node.this, expressions=[ordered]))
     return not_nan(node)
 
 
