@@ -118,12 +118,12 @@ def kind_of(node: exp.Expr) -> MaybeKind:
     if isinstance(node, exp.Cast):
         name = node.args["to"].this.name if isinstance(node.args["to"], exp.DataType) else ""
         return next((kind for kind, names in CASTS if name in names), "other")
-    return joint(map(kind_of, _alternatives(node)))
+    return joint(kind_of(other) for other in _alternatives(node) if not isinstance(other, exp.Null))
 
 
 def joint(kinds: Iterable[MaybeKind]) -> MaybeKind:
-    """Return what a value holds that is one of several."""
-    found = {kind for kind in kinds if kind is not None}
+    """Return what a value holds that is one of several; None where that is not known of one of them."""
+    found = set(kinds)
     if len(found) == 1:
         return found.pop()
     return "number" if found and found <= set(NUMBERS) else None
@@ -227,5 +227,5 @@ def _alternatives(node: exp.Expr) -> list[exp.Expr]:
     if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
         return [node.this, *node.expressions]
     if isinstance(node, exp.Nullif):
-        return [node.this]
+        return [node.this, node.expression]
     return []

@@ -110,7 +110,7 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         )
     return replace(
         first,
-        kind=joint([first.kind, second.kind]),
+        kind=joint(kinds),
         unit=first.unit and second.unit,
         origin=first.origin if first.origin == second.origin else None,
         lost=first.lost or second.lost or _lost(first, second, reader),
@@ -122,7 +122,7 @@ def _of_one_type(query: exp.Expr, doubles: set[str]) -> exp.Expr:
     if isinstance(query, exp.Select):
         for item in query.expressions:
             if isinstance(item, exp.Alias) and item.alias in doubles:
-                item.set("this", exp.Cast(this=item.this, to=exp.DataType.build("DOUBLE")))
+                item.set("this", exp.TryCast(this=item.this, to=exp.DataType.build("DOUBLE")))
     return query
 
 
