@@ -43,20 +43,20 @@ class Found:
         self._rows = {group: i for i, group in enumerate(groups)}
         self._numbers = np.zeros((len(groups), width), dtype=np.int64)
 
-    def add(self, columns: Columns, place: NDArray[np.intp] | int, values: NDArray[Any]) -> None:
+    def add(self, columns: Columns, found: Sequence[tuple[NDArray[np.intp] | int, NDArray[Any]]]) -> None:
         """Put the values of groups in their places.
 
         Parameters
         ----------
         columns
             Columns `k0`, ...: the groups.
-        place
-            Where in the group's integers each value belongs: one number for all, or one for each.
-        values
-            Integers, one a group or several with different places.
+        found
+            Integers in the order of the columns, each array with where in the group's integers it belongs: one number
+            for all, or one for each.
         """
-        rows = self._numbered(columns, len(values))
-        self._numbers[rows, place] = np.ma.filled(np.ma.asarray(values), 0).astype(np.int64)
+        rows = self._numbered(columns, len(found[0][1]))
+        for place, values in found:
+            self._numbers[rows, place] = np.ma.filled(np.ma.asarray(values), 0).astype(np.int64)
 
     def totals(self) -> Totals:
         """Return all groups, in the order of their keys."""

@@ -59,20 +59,19 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
         raise ValueError("what a unit adds must be less than 2^53 steps")
     listed = run(listed_sql(select)) if select.selection == "public" else None
     found = Found(select, sum(component.width for component in components), listed)
-    place, places, single = 0, [], []
+    place = 0
+    places: list[NDArray[np.intp] | int] = []
     for component in components:
         if component.statistic == "bins":
             columns = run(bins_sql(select, components, component, key))
             bins = np.ma.getdata(columns["bin"]).astype(np.intp)
-            found.add(columns, place + bins, columns["v0"])
+            found.add(columns, [(place + bins, columns["v0"])])
         else:
             places.append(place)
-            single.append(component)
         place += component.width
-    if single:
+    if places:
         columns = run(totals_sql(select, components, key))
-        for j, at in enumerate(places):
-            found.add(columns, at, columns[f"v{j}"])
+        found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(places)])
     return found.totals()
 
 
@@ -131,10 +130,11 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
     elif select.contribution.kind == "groups":
         assert component.input is not None
         draw_within_groups(parts, inputs, component.input)
-        turns = range(1, 2 if select.single else ROWS_SAMPLED + 1)
-        chosen = f"{y} IS NOT NULL AND turn{component.input} = "
+        last = 1 if select.single else ROWS_SAMPLED
+        drawn = f"{y} IS NOT NULL AND turn{component.input} BETWEEN 1 AND {last}"
+        parts.choose("binned", [f"CASE WHEN {drawn} THEN {bin_of} END AS bin", f"turn{component.input} AS turn"])
         rows = partials.Columns(select.single)
-        names = [rows.largest(f"CASE WHEN {chosen}{t} THEN {bin_of} END") for t in turns]
+        names = [rows.largest(f"CASE WHEN turn = {turn} THEN bin END") for turn in range(1, last + 1)]
         parts.group(rows.listed)
         if parts.draws_groups:
             draw_groups(parts, names, select.contribution.most)

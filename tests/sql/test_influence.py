@@ -219,7 +219,7 @@ def test_inner_aggregates_of_others_are_the_same_to_the_last_bit(inner):
     plain, found = f"SELECT u, {inner} AS x0 FROM t GROUP BY u", []
     for query in (chosen.rows, plain):
         both = []
-        for rows in (frame, frame[frame.u != 7].reset_index(drop=True)):
+        for rows in (frame, frame[frame.u != 7].sample(frac=1, random_state=0).reset_index(drop=True)):
             run = connect(rows, threads=2)
             run('CREATE VIEW t AS SELECT * FROM "the table"')
             columns = run(query)
