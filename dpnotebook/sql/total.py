@@ -15,7 +15,7 @@ from sqlglot import exp
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.total_choices import case, casted, choice, compared, is_true, logical, texts
-from dpnotebook.sql.total_numbers import arithmetic, divided, logarithm, negative, of_number, power, root, summed
+from dpnotebook.sql.total_numbers import arithmetic, divided, logarithm, negative, of_number, power, root, sign, summed
 from dpnotebook.sql.total_times import dated, difference, extract, shifted, truncated
 from dpnotebook.sql.typed import Misfit, boolean, time
 
@@ -79,7 +79,7 @@ def _paren(node: exp.Expr) -> exp.Expr:
 RULES: dict[type[exp.Expr], Rule] = {
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), arithmetic),
     **dict.fromkeys((exp.Div, exp.SafeDivide, exp.IntDiv, exp.Mod), divided),
-    **dict.fromkeys((exp.Abs, exp.Sign, exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Exp), of_number),
+    **dict.fromkeys((exp.Abs, exp.Round, exp.Floor, exp.Ceil, exp.Trunc, exp.Exp), of_number),
     **dict.fromkeys((exp.Ln, exp.Log), logarithm),
     **dict.fromkeys((exp.Cast, exp.TryCast), casted),
     **dict.fromkeys((exp.And, exp.Or, exp.Not), logical),
@@ -101,6 +101,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.Sqrt: root,
     exp.Pow: power,
     exp.Neg: negative,
+    exp.Sign: sign,
     exp.Paren: _paren,
     exp.Is: is_true,
     exp.Concat: texts("expressions"),

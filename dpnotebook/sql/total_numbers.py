@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.total_times import days, later
-from dpnotebook.sql.typed import double, not_nan, number
+from dpnotebook.sql.typed import cast, double, not_nan, number
 
 LARGEST_SQUARED = "1e100"  # what is squared and added up is left out beyond this
 
@@ -45,9 +45,15 @@ def of_number(node: exp.Expr) -> exp.Expr:
     return double(node)
 
 
+def sign(node: exp.Expr) -> exp.Expr:
+    """Return the sign of a number, as a DOUBLE too: engines have it as the shortest integer, which ends at 127."""
+    node.set("this", number(node.this))
+    return double(cast(node, "DOUBLE"))
+
+
 def negative(node: exp.Expr) -> exp.Expr:
     """Return a number with the other sign."""
-    return node if isinstance(node.this, exp.Literal) else of_number(node)
+    return node if isinstance(node.this, exp.Literal) and not node.this.is_string else of_number(node)
 
 
 def root(node: exp.Expr) -> exp.Expr:

@@ -219,6 +219,7 @@ def test_bigquery_functions_mean_what_they_mean_there(expression, exact):
         ("1e308 * 10", math.inf),
         ("(n || '2020-13-01')::DATE", None),
         ("9223372036854775807 + 1", 2.0**63),
+        (" + ".join(["SIGN(x)"] * 200), 200.0),
         ("d + INTERVAL 1 DAY", datetime.datetime(2020, 1, 2)),
         ("d + INTERVAL '-3' DAYS", datetime.datetime(2019, 12, 29)),
         ("d + INTERVAL -3 DAY", datetime.datetime(2019, 12, 29)),
