@@ -18,15 +18,15 @@ from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
-from dpnotebook.sql.aggregates import measuring
-from dpnotebook.sql.bounds import find_bounds
-from dpnotebook.sql.estimating import estimate
-from dpnotebook.sql.measuring import Measuring
-from dpnotebook.sql.noising import Draw, draw_integers, noisy, released
+from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.noising import Draw, draw_integers, noisy, released
+from dpnotebook.sql.aggregates.shares import needs_bounds, shares
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
-from dpnotebook.sql.rewrite import all_magnitudes, totals
-from dpnotebook.sql.shares import needs_bounds, shares
+from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
 from dpnotebook.sql.statement import PrivateSelect, Statement
 
 if TYPE_CHECKING:

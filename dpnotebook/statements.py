@@ -21,7 +21,7 @@ from dpnotebook.sql.statement import Relation, Statement
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpnotebook.sql.noising import Draw
+    from dpnotebook.sql.aggregates.noising import Draw
     from dpnotebook.sql.plan import StatementPlan
 
 
@@ -104,8 +104,8 @@ class Statements:
             If it cannot be answered, or not like this.
         """
         from dpnotebook.engine.foreseen import check_outer
-        from dpnotebook.sql.analyse import analyse  # sqlglot takes a third of a second to import
-        from dpnotebook.sql.linear import linear_question
+        from dpnotebook.sql.analysis.analyse import analyse  # sqlglot takes a third of a second to import
+        from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.plan import at_epsilon, conflicting
 
         statement = analyse(text, self._relations, parameters, contribution)
@@ -196,7 +196,7 @@ class Statements:
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
-        from dpnotebook.sql.linear import new_names
+        from dpnotebook.sql.linear.questions import new_names
 
         columns = {name.casefold(): name for name in release.frame.columns}
         names = {columns[old.casefold()]: new for old, new in new_names(statement).items()}
@@ -222,7 +222,7 @@ class Statements:
         self._public.clear()
 
     def _finish(self, charge: Charge, statement: Statement, report: Progress) -> Record:
-        from dpnotebook.sql.noising import draw_integers
+        from dpnotebook.sql.aggregates.noising import draw_integers
         from dpnotebook.statement_answers import measure_statement
 
         return measure_statement(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.engine.source import seal
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.release_names import interval_columns
+from dpnotebook.sql.analysis.release_names import interval_columns
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.reuse.setting import Books
-from dpnotebook.sql.aggregates import measuring
-from dpnotebook.sql.expected import expected, steps, unit, warnings
-from dpnotebook.sql.measuring import Measuring
-from dpnotebook.sql.shares import shares
+from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.expected import expected, steps, unit, warnings
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows

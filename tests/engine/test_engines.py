@@ -20,10 +20,10 @@ from dpnotebook.errors import DomainError, EngineError, FrameChanged
 from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.question import bounded_value
-from dpnotebook.sql.analyse import analyse
+from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.components import Component
-from dpnotebook.sql.magnitudes import magnitudes
-from dpnotebook.sql.rewrite import totals
+from dpnotebook.sql.rewrite.magnitudes import magnitudes
+from dpnotebook.sql.rewrite.totals import totals
 from dpnotebook.sql.statement import ROW_UNIT, Contribution, Relation
 from dpnotebook.workload import Identity
 

@@ -6,7 +6,7 @@ from collections import Counter
 import duckdb
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.sql.analyse import analyse
+from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.statement import Relation
 
 RELATIONS = {

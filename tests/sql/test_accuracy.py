@@ -10,11 +10,11 @@ from private_selects import aggregate, plan, select
 
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql.aggregates import estimate
-from dpnotebook.sql.bounds import find_bounds
-from dpnotebook.sql.noising import noisy, released
-from dpnotebook.sql.rewrite import magnitudes, totals
-from dpnotebook.sql.shares import shares
+from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.building import estimate
+from dpnotebook.sql.aggregates.noising import noisy, released
+from dpnotebook.sql.aggregates.shares import shares
+from dpnotebook.sql.rewrite.totals import magnitudes, totals
 
 duckdb = pytest.importorskip("duckdb")
 

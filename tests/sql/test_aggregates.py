@@ -15,15 +15,15 @@ from private_selects import aggregate, plan, select, totals
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql.aggregates import estimate
-from dpnotebook.sql.bins import BINS, bins
+from dpnotebook.sql.aggregates.bins import BINS, bins
+from dpnotebook.sql.aggregates.building import estimate
+from dpnotebook.sql.aggregates.estimating import whole_width
+from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.aggregates.ratios import fieller
+from dpnotebook.sql.aggregates.shares import HIDDEN_L2, shares
 from dpnotebook.sql.components import Totals
-from dpnotebook.sql.estimating import whole_width
-from dpnotebook.sql.expected import expected, groups_need, steps, unit, warnings
-from dpnotebook.sql.measuring import Measuring
-from dpnotebook.sql.noising import draw_integers, exact, noisy, released
-from dpnotebook.sql.ratios import fieller
-from dpnotebook.sql.shares import HIDDEN_L2, shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

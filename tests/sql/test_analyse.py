@@ -14,7 +14,7 @@ from random_statements import Maker
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.foreseen import check_outer
 from dpnotebook.errors import DPError, SQLError
-from dpnotebook.sql.analyse import analyse
+from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.statement import Contribution, Relation
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) "

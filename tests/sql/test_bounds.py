@@ -12,9 +12,18 @@ from private_selects import aggregate, select
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_mass, laplace_mass
-from dpnotebook.sql.bounds import LEAST, LEVELS, MOST, _reached, find_bounds, found, histogram_scale, magnitude_edges
-from dpnotebook.sql.noising import draw_integers
-from dpnotebook.sql.shares import Shares, found_with, shares
+from dpnotebook.sql.aggregates.bounds import (
+    LEAST,
+    LEVELS,
+    MOST,
+    _reached,
+    find_bounds,
+    found,
+    histogram_scale,
+    magnitude_edges,
+)
+from dpnotebook.sql.aggregates.noising import draw_integers
+from dpnotebook.sql.aggregates.shares import Shares, found_with, shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

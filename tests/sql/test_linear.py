@@ -8,8 +8,8 @@ from dpnotebook.errors import NotProtected, SQLError
 from dpnotebook.predicate import Predicate
 from dpnotebook.question import bounded_value
 from dpnotebook.reuse.table import Table
-from dpnotebook.sql.analyse import analyse
-from dpnotebook.sql.linear import linear_question, new_names
+from dpnotebook.sql.analysis.analyse import analyse
+from dpnotebook.sql.linear.questions import linear_question, new_names
 from dpnotebook.sql.statement import Relation
 
 DOMAIN = Domain(

@@ -9,7 +9,7 @@ import pytest
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.exact import exp_minus, normal_beyond
 from dpnotebook.privacy.noise import gaussian_mass, laplace_mass, rounded_gaussian
-from dpnotebook.sql.partitions import (
+from dpnotebook.sql.aggregates.partitions import (
     PARTS,
     appearance,
     clipped_spread,

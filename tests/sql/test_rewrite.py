@@ -14,7 +14,7 @@ import sqlglot
 from added_up import SECRET, component, connect, every, select
 
 from dpnotebook.sql.components import Component
-from dpnotebook.sql.rewrite import totals, totals_sql
+from dpnotebook.sql.rewrite.totals import totals, totals_sql
 from dpnotebook.sql.statement import Contribution, Key
 
 INF, NAN = math.inf, math.nan

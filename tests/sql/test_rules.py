@@ -12,7 +12,7 @@ import pytest
 from ownership_data import RELATIONS, connect, is_owned, tables
 
 from dpnotebook.errors import DPError, NotProtected, SQLError
-from dpnotebook.sql.analyse import analyse
+from dpnotebook.sql.analysis.analyse import analyse
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) "
 ANON = "SELECT WITH ANONYMIZATION "

@@ -17,11 +17,11 @@ from private_selects import aggregate, plan, select, totals
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.sql.bounds import find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
-from dpnotebook.sql.noising import draw_integers, exact, noisy, released
-from dpnotebook.sql.rewrite import totals as engine_totals
-from dpnotebook.sql.shares import shares
+from dpnotebook.sql.rewrite.totals import totals as engine_totals
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

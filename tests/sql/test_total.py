@@ -12,8 +12,8 @@ from sqlglot import exp
 
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.kinds import kind_of, with_kind
-from dpnotebook.sql.surface import read_surface
-from dpnotebook.sql.total import make_total
+from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.total.expressions import make_total
 
 KINDS = {
     "n": "text",

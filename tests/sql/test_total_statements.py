@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from dpnotebook.errors import DPError
-from dpnotebook.sql.analyse import analyse
+from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.statement import Relation
 
 _spec = importlib.util.spec_from_file_location("totals", Path(__file__).parent / "test_total.py")

@@ -1,0 +1,1 @@
+"""The mathematics of private aggregates: shares, noise, thresholds, bounds, and answers with their intervals."""

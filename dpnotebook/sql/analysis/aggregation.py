@@ -1,0 +1,185 @@
+"""The private aggregation: from a select over private rows to what is measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpnotebook.sql.analysis.asked import asked_aggregates, call_at
+from dpnotebook.sql.analysis.contributions import contribution_of
+from dpnotebook.sql.analysis.keys import KeyColumn, key_columns
+from dpnotebook.sql.analysis.release_names import Names
+from dpnotebook.sql.analysis.rows_text import groups_text, rows_text
+from dpnotebook.sql.ownership.grouping import Grouping, grouping
+from dpnotebook.sql.ownership.queries import Environment, From
+from dpnotebook.sql.ownership.reader import Reader
+from dpnotebook.sql.ownership.select_parts import calls_of
+from dpnotebook.sql.ownership.selects import condition
+from dpnotebook.sql.parse.surface import Clause, clause_of
+from dpnotebook.sql.statement import Aggregate, PrivateSelect, Selection
+
+
+@dataclass
+class Aggregation:
+    """A private aggregation and where its columns are in the select that it was read from.
+
+    Parameters
+    ----------
+    measured
+        What is measured.
+    keys
+        Its keys, as they were grouped by.
+    names
+        The column of the release by the identity of each call in the tree.
+    group
+        The grouping.
+    source
+        What it reads.
+    """
+
+    measured: PrivateSelect
+    keys: list[KeyColumn]
+    names: dict[int, str]
+    group: Grouping
+    source: From
+
+
+def private_aggregation(
+    select: exp.Select, environment: Environment, reader: Reader, contribution: str | None
+) -> Aggregation:
+    """Return what a select over private rows measures.
+
+    Parameters
+    ----------
+    select
+        The select as it was read.
+    environment
+        Names of WITH clauses.
+    reader
+        Who reads the statement.
+    contribution
+        "l2" to bound all that a unit adds together.
+
+    Raises
+    ------
+    SQLError
+        If it asks for something that cannot be measured privately.
+    """
+    text, relations = reader.text, reader.relations
+    clause = clause_of(select)
+    if select.args.get("distinct") is not None:
+        raise text.error(
+            "SELECT DISTINCT is not supported here: GROUP BY lists every combination once", select.expressions[0]
+        )
+    calls = calls_of(select)
+    if not calls:
+        at = select.args.get("group") or select.expressions[0]
+        raise text.error("there is no aggregate here: add COUNT(*), which counts the rows of each group", at)
+    source = reader.source(select, environment, None)
+    assert source.owner is not None
+    _check_unit(clause, source, reader)
+    group = grouping(select, source.scope, environment, reader)
+    if group.by_unit:
+        raise text.error(
+            f"each group would be a single {source.owner.unit}; group by other columns, or use this query in FROM",
+            select.args["group"],
+        )
+    private = clause is not None or any(call_at(node).private for node in calls)
+    limits, notes = contribution_of(clause, private, contribution, source, relations, len(group.all), text)
+    names = Names(text)
+    keys = key_columns(list(group.all), names.keys(group, select), relations)
+    aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
+    where = condition(select, "where", source.scope, environment, reader)
+    min_units = 1 if clause is None or clause.min_units is None else clause.min_units
+    selection = _selection(clause, keys, min_units)
+    groups = None
+    if selection == "public":
+        groups = groups_text(_public_keys(select, group, source, reader), source)
+        keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
+    rows, tables = rows_text(source, where, keys, inputs)
+    measured = PrivateSelect(
+        rows,
+        source.tables,
+        tuple(name for name in tables if name not in source.tables),
+        tuple(column.key for column in keys),
+        tuple(aggregates),
+        len(inputs),
+        limits.contribution,
+        selection,
+        groups,
+        min_units,
+        None if clause is None else clause.epsilon,
+        None if clause is None else clause.delta,
+        None if clause is None else clause.selection_epsilon,
+        source.single,
+        tuple(dict.fromkeys([*notes, *reader.notes, *_bounds_notes(aggregates)])),
+        private,
+    )
+    return Aggregation(measured, keys, called, group, source)
+
+
+def _selection(clause: Clause | None, keys: list[KeyColumn], min_units: int) -> Selection:
+    if clause is not None and clause.selection == "public":
+        return "public"
+    unknown = any(column.key.levels is None for column in keys)
+    asked = clause is not None and clause.selection == "threshold" and bool(keys)
+    return "threshold" if unknown or asked or (min_units > 1) else "all"
+
+
+def _check_unit(clause: Clause | None, source: From, reader: Reader) -> None:
+    """Refuse a privacy_unit_column that is not the unit that was declared."""
+    if clause is None or clause.unit is None:
+        return
+    assert source.owner is not None
+    path = ".".join(clause.unit)
+    if source.owner.unit is None:
+        raise reader.text.error(
+            f"each row of {source.owner.table} is a unit of its own: leave privacy_unit_column out, or protect the "
+            f"table with unit={path!r}",
+            clause.token,
+        )
+    column = exp.column(
+        exp.to_identifier(clause.unit[-1], quoted=True), table=None if len(clause.unit) < 2 else clause.unit[-2]
+    )
+    found = source.scope.find(column, reader.text)
+    if found is None or not found[0].unit:
+        raise reader.text.error(
+            f"privacy_unit_column is {path}, and the unit of {source.owner.table} was declared to be "
+            f"{source.owner.unit}: write {source.owner.unit}, or leave it out",
+            clause.token,
+        )
+
+
+def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Reader) -> list[exp.Expr]:
+    """Return the keys as columns of the public groups."""
+    text = reader.text
+    how = "RIGHT JOIN (SELECT DISTINCT key FROM public_table) USING (key)"
+    if source.groups is None or not group.all:
+        raise text.error(
+            f"PUBLIC_GROUPS needs its groups from a public table, as the last thing in FROM: {how}",
+            select.args.get("group") or select.expressions[0],
+        )
+    if select.args.get("where") is not None:
+        raise text.error("with PUBLIC_GROUPS nothing stands after the join: put WHERE into a query in FROM", "WHERE")
+    alias = source.groups.alias
+    for key in group.all:
+        if not isinstance(key.node, exp.Column) or key.node.table != alias:
+            raise text.error(f"{key.name} is not one of the public groups: {how}", key.written)
+    return [key.node for key in group.all]
+
+
+def _bounds_notes(aggregates: list[Aggregate]) -> list[str]:
+    found = []
+    for aggregate in aggregates:
+        if aggregate.bounds_from == "auto":
+            found.append(f"bounds of {aggregate.words} are found from the data, with half of its share (AUTO)")
+        elif aggregate.bounds_from == "declared" and aggregate.bounds is not None and aggregate.kind != "count":
+            low, high = (_shown(bound) for bound in aggregate.bounds)
+            found.append(f"{aggregate.words} is bounded by {low} and {high}, as declared")
+    return found
+
+
+def _shown(bound: Fraction) -> str:
+    return f"{int(bound):,}" if bound.denominator == 1 else f"{float(bound):g}"

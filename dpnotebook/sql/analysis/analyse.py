@@ -1,0 +1,94 @@
+"""From the text of a statement to what it measures privately and what is worked out from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
+from dpnotebook.sql.analysis.plain import plain_tree
+from dpnotebook.sql.ownership.reader import Reader
+from dpnotebook.sql.ownership.select_parts import from_of
+from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.statement import Relation, Statement
+from dpnotebook.sql.text import DIALECT
+from dpnotebook.sql.total.typed import Misfit
+
+
+def analyse(
+    statement: str,
+    relations: Mapping[str, Relation],
+    parameters: Mapping[str, Any] | None = None,
+    contribution: str | None = None,
+) -> Statement:
+    """Return what a statement asks: its private aggregations, and what is worked out from their releases.
+
+    Reads no data: everything follows from the text and from what is declared.
+
+    Parameters
+    ----------
+    statement
+        The SQL: plain, WITH ANONYMIZATION or WITH DIFFERENTIAL_PRIVACY.
+    relations
+        The protected and the public tables, by name.
+    parameters
+        Values of `:name` in the statement.
+    contribution
+        "l2" to scale all that a unit adds, over all groups, down to one L2 norm; None for limits of rows or groups.
+
+    Raises
+    ------
+    SQLError
+        If it cannot be answered privately; the text points at the place and says what to write.
+    NotProtected
+        If it names a table that is neither protected nor public.
+    """
+    if contribution not in (None, "l2"):
+        raise SQLError(f"contribution= is 'l2' or left out, not {contribution!r}")
+    surface = read_surface(statement, parameters or {})
+    try:
+        return _analyse(surface.tree, Reader(surface.text, relations), contribution)
+    except Misfit as error:
+        raise surface.text.error(str(error), error.node) from None
+    except RecursionError:
+        raise SQLError("the statement is nested too deeply; write it flatter") from None
+
+
+def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statement:
+    mentioned = {node.name.casefold() for node in tree.find_all(exp.Column)}
+    outer = Outer(reader, contribution, mentioned)
+    top = tree
+    while isinstance(top, exp.Subquery) and not any(
+        top.args.get(part) for part in ("order", "limit", "offset", "with_")
+    ):
+        top = top.this
+    query: str | None = None
+    if isinstance(top, exp.Select) and outer.is_private(top, {}) and reader.status(top, {}) != "owned":
+        query = _single(top, outer)
+    else:
+        found, _ = outer.query(top, {})
+        query = found.sql(DIALECT)
+    if not outer.selects:
+        first = from_of(top) if isinstance(top, exp.Select) else None
+        raise reader.text.error(NOTHING_PRIVATE, first or "SELECT")
+    if reader.named and reader.dropped:
+        raise reader.dropped[0]
+    selects = outer.selects
+    if len(selects) == 1 and isinstance(top, exp.Select) and outer.is_private(top, {}):
+        selects[0] = replace(selects[0], tree=plain_tree(top, outer.found[0], contribution))
+    return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
+
+
+def _single(top: exp.Select, outer: Outer) -> str | None:
+    """Return what is worked out from the release of a single private select; None where it is shown as it is."""
+    outer.check_common(top, outer.reader.with_common_tables(top, {}))
+    shown = outer.release(top, {})
+    if shown.is_release:
+        return None
+    found = shown.whole() if shown.exact else shown.listed(outer.mentioned)
+    outer.with_common_tables(top, found)
+    return found.sql(DIALECT)

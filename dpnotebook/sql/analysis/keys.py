@@ -1,0 +1,131 @@
+"""Keys of a private aggregation: declared ones become the numbers of their levels, others are what is in the data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Range
+from dpnotebook.sql.kinds import kind_of
+from dpnotebook.sql.ownership.expressions import total
+from dpnotebook.sql.ownership.grouping import GroupKey
+from dpnotebook.sql.statement import Key, Kind, Relation
+
+MAX_LEVELS = 10_000  # of one Range that is grouped by
+MAX_GROUPS = 1_000_000  # of all declared levels together
+MAX_CASES = 24  # categories that are told apart one by one; more of them are looked up in a list
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A key, and what gives it.
+
+    Parameters
+    ----------
+    key
+        The key.
+    attribute
+        What is declared of it; None where its values are unknown.
+    written
+        What was grouped by.
+    """
+
+    key: Key
+    attribute: Attribute | None
+    written: GroupKey
+
+
+def key_columns(groups: list[GroupKey], names: list[str], relations: Mapping[str, Relation]) -> list[KeyColumn]:
+    """Return keys with the levels that are declared of them.
+
+    Parameters
+    ----------
+    groups
+        What is grouped by.
+    names
+        What the keys are called.
+    relations
+        What is public about the tables.
+    """
+    found = []
+    for group, name in zip(groups, names, strict=True):
+        attribute = declared(group, relations)
+        if attribute is None:
+            found.append(KeyColumn(Key(name, None, kind_of(total(group.node.copy())) or "other"), None, group))
+        else:
+            kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
+            found.append(KeyColumn(Key(name, attribute.labels, kind or "other"), attribute, group))
+    while prod(len(column.key.levels or ()) or 1 for column in found) > MAX_GROUPS:
+        largest = max(range(len(found)), key=lambda place: len(found[place].key.levels or ()))
+        column = found[largest]
+        found[largest] = KeyColumn(
+            Key(column.key.name, None, kind_of(column.written.node) or "other"), None, column.written
+        )
+    return found
+
+
+KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean"}
+
+
+def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
+    """Return what is declared of a key that is a column as it is in its table."""
+    column = group.column
+    if column is None or column.origin is None:
+        return None
+    relation = relations[column.origin[0]]
+    attribute = None if relation.domain is None else relation.domain.get(column.origin[1])
+    if attribute is None or (isinstance(attribute, Range) and attribute.regular > MAX_LEVELS):
+        return None
+    kind = relation.columns[column.origin[1]]
+    fits = kind in ("integer", "number") if attribute.holds == "number" else kind == attribute.holds
+    return attribute if fits else None
+
+
+def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
+    """Return SQL for the number of a value's level, NULL for a value without one.
+
+    Parameters
+    ----------
+    attribute
+        What is declared.
+    column
+        SQL of the column; NaN is NULL in it.
+    kind
+        What it holds.
+    """
+    from dpnotebook.engine.sql import level_number, literal
+
+    null = "NULL" if attribute.null_index is None else str(attribute.null_index)
+    if isinstance(attribute, Range | Bins):
+        whole = "BIGINT" if kind == "integer" else "DECIMAL"  # neither has NaN
+        inside = level_number(attribute, column, whole)
+        return inside if attribute.nullable else f"CASE WHEN {column} IS NULL THEN NULL ELSE {inside} END"
+    if isinstance(attribute, Boolean):
+        return f"CASE WHEN {column} IS NULL THEN {null} WHEN {column} THEN 1 ELSE 0 END"
+    other = "NULL" if attribute.other_index is None else str(attribute.other_index)
+    if attribute.holds == "boolean":
+        names = [f"WHEN {'' if level else 'NOT '}{column} THEN {place}" for place, level in _levels(attribute)]
+    else:
+        names = [f"WHEN {column} = {literal(level)} THEN {place}" for place, level in _levels(attribute)]
+    return f"CASE WHEN {column} IS NULL THEN {null} {' '.join(names)} ELSE {other} END"
+
+
+def looked_up(attribute: Attribute) -> bool:
+    """Whether levels are so many that they are looked up in a list."""
+    return isinstance(attribute, Categories) and attribute.holds != "boolean" and attribute.regular > MAX_CASES
+
+
+def level_list(attribute: Attribute, column: str, alias: str) -> tuple[str, str, str]:
+    """Return SQL of a list of levels, of the condition that a value is in it, and of the number of its level."""
+    from dpnotebook.engine.sql import literal
+
+    rows = ", ".join(f"({literal(level)}, {place})" for place, level in _levels(attribute))
+    other = "NULL" if attribute.other_index is None else str(attribute.other_index)
+    null = "NULL" if attribute.null_index is None else str(attribute.null_index)
+    found = f"CASE WHEN {column} IS NULL THEN {null} ELSE COALESCE({alias}.i, {other}) END"
+    return f"(VALUES {rows}) AS {alias}(v, i)", f"{column} = {alias}.v", found
+
+
+def _levels(attribute: Attribute) -> list[tuple[int, object]]:
+    return list(enumerate(attribute.labels[: attribute.regular]))

@@ -1,0 +1,276 @@
+"""What is worked out from releases: outer queries, arithmetic, HAVING, ORDER BY, LIMIT, joins and unions of releases.
+
+Private selects are taken out of the statement and become tables `release_0`, `release_1`, ...; the rest of it reads
+these and public tables only, and is DuckDB's to run.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
+from dpnotebook.sql.analysis.known import NOTHING, Known, Names, aliased, as_duckdb, called, check_names, selected
+from dpnotebook.sql.analysis.release_view import View, view
+from dpnotebook.sql.ownership.catalog import find_relation
+from dpnotebook.sql.ownership.queries import Environment
+from dpnotebook.sql.ownership.reader import Reader
+from dpnotebook.sql.ownership.select_parts import calls_of, from_of
+from dpnotebook.sql.ownership.status import source_status
+from dpnotebook.sql.parse.surface import call_of, clause_of
+from dpnotebook.sql.statement import PrivateSelect
+
+RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
+NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"
+
+
+@dataclass
+class Outer:
+    """The part of a statement above its private selects, as it is being read.
+
+    Parameters
+    ----------
+    reader
+        Who reads the statement.
+    contribution
+        "l2" to bound all that a unit adds together.
+    mentioned
+        Every name of a column in the statement, in lower case.
+    """
+
+    reader: Reader
+    contribution: str | None
+    mentioned: set[str]
+    found: list[Aggregation] = field(default_factory=list)
+    public: dict[str, None] = field(default_factory=dict)
+    _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
+
+    def query(self, query: exp.Expr, environment: Environment, above: Known = NOTHING) -> tuple[exp.Expr, Names]:
+        """Return a query over releases and public tables, and the names of its columns where they are known.
+
+        Parameters
+        ----------
+        query
+            The query as it was read.
+        environment
+            Names of WITH clauses.
+        above
+            What the query around it can name, if it stands in an expression.
+
+        Raises
+        ------
+        SQLError
+            If it shows rows, or a private select in it cannot be measured.
+        """
+        reader = self.reader
+        environment = reader.with_common_tables(query, environment)
+        self.check_common(query, environment)
+        if isinstance(query, exp.Subquery):
+            tree, names = self.query(query.this, environment, above)
+            found: exp.Expr = query.copy()
+            found.set("this", tree)
+        elif isinstance(query, exp.SetOperation):
+            self._refuse_rows(query, environment)
+            found = query.copy()
+            tree, names = self.query(query.this, environment, above)
+            found.set("this", tree)
+            found.set("expression", self.query(query.expression, environment, above)[0])
+        elif isinstance(query, exp.Select):
+            self._refuse_rows(query, environment)
+            if self.is_private(query, environment):
+                shown = self.release(query, environment)
+                found, names = shown.listed(self.mentioned), tuple(shown.names)
+            else:
+                found, names = self._passed(query, environment, above)
+        else:
+            raise reader.text.error("a query is a SELECT", query)
+        self.with_common_tables(query, found)
+        return found, names
+
+    def is_private(self, query: exp.Expr, environment: Environment) -> bool:
+        """Whether a query is a private select itself, and not one over releases."""
+        if not isinstance(query, exp.Select):
+            return False
+        environment = self.reader.with_common_tables(query, environment)
+        first = from_of(query)
+        nodes = [] if first is None else [first, *(node.this for node in query.args.get("joins") or [])]
+        return any(source_status(node, environment, self.reader) == "owned" for node in nodes)
+
+    def release(self, query: exp.Select, environment: Environment) -> View:
+        """Return what a private select shows of its release, which is added to those of the statement."""
+        environment = self.reader.with_common_tables(query, environment)
+        found = private_aggregation(query, environment, self.reader, self.contribution)
+        if found.measured not in self.selects:
+            self.found.append(found)
+        return view(query, found, self.selects.index(found.measured), self, environment)
+
+    @property
+    def selects(self) -> list[PrivateSelect]:
+        """The private selects of the statement."""
+        return [found.measured for found in self.found]
+
+    def known(self, columns: list[str]) -> Known:
+        """Return what subqueries in the list of a private select can name: the columns of its release."""
+        return Known(tuple(columns))
+
+    def scalar(self, node: exp.Expr, environment: Environment, around: Known) -> exp.Expr:
+        """Return a subquery of an expression over releases."""
+        inner = node
+        while isinstance(inner, exp.Subquery):
+            inner = inner.this
+        if self.reader.status(inner, environment) == "owned":
+            self.reader.refuse_private(inner, environment)
+        tree, _ = self.query(inner, environment, around)
+        return tree if isinstance(node.parent, exp.Exists) else exp.Subquery(this=tree)
+
+    # Over releases and public tables
+
+    def _passed(self, query: exp.Select, environment: Environment, above: Known) -> tuple[exp.Select, Names]:
+        """Return a select over releases and public tables, as it was written."""
+        self._check_clause(query, environment)
+        own = NOTHING
+        found = query.copy()
+        first = from_of(query)
+        if first is not None:
+            tree, names = self._source(first, environment)
+            found.set("from_", None)
+            found.set("from", None)
+            found.from_(tree, copy=False)
+            own = Known(names, called(first))
+        for written, node in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
+            tree, names = self._source(written.this, environment)
+            node.set("this", tree)
+            own += Known(names, called(written.this))
+        self._expressions(query, found, environment, own + above)
+        check_names(query, own + above, self.reader.text)
+        return found, selected(query, own.names)
+
+    def _source(self, node: exp.Expr, environment: Environment) -> tuple[exp.Expr, Names]:
+        if isinstance(node, exp.Subquery):
+            tree, names = self.query(node.this, self.reader.with_common_tables(node, environment))
+            found = node.copy()
+            found.set("this", tree)
+            return found, aliased(node, names)
+        if not isinstance(node, exp.Table):
+            if any(True for _ in node.find_all(exp.Query)):
+                raise self.reader.text.error("a query stands in FROM by itself, or in an expression", node)
+            return node.copy(), None
+        common = self.reader.common_table(node, environment)
+        if common is not None:
+            names = aliased(common.node, self._common_table(common.node, common.environment)[1])
+            return node.copy(), aliased(node, names)
+        relation = find_relation(node, self.reader.relations, self.reader.text)
+        if RESERVED.fullmatch(relation.name):
+            raise self.reader.text.error(
+                f"{relation.name} is what a release is called here; register the table anew", node
+            )
+        self.public[relation.name] = None
+        table = exp.Table(this=exp.to_identifier(relation.name, quoted=True), alias=node.args.get("alias"))
+        if not node.alias:
+            table = exp.alias_(table, node.name, table=True, quoted=True)  # type: ignore[assignment]
+        if node.args.get("sample"):
+            table.set("sample", node.args["sample"].copy())
+        return table, aliased(node, tuple(relation.columns))
+
+    def _common_table(self, node: exp.CTE, environment: Environment) -> tuple[exp.Expr, Names]:
+        found = self._common.get(id(node))
+        if found is None:
+            found = self._common[id(node)] = self.query(node.this, environment)
+        return found
+
+    def with_common_tables(self, query: exp.Expr, found: exp.Expr) -> None:
+        """Give a query those queries of its WITH clause that it reads and that are over releases."""
+        clause = query.args.get("with_") or query.args.get("with")
+        for part in ("with", "with_"):
+            if found.args.get(part) is not None:
+                found.set(part, None)
+        if clause is None:
+            return
+        used = [node for node in clause.expressions if id(node) in self._common]
+        for node in used:
+            if RESERVED.fullmatch(node.alias):
+                raise self.reader.text.error(f"{node.alias} is what a release is called here; take another name", node)
+        if used:
+            items = []
+            for node in used:
+                item = node.copy()
+                item.set("this", self._common[id(node)][0].copy())
+                items.append(item)
+            part = "with_" if "with_" in query.args else "with"
+            found.set(part, exp.With(expressions=items))
+
+    def _expressions(self, query: exp.Select, found: exp.Select, environment: Environment, around: Known) -> None:
+        """Replace the subqueries in the expressions of a select, and write aggregates as DuckDB does."""
+        pairs = list(zip(query.expressions, found.expressions, strict=True))
+        for part in ("where", "group", "having", "order"):
+            if query.args.get(part) is not None:
+                pairs.append((query.args[part], found.args[part]))
+        for written, made in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
+            if written.args.get("on") is not None:
+                pairs.append((written.args["on"], made.args["on"]))
+        for written, made in pairs:
+            self._replace(written, made, environment, around)
+
+    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment, around: Known) -> None:
+        def stops(node: exp.Expr) -> bool:
+            return isinstance(node, exp.Query)
+
+        pairs = zip(list(before.walk(prune=stops)), list(after.walk(prune=stops)), strict=True)
+        for written, made in list(pairs):
+            if stops(written):
+                made.replace(self.scalar(written, environment, around))
+            elif call_of(written) is not None and made.parent is not None:
+                plain = as_duckdb(made)
+                if plain is not made:
+                    made.replace(plain)
+
+    # Errors
+
+    def check_common(self, query: exp.Expr, environment: Environment) -> None:
+        """Refuse queries of a WITH clause that cannot be read, used or not."""
+        clause = query.args.get("with_") or query.args.get("with")
+        for node in clause.expressions if clause is not None else []:
+            common = environment[node.alias.casefold()]
+            self.reader.status(common.node.this, common.environment)
+
+    def _refuse_rows(self, query: exp.Expr, environment: Environment) -> None:
+        """Refuse a query that would show rows of private tables."""
+        if self.reader.status(query, environment) != "owned":
+            return
+        text = self.reader.text
+        select = query
+        while not isinstance(select, exp.Select):
+            branches = [select.this, select.args.get("expression")]
+            select = next(
+                (node for node in branches if node and self.reader.status(node, environment) == "owned"), select.this
+            )
+        at = select.expressions[0] if select.expressions else query
+        if select.args.get("distinct") is not None:
+            raise text.error(
+                "SELECT DISTINCT would show values of rows: write SELECT column, COUNT(*) ... GROUP BY column", at
+            )
+        if calls_of(select) or select.args.get("group") is not None:
+            raise text.error(
+                "each row of this would be about a single unit; group by other columns, or use this query in FROM of "
+                "one that aggregates over units",
+                select.args.get("group") or at,
+            )
+        raise text.error("rows cannot be shown; add COUNT(*), SUM(column) or AVG(column)", at)
+
+    def _check_clause(self, query: exp.Select, environment: Environment) -> None:
+        """Refuse what is only for private tables in a select over releases or public tables."""
+        clause = clause_of(query)
+        private = next((node for node in calls_of(query) if (call := call_of(node)) is not None and call.private), None)
+        if clause is None and private is None:
+            return
+        at = clause.token if clause is not None and clause.token is not None else private
+        if self.reader.status(query, environment) == "public":
+            raise self.reader.text.error(NOTHING_PRIVATE, at)
+        raise self.reader.text.error(
+            "a private query stands inside a private query: group the one inside by the unit's column too, "
+            "or leave the "
+            "outer clause out",
+            at,
+        )

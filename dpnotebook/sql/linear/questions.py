@@ -1,0 +1,177 @@
+"""The linear route: a plain aggregation over one table's declared columns is a question for the planner.
+
+There it is answered from everything recorded and by the strategies that fit it; what has no such form is measured by
+itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP BY columns]`:
+
+* aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), all of the same rows; sums and averages clamp to the
+  declared bounds;
+* conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list.
+
+Every declared level is in the answer, also where no row has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from dpnotebook.errors import DomainError
+from dpnotebook.predicate import Predicate
+from dpnotebook.predicate.expression import IsNull, Not
+from dpnotebook.question import Measure, Question, bounded_value
+from dpnotebook.reuse.table import Table
+from dpnotebook.sql.linear.condition import NotLinear, Scope, bare, predicate
+from dpnotebook.sql.ownership.catalog import match_name
+from dpnotebook.sql.parse.complete import check_complete
+from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.statement import Statement
+
+KINDS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "mean"}
+# The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
+PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """An aggregate of the statement: what it asks for, and the column whose values COUNT(column) counts."""
+
+    measure: Measure
+    counted: str | None = None
+
+
+def linear_question(
+    statement: Statement, tables: Mapping[str, Table], parameters: Mapping[str, Any]
+) -> Question | None:
+    """Return what a statement's private aggregation asks of declared columns; None where it has no such form.
+
+    Parameters
+    ----------
+    statement
+        What was understood of it.
+    tables
+        What is public about each protected table, by name.
+    parameters
+        Values of `:name` in it.
+
+    Raises
+    ------
+    SQLError
+        If it has that form, and a condition in it can never hold or names a level that was not declared, or a word of
+        it has no meaning.
+    """
+    if len(statement.selects) != 1 or statement.selects[0].tree is None:
+        return None
+    surface = read_surface(statement.text, parameters)
+    select = statement.selects[0].tree
+    try:
+        table = tables[statement.table]
+        question = _question(select, table, Scope(surface.text, table.domain, lambda node: _column(node, table)))
+    except NotLinear:
+        return None
+    check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
+    return question
+
+
+def new_names(statement: Statement) -> dict[str, str]:
+    """Return what a statement calls its keys where those are not the names of their columns."""
+    tree = statement.selects[0].tree
+    items = tree.expressions if tree is not None else []
+    return {
+        item.this.name: item.alias
+        for item in items
+        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column)
+    }
+
+
+def _question(select: exp.Select, table: Table, scope: Scope) -> Question:
+    source = select.args.get("from_") or select.args.get("from")
+    if any(value and name.rstrip("_") not in PARTS for name, value in select.args.items()) or source is None:
+        raise NotLinear
+    if not isinstance(source.this, exp.Table) or source.this.alias_column_names:
+        raise NotLinear
+    where = predicate(select.args.get("where"), scope)
+    keys: list[str | None] = []
+    aggregates = []
+    for item in select.expressions:
+        node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
+        if isinstance(node, exp.Column):
+            keys.append(scope.column(node))
+        else:
+            aggregates.append(_aggregate(node, alias, scope))
+            keys.append(None)
+    return Question(
+        table.name, tuple(part.measure for part in aggregates), _keys(select, keys, scope), _rows(where, aggregates)
+    )
+
+
+def _column(node: exp.Column, table: Table) -> str:
+    """Return the declared column that a column of the statement means."""
+    found = [] if isinstance(node.this, exp.Star) else match_name(node.name, dict.fromkeys(table.domain.names))
+    if len(found) != 1:
+        raise NotLinear
+    return found[0]
+
+
+def _aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
+    if type(node) not in KINDS or any(value for part, value in node.args.items() if part not in ("this", "big_int")):
+        raise NotLinear
+    kind, argument = KINDS[type(node)], bare(node.this)
+    if kind == "count" and (argument == exp.Star() or isinstance(argument, exp.Literal)):
+        return Aggregate(Measure("count", name=name))
+    if not isinstance(argument, exp.Column):
+        raise NotLinear
+    column = scope.column(argument)
+    if kind == "count":
+        return Aggregate(Measure("count", name=name), column)
+    try:
+        summand = bounded_value(scope.domain, column, ends=kind == "mean")
+    except DomainError:
+        raise NotLinear from None
+    return Aggregate(Measure("sum" if kind == "sum" else "mean", column, name, summand))
+
+
+def _keys(select: exp.Select, selected: list[str | None], scope: Scope) -> tuple[str, ...]:
+    """Return the keys: those that are selected, in their order, then the rest."""
+    group = select.args.get("group")
+    grouped = [_grouped(bare(item), selected, scope) for item in (group.expressions if group is not None else [])]
+    chosen = [name for name in selected if name is not None]
+    if not set(chosen) <= set(grouped):
+        raise NotLinear
+    return tuple(dict.fromkeys([*chosen, *grouped]))
+
+
+def _grouped(item: exp.Expr, selected: list[str | None], scope: Scope) -> str:
+    if isinstance(item, exp.Column):
+        return scope.column(item)
+    if isinstance(item, exp.Literal) and not item.is_string and str(item.this).isdigit():
+        place = int(item.this)
+        name = selected[place - 1] if 1 <= place <= len(selected) else None
+        if name is not None:
+            return name
+    raise NotLinear
+
+
+def _rows(where: Predicate, aggregates: list[Aggregate]) -> Predicate:
+    """Return the rows that all aggregates count: COUNT(column) those with a value, SUM and AVG may do without the rest.
+
+    No set of rows may be right for all of them, because of missing values.
+    """
+
+    def present(column: str | None) -> Predicate:
+        if column is None:
+            return Predicate.everything(where.domain)
+        return Predicate.of(Not(IsNull(column)), where.domain, nulls="sql")
+
+    exact = [where & present(part.counted) for part in aggregates if part.measure.kind == "count"]
+    rows = exact[0] if exact else where
+    for part in aggregates:
+        count = part.measure.kind == "count"
+        column = part.counted if count else part.measure.column
+        if (rows if count else rows & present(column)) != where & present(column):
+            raise NotLinear
+    if rows.is_empty:
+        raise NotLinear
+    return rows

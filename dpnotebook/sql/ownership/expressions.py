@@ -1,0 +1,158 @@
+"""Expressions below a private aggregation: every column resolved, every comparison possible, no row that can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpnotebook.sql.kinds import alike, check_comparisons, kind_of
+from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.text import Text
+from dpnotebook.sql.total.expressions import make_total
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.queries import Environment
+    from dpnotebook.sql.ownership.reader import Reader
+
+
+def bare(node: exp.Expr) -> exp.Expr:
+    """Return a node without the parentheses around it."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def words_of(node: exp.Expr, text: Text) -> str:
+    """Return an expression as it is written, for the name of a column."""
+    words = text.words(node)
+    return words + ")" * (words.count("(") - words.count(")"))
+
+
+def column_of(node: exp.Expr, scope: Scope, text: Text) -> Column | None:
+    """Return the column of the scope itself that an expression is, None if it is something else."""
+    node = bare(node)
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        return None
+    found = scope.find(node, text)
+    return found[0] if found is not None and found[1] is scope else None
+
+
+def resolve(
+    written: exp.Expr,
+    scope: Scope,
+    environment: Environment,
+    reader: Reader,
+    aliases: Mapping[str, Callable[[], exp.Expr]] | None = None,
+) -> exp.Expr:
+    """Return an expression with columns of our own sources, expression subqueries included.
+
+    Parameters
+    ----------
+    written
+        As it was read.
+    scope, environment
+        What its names mean.
+    reader
+        Who reads the statement.
+    aliases
+        What other names stand for, by their lower case: columns of the select list.
+
+    Raises
+    ------
+    SQLError
+        If a name means nothing, a comparison could fail, or a subquery reads a private table.
+    """
+    place = None if aliases else (id(written), id(scope))
+    if place is not None and place in reader.resolved:
+        return reader.resolved[place][2].copy()
+    holder = exp.Paren(this=written.copy())
+    places = [node for node in holder.walk(prune=_is_query) if isinstance(node, exp.Column) or _is_query(node)]
+    for node in places:
+        if not isinstance(node, exp.Column):
+            node.replace(_subquery(node, scope, environment, reader))
+        else:
+            node.replace(_column(node, scope, reader, aliases or {}))
+    found: exp.Expr = check_comparisons(holder, written, reader.text).this
+    found.parent = None
+    if place is not None:
+        reader.resolved[place] = written, scope, found
+    return found.copy()
+
+
+def total(node: exp.Expr, condition: bool = False) -> exp.Expr:
+    """Return a resolved expression that no row can make fail."""
+    return make_total(node, condition)
+
+
+def _is_query(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Query)
+
+
+def _column(node: exp.Column, scope: Scope, reader: Reader, aliases: Mapping[str, Callable[[], exp.Expr]]) -> exp.Expr:
+    if isinstance(node.this, exp.Star):
+        raise reader.text.error("* stands in a list of columns, or in COUNT(*)", node)
+    if len(node.parts) > 2:
+        raise reader.text.error("write the table's name or alias and the column: table.column", node)
+    found = scope.find(node, reader.text)
+    if found is not None:
+        column, where = found
+        if column.unit:
+            reader.named = True
+        value = where.value(column)
+        value.meta.update({key: node.this.meta[key] for key in ("start", "end") if key in node.this.meta})
+        return value
+    if not node.table and node.name.casefold() in aliases:
+        return aliases[node.name.casefold()]()
+    raise reader.text.error(scope.unknown(node), node)
+
+
+def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Reader) -> exp.Expr:
+    """Return a subquery of an expression, over public tables, as the engine gets it."""
+    reader.refuse_private(node, environment)
+    inner = node
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    query = reader.rows(inner, environment, scope)
+    parent = node.parent
+    if isinstance(parent, exp.Exists):
+        return query.build(range(1))
+    if len(query.outputs) != 1:
+        raise reader.text.error("a subquery in an expression gives one column", node)
+    if isinstance(parent, exp.In) and parent.args.get("query") is node:
+        _check_in(parent, query.outputs[0].node, scope, environment, reader)
+        return exp.Subquery(this=query.build(range(1)))
+    if not _one_row(inner):
+        # With several values an engine stops, and some do so only if a row comes to ask for them.
+        raise reader.text.error(
+            "a subquery that stands for a value has one: aggregate it, as in MAX(column), write LIMIT 1, or use IN",
+            node,
+        )
+    found = exp.Subquery(this=query.build(range(1)))
+    found.meta["kind"] = query.outputs[0].kind
+    return found
+
+
+def _check_in(node: exp.In, inner: exp.Expr, scope: Scope, environment: Environment, reader: Reader) -> None:
+    left = kind_of(resolve(node.this, scope, environment, reader)) if _unresolved(node.this) else kind_of(node.this)
+    right = kind_of(inner)
+    if left in (None, "other") or right in (None, "other") or not alike(left, right):
+        raise reader.text.error(
+            "the values before and after IN are not known to be of the same kind; CAST both to it", node
+        )
+
+
+def _unresolved(node: exp.Expr) -> bool:
+    return any("kind" not in column.meta for column in node.find_all(exp.Column))
+
+
+def _one_row(node: exp.Expr) -> bool:
+    """Whether a query has at most one row whatever the tables hold: LIMIT 1, or an aggregate without groups."""
+    limit = node.args.get("limit")
+    if limit is not None and isinstance(limit.expression, exp.Literal) and limit.expression.name in ("0", "1"):
+        return True
+    if not isinstance(node, exp.Select) or node.args.get("group"):
+        return False
+    return any(call_of(part) is not None for item in node.expressions for part in item.walk(prune=_is_query))

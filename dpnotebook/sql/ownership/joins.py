@@ -1,0 +1,282 @@
+"""Joins: rows of two units are never joined, and no row is left without its unit.
+
+The rules are those of Table 4.3 of the paper, for joins: private tables equate their units, and outer joins keep the
+rows of the private side only. Equal units are always written into the condition by us, whatever the statement says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.kinds import check_comparisons, with_kind
+from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
+from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
+from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.text import Text
+
+SIDES = ("LEFT", "RIGHT", "FULL")
+
+
+@dataclass
+class _Condition:
+    """The parts of a join's condition: columns that it equates, and the rest."""
+
+    equal: list[tuple[Column, Column]]
+    rest: list[exp.Expr]
+    merged: list[tuple[Column, Column]]
+
+
+def join(left: From, right: Source, node: exp.Join, environment: Environment, reader: Joiner) -> From:
+    """Return what FROM brings with one more source.
+
+    Parameters
+    ----------
+    left
+        What has been read before.
+    right
+        The source that is joined.
+    node
+        The join as it was read.
+    environment, reader
+        What names mean, and who reads.
+
+    Raises
+    ------
+    SQLError
+        If a row could come from two units, or from none.
+    """
+    how = _how(node, reader.text)
+    scope = Scope([*left.scope.columns, *right.columns], None, left.scope.outer, left.scope.dropped)
+    condition = _condition(left, right, node, scope, environment, reader)
+    groups = how in ("LEFT", "RIGHT") and reader.public_groups(left, right, how)
+    _check_sides(left, right, how, node, bool(groups), reader.text)
+    both = left.owner is not None and right.owner is not None
+    if both:
+        _check_units(left, right, how, condition, node, reader.text)
+    parts = list(condition.rest)
+    if both:
+        parts.insert(0, exp.EQ(this=_copy(left.scope.unit), expression=_copy(right.unit)))
+    if how == "CROSS" and parts:
+        how = "INNER"
+    if how == "INNER" and not parts:
+        how = "CROSS"
+    on = None if how == "CROSS" else exp.and_(*parts, copy=False) if parts else exp.true()
+    unit = _unit(left, right, how)
+    columns = _columns(left, right, how, condition, bool(groups))
+    emitted = "INNER" if groups else how
+    return From(
+        Scope(columns, unit, left.scope.outer, left.scope.dropped),
+        [*left.joined, Joined(emitted, right, on)],
+        left.owner or right.owner,
+        both and left.single and right.single and how != "FULL",
+        tuple(dict.fromkeys([*left.tables, *right.tables])),
+        tuple(dict.fromkeys([*left.public, *right.public])),
+        groups or left.groups,
+    )
+
+
+class Joiner:
+    """What a join needs to know of the statement; `ownership.Reader` is one."""
+
+    text: Text
+    named: bool
+    public_groups: Callable[[From, Source, str], Source | None]
+
+
+def _how(node: exp.Join, text: Text) -> str:
+    """Return CROSS, INNER, LEFT, RIGHT or FULL."""
+    side, kind = node.side.upper(), node.kind.upper()
+    if node.method.upper() == "NATURAL":
+        raise text.error("NATURAL JOIN is not supported: name the columns, as in JOIN b USING (id)", node.this)
+    known = {"this", "side", "kind", "on", "using"}
+    extra = [part for part, value in node.args.items() if part not in known and value]
+    if extra or side not in ("", *SIDES) or kind not in ("", "INNER", "OUTER", "CROSS"):
+        words = " ".join(word for word in (node.method, side, kind, "JOIN") if word)
+        raise text.error(f"{words} is not supported; there are JOIN, LEFT JOIN, RIGHT JOIN and FULL JOIN", node.this)
+    conditions = node.args.get("on") is not None or bool(node.args.get("using"))
+    if not conditions and (side or kind == "OUTER"):
+        raise text.error(f"{side} JOIN needs a condition: ON a.id = b.id, or USING (id)", node.this)
+    if conditions and kind == "CROSS":
+        raise text.error("CROSS JOIN has no condition; write JOIN", node.this)
+    return side or ("INNER" if conditions else "CROSS")
+
+
+def _condition(
+    left: From, right: Source, node: exp.Join, scope: Scope, environment: Environment, reader: Joiner
+) -> _Condition:
+    found = _Condition([], [], [])
+    for name in node.args.get("using") or []:
+        written = exp.column(name.copy()) if isinstance(name, exp.Identifier) else name
+        pair = tuple(
+            _using(written, side, called, reader.text)
+            for side, called in ((left.scope, "before"), (Scope(list(right.columns)), "after"))
+        )
+        found.merged.append((pair[0], pair[1]))
+        _add_equality(found, pair[0], pair[1], name, left, right, reader)
+    on = node.args.get("on")
+    for written in _conjuncts(on) if on is not None else []:
+        equated = bare(written)
+        if isinstance(equated, exp.EQ):
+            first, second = (column_of(side, scope, reader.text) for side in (equated.this, equated.expression))
+            if first is not None and second is not None:
+                if _beside(second, right) or not _beside(first, right):
+                    _add_equality(found, first, second, written, left, right, reader)
+                else:
+                    _add_equality(found, second, first, written, left, right, reader)
+                continue
+        found.rest.append(total(resolve(written, scope, environment, reader), True))  # type: ignore[arg-type]
+    return found
+
+
+def _add_equality(
+    found: _Condition, first: Column, second: Column, written: exp.Expr, left: From, right: Source, reader: Joiner
+) -> None:
+    """Add an equality of columns; that of the units of both sides is written by us."""
+    reader.named = reader.named or first.unit or second.unit
+    if not _beside(first, right) and _beside(second, right):
+        found.equal.append((first, second))
+        if first.unit and second.unit and left.owner is not None and right.owner is not None:
+            return
+    nodes = [with_kind(column.node.copy(), column.kind) for column in (first, second)]
+    equality = exp.EQ(this=nodes[0], expression=nodes[1])
+    found.rest.append(total(check_comparisons(equality, written, reader.text)))
+
+
+def _check_sides(left: From, right: Source, how: str, node: exp.Join, groups: bool, text: Text) -> None:
+    """Refuse outer joins that keep rows of a public table, which belong to nobody."""
+    if (left.owner is None and right.owner is None) or groups:
+        return
+    if right.lateral and how in ("RIGHT", "FULL"):
+        raise text.error("an array of a row is joined by CROSS JOIN or LEFT JOIN", node.this)
+    private = [side for side in (left.owner, right.owner) if side is not None]
+    if len(private) == 2:
+        return
+    name = private[0].table
+    kept_left, kept_right = how in ("LEFT", "FULL"), how in ("RIGHT", "FULL")
+    if (left.owner is None and kept_left) or (right.owner is None and kept_right):
+        side = "right" if left.owner is not None else "left"
+        other = "LEFT" if left.owner is not None else "RIGHT"
+        raise text.error(
+            f"{how} JOIN keeps rows of the public table on the {side}, which belong to no unit; keep those of {name} "
+            f"only: write {other} JOIN, or JOIN",
+            node.this,
+        )
+
+
+def _check_units(left: From, right: Source, how: str, condition: _Condition, node: exp.Join, text: Text) -> None:
+    """Refuse two private sides whose units are not equated."""
+    assert left.owner is not None
+    assert right.owner is not None
+    for owner in (left.owner, right.owner):
+        if owner.unit is None:
+            raise text.error(
+                f"each row of {owner.table} is a unit of its own, so it can be joined with public tables only; protect "
+                "it with unit= to join it with another protected table",
+                node.this,
+            )
+    if any(first.unit and second.unit for first, second in condition.equal):
+        if not left.owner.matches(right.owner):
+            raise text.error(
+                f"the units of {left.owner.table} and {right.owner.table} are of different kinds and cannot be equal",
+                node.this,
+            )
+        return
+    raise _unequated(left, right, how, node, text)
+
+
+def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) -> SQLError:
+    units = [column for column in left.scope.columns if column.unit and column.qualifier]
+    others = [column for column in right.columns if column.unit]
+    before = " and ".join(dict.fromkeys(item.source.called for item in left.joined if item.source.owner is not None))
+    message = f"{before} and {right.called} are both private, and rows of different units would be joined"
+    if not others:
+        return text.error(f"{message}: select the unit's column in {right.called}, and join on it", node.this)
+    if not units:
+        return text.error(f"{message}: select the unit's column before, and join on it", node.this)
+    equal = f"{units[0].qualifier}.{units[0].name} = {others[0].qualifier or right.called}.{others[0].name}"
+    word = "JOIN" if how in ("CROSS", "INNER") else f"{how} JOIN"
+    return text.error(f"{message}: write {word} ... ON {equal}, and further conditions after AND", node.this)
+
+
+def _unit(left: From, right: Source, how: str) -> exp.Expr | None:
+    if left.owner is None or right.owner is None:
+        return _copy(left.scope.unit if left.owner is not None else right.unit) if left.owner or right.owner else None
+    if how == "FULL":
+        return exp.Coalesce(this=_copy(left.scope.unit), expressions=[_copy(right.unit)])
+    return _copy(right.unit if how == "RIGHT" else left.scope.unit)
+
+
+def _columns(left: From, right: Source, how: str, condition: _Condition, groups: bool) -> list[Column]:
+    """Return what can be named after a join."""
+    before = list(left.scope.columns)
+    after = list(right.columns)
+    units = groups or how in ("CROSS", "INNER")  # without the groups that have no rows it is an inner join
+    if not units:
+        before = [replace(column, unit=column.unit and how == "LEFT") for column in before]
+        after = [replace(column, unit=column.unit and how == "RIGHT") for column in after]
+    if units and (left.owner is None) != (right.owner is None):
+        before, after = _spread(before, after, condition, left.owner or right.owner)
+    for first, second in condition.merged:
+        place, other = _place(before, first), _place(after, second)
+        merged = _merged(before[place], after[other], first.unit and second.unit, how)
+        before[place] = replace(before[place], bare=False, shown=False)
+        after[other] = replace(after[other], bare=False, shown=False)
+        before.insert(place, merged)
+    return before + after
+
+
+def _spread(
+    before: list[Column], after: list[Column], condition: _Condition, owner: object
+) -> tuple[list[Column], list[Column]]:
+    """Return the columns, those of a public table that equal the unit marked as the unit."""
+    for first, second in condition.equal:
+        if first.unit != second.unit and first.kind == second.kind and owner is not None:
+            place, other = _place(before, first), _place(after, second)
+            before[place], after[other] = replace(before[place], unit=True), replace(after[other], unit=True)
+    return before, after
+
+
+def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:
+    """Return the one column that USING makes of two."""
+    chosen = second if how == "RIGHT" else first
+    node: exp.Expr = chosen.node
+    if how == "FULL":
+        node = exp.Coalesce(this=first.node.copy(), expressions=[second.node.copy()])
+    owned = unit if how == "FULL" else chosen.unit
+    origin = None if how == "FULL" else chosen.origin
+    return replace(chosen, qualifier=None, node=node, unit=owned, origin=origin, bare=True, shown=True)
+
+
+def _place(columns: list[Column], wanted: Column) -> int:
+    return next(index for index, column in enumerate(columns) if column.node is wanted.node)
+
+
+def _beside(column: Column, right: Source) -> bool:
+    return any(column.node is other.node for other in right.columns)
+
+
+def _using(written: exp.Column, scope: Scope, called: str, text: Text) -> Column:
+    found = column_of(written, scope, text)
+    if found is None:
+        raise text.error(f"there is no column {written.name!r} {called} this join", written)
+    return found
+
+
+def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
+    found, waiting = [], [node]
+    while waiting:
+        part = bare(waiting.pop())
+        if isinstance(part, exp.And):
+            waiting += [part.expression, part.this]
+        else:
+            found.append(part)
+    return found
+
+
+def _copy(node: exp.Expr | None) -> exp.Expr:
+    assert node is not None
+    return node.copy()

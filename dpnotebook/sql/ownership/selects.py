@@ -1,0 +1,274 @@
+"""Queries below a private aggregation: projections, conditions, and groupings by the unit.
+
+Each query over private rows carries the unit of each row in a column of its own, whatever it selects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpnotebook.errors import SQLError
+from dpnotebook.sql.kinds import kind_of
+from dpnotebook.sql.ownership.catalog import bounded
+from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
+from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
+from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
+from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
+from dpnotebook.sql.ownership.set_operations import set_operation
+from dpnotebook.sql.parse.surface import call_of
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.reader import Reader
+
+Aliases = Mapping[str, Callable[[], exp.Expr]]
+
+KEEPS = "which rows are kept would depend on rows of other units; leave it out below the aggregation"
+
+
+def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, reader: Reader) -> Rows:
+    """Return a query understood; see `Reader.rows`."""
+    environment = reader.with_common_tables(query, environment)
+    if isinstance(query, exp.Subquery):
+        if query.args.get("limit") or query.args.get("offset"):
+            raise reader.text.error("write LIMIT inside the parentheses", query)
+        return reader.rows(query.this, environment, outer)
+    if isinstance(query, exp.SetOperation):
+        return set_operation(query, environment, outer, reader)
+    if not isinstance(query, exp.Select):
+        raise reader.text.error("a subquery is a SELECT", query)
+    if reader.status(query, environment) == "released":
+        raise reader.text.error(
+            "a private aggregation stands inside another one, or is joined with private rows; below the "
+            "aggregation, group by the unit's column too",
+            _aggregation(query),
+        )
+    source = reader.source(query, environment, outer)
+    if source.owner is not None and (query.args.get("limit") or query.args.get("offset")):
+        raise reader.text.error(f"LIMIT below an aggregation is not supported: {KEEPS}", query.args.get("limit"))
+    return _select(query, source, environment, reader)
+
+
+def _select(query: exp.Select, source: From, environment: Environment, reader: Reader) -> Rows:
+    scope = source.scope
+    group = grouping(query, scope, environment, reader)
+    aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
+    outputs = _outputs(query, scope, environment, reader)
+    aliases = _aliases(query, outputs)
+    if aggregated:
+        check_grouped(outputs, group, query, reader.text)
+        check_having(query, group, lambda written: resolve(written, scope, environment, reader, aliases), reader.text)
+    if not outputs:
+        raise reader.text.error("a SELECT lists columns", query)
+    where = condition(query, "where", scope, environment, reader)
+    having = condition(query, "having", scope, environment, reader, aliases)
+    distinct = query.args.get("distinct")
+    owned = source.owner is not None
+    if distinct is not None:
+        _check_distinct(query, distinct, source, outputs, reader)
+    tail = [] if owned else _tail(query, scope, environment, aliases, reader)
+    if aggregated:
+        roots = [*(output.node for output in outputs), *([having] if having is not None else []), *tail]
+        _check_inner_calls(query, source, roots, reader)
+    nodes = [total(output.node) for output in outputs]
+    keys = [total(key) for key in group.keys]
+    every = range(len(outputs))
+    by_unit = aggregated and owned
+
+    def build(wanted: Iterable[int]) -> exp.Expr:
+        select = exp.Select()
+        items = named_outputs(nodes, every if distinct is not None else wanted, scope.unit)
+        select.set("expressions", items)
+        if distinct is not None:
+            select.set("distinct", exp.Distinct())
+        used = [*items, *(node for node in (where, having) if node is not None), *keys, *tail]
+        if source.joined:
+            source.build(select, used)
+        if where is not None:
+            select.set("where", exp.Where(this=where.copy()))
+        grouped = ([scope.unit.copy()] if by_unit and scope.unit is not None else []) + [key.copy() for key in keys]
+        if grouped:
+            select.set("group", exp.Group(expressions=grouped))
+        if having is not None:
+            select.set("having", exp.Having(this=having.copy()))
+        for node in tail:
+            select.set(node.key, node.copy())
+        return select
+
+    single = source.single or (by_unit and not keys) or (distinct is not None and all(o.unit for o in outputs))
+    return Rows(
+        tuple(outputs),
+        source.owner,
+        build,
+        single,
+        source.tables,
+        source.public,
+        distinct is not None,
+        distinct is not None,
+    )
+
+
+def _check_distinct(query: exp.Select, distinct: exp.Expr, source: From, outputs: list[Output], reader: Reader) -> None:
+    if distinct.args.get("on"):
+        raise reader.text.error("DISTINCT ON is not supported: which row is kept is not said; group by columns", query)
+    unit = None if source.owner is None else source.owner.unit
+    if unit is not None and not any(output.unit for output in outputs):
+        message = f"SELECT DISTINCT below an aggregation lists the unit's column {unit} too"
+        raise reader.text.error(message, query.expressions[0])
+
+
+def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], reader: Reader) -> None:
+    """Refuse aggregates that are not of this query's own rows, and those that cannot be below another aggregation."""
+    own = {item.source.alias for item in source.joined}
+    for node in calls_of(query):
+        call = call_of(node)
+        if call is not None and (call.private or (call.kind == "quantiles" and call.fractions not in ((0.0,), (1.0,)))):
+            raise reader.text.error(
+                "below a private aggregation there are COUNT, SUM, AVG, MIN, MAX, VAR and STDDEV", node
+            )
+    for root in nodes:
+        for part in root.walk(prune=lambda part: isinstance(part, exp.Query)):
+            if call_of(part) is None:
+                continue
+            if any(call_of(inner) is not None for inner in part.walk() if inner is not part):
+                message = "an aggregate of an aggregate is not supported; aggregate in a query in FROM first"
+                raise reader.text.error(message, calls_of(query)[0])
+            if any(column.table not in own for column in part.find_all(exp.Column)):
+                raise reader.text.error(
+                    "an aggregate in a subquery is of columns of the subquery, not of those around it",
+                    calls_of(query)[0],
+                )
+
+
+def condition(
+    query: exp.Select,
+    part: str,
+    scope: Scope,
+    environment: Environment,
+    reader: Reader,
+    aliases: Aliases | None = None,
+) -> exp.Expr | None:
+    """Return WHERE or HAVING of a select, resolved; None without one."""
+    written = query.args.get(part)
+    if written is None:
+        return None
+    if part == "where":
+        refuse_calls(written.this, "an aggregate stands in WHERE; write the condition as HAVING", reader.text)
+    return total(resolve(bare(written.this), scope, environment, reader, aliases), True)
+
+
+def _tail(
+    query: exp.Select, scope: Scope, environment: Environment, aliases: Aliases, reader: Reader
+) -> list[exp.Expr]:
+    """Return ORDER BY, LIMIT and OFFSET of a select over public tables."""
+    tail: list[exp.Expr] = []
+    order = query.args.get("order")
+    if order is not None and query.args.get("limit") is not None:
+        items = []
+        for item in order.expressions:
+            copy = item.copy()
+            copy.set("this", total(resolve(item.this, scope, environment, reader, aliases)))
+            items.append(copy)
+        tail.append(exp.Order(expressions=items))
+    for part in ("limit", "offset"):
+        node = query.args.get(part)
+        if node is not None:
+            if not isinstance(node.expression, exp.Literal):
+                raise reader.text.error(f"{part.upper()} is a number that is written out", node)
+            tail.append(node.copy())
+    return tail
+
+
+def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: Reader) -> list[Output]:
+    """Return the columns that a select lists."""
+    found: list[Output] = []
+    for item in query.expressions:
+        node = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            found += _star(node, scope, reader)
+            continue
+        resolved = resolve(node, scope, environment, reader)
+        plain = bare(node)
+        located = scope.find(plain, reader.text) if isinstance(plain, exp.Column) else None
+        name = item.alias_or_name or words_of(node, reader.text)
+        if located is not None:
+            found.append(_passed(name, resolved, located[0], located[1] is scope))
+        else:
+            found.append(Output(name, resolved, kind_of(resolved), lost=_lost(name, scope, reader)))
+    return found
+
+
+def _star(node: exp.Expr, scope: Scope, reader: Reader) -> list[Output]:
+    star = node.this if isinstance(node, exp.Column) else node
+    qualifier = node.table.casefold() if isinstance(node, exp.Column) else None
+    if star.args.get("replace") or star.args.get("rename"):
+        raise reader.text.error("* with REPLACE or RENAME is not supported; list the columns", node)
+    columns = [
+        column for column in scope.columns if (column.shown if qualifier is None else column.qualifier == qualifier)
+    ]
+    if qualifier is not None and not columns:
+        raise reader.text.error(f"there is no table {node.table!r} in this FROM", node)  # type: ignore[attr-defined]
+    excluded = [name.name for name in star.args.get("except_") or star.args.get("except") or []]
+    for name in excluded:
+        if not any(column.name.casefold() == name.casefold() for column in columns):
+            raise reader.text.error(f"there is no column {name!r} to leave out", node)
+    folded = {name.casefold() for name in excluded}
+    return [
+        _passed(column.name, scope.value(column), column, True)
+        for column in columns
+        if column.name.casefold() not in folded
+    ]
+
+
+def drops(query: exp.Expr, rows: Rows, reader: Reader) -> SQLError:
+    """Return what to tell someone whose subquery drops the unit."""
+    inner = query
+    while isinstance(inner, exp.Subquery):
+        inner = inner.this
+    assert rows.owner is not None
+    items = inner.expressions if isinstance(inner, exp.Select) else []
+    unit = rows.owner.unit
+    for item in items:
+        derived = isinstance(item, exp.Alias) and any(
+            column.name.casefold() == str(unit).casefold() for column in item.this.find_all(exp.Column)
+        )
+        if derived:
+            return reader.text.error(
+                f"this derives a value from {unit}, and the rows of the subquery have no unit then; select {unit} "
+                "itself too",
+                item,
+            )
+    return reader.text.error(f"this query drops the unit column: select {unit} too", items[0] if items else query)
+
+
+def _aggregation(query: exp.Select) -> exp.Expr:
+    calls = calls_of(query)
+    return calls[0] if calls else query.args.get("group") or query
+
+
+def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
+    """Return a column that is passed on as it is."""
+    return Output(name, resolved, column.kind, column.unit and own, column.origin, column.lost)
+
+
+def _lost(name: str, scope: Scope, reader: Reader) -> str | None:
+    """Return the column with declared bounds whose name an expression takes."""
+    for column in scope.columns:
+        if column.name.casefold() == name.casefold():
+            found = column.lost if column.origin is None else bounded(column.origin, reader.relations)
+            if found is not None:
+                return found
+    return None
+
+
+def _aliases(query: exp.Select, outputs: list[Output]) -> dict[str, Callable[[], exp.Expr]]:
+    if len(query.expressions) != len(outputs):
+        return {}
+    found: dict[str, Callable[[], exp.Expr]] = {}
+    for item, output in zip(query.expressions, outputs, strict=True):
+        if isinstance(item, exp.Alias):
+            found.setdefault(item.alias.casefold(), output.node.copy)
+    return found

@@ -1,0 +1,234 @@
+"""What stands in FROM: tables, queries, arrays of rows, each under a name of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpnotebook.sql.kinds import kind_of
+from dpnotebook.sql.ownership.catalog import columns_of, find_relation
+from dpnotebook.sql.ownership.expressions import resolve, total
+from dpnotebook.sql.ownership.joins import join
+from dpnotebook.sql.ownership.queries import Environment, From, Joined, Rows, Source, output_column, unit_column
+from dpnotebook.sql.ownership.sampling_clause import sampled
+from dpnotebook.sql.ownership.scope import Column, Owner, Scope
+from dpnotebook.sql.ownership.select_parts import from_of
+from dpnotebook.sql.parse.surface import clause_of
+from dpnotebook.sql.statement import ROW_UNIT
+from dpnotebook.sql.text import Text
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.reader import Reader
+
+SELECT_PARTS = frozenset(
+    {"expressions", "from", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with"}
+)
+SUBQUERY_PARTS = frozenset({"this", "alias", "with", "order", "limit", "offset"})
+
+
+def read_from(select: exp.Select, environment: Environment, outer: Scope | None, reader: Reader) -> From:
+    """Return what the FROM of a select brings, its ownership checked."""
+    reader.check_parts(select, SELECT_PARTS)
+    first = from_of(select)
+    if first is None:
+        return From(Scope([], None, outer))
+    clause = clause_of(select)
+    found = _first(read_source(first, environment, outer, None, reader))
+    found.scope.outer = outer
+    comma = False
+    joins = select.args.get("joins") or []
+    for node in joins:
+        right = read_source(node.this, environment, outer, found, reader)
+        wanted = clause is not None and clause.selection == "public" and node is joins[-1]
+        reader.groups_wanted = select if wanted else None
+        if comma and node.side.upper() in ("RIGHT", "FULL"):
+            raise reader.text.error(f"{node.side} JOIN after a comma is not supported; write JOIN for the comma", node)
+        comma = comma or not (node.side or node.kind or node.method or node.args.get("on") or node.args.get("using"))
+        found = join(found, right, node, environment, reader)
+    reader.groups_wanted = None
+    found.scope.dropped = _units_dropped(found)
+    return found
+
+
+def _units_dropped(source: From) -> tuple[str, ...]:
+    """Return the units' columns that queries in FROM do not select, for errors."""
+    owners = [item.source.owner for item in source.joined if not any(column.unit for column in item.source.columns)]
+    return tuple(owner.unit for owner in owners if owner is not None and owner.unit is not None)
+
+
+def read_source(
+    node: exp.Expr, environment: Environment, outer: Scope | None, before: From | None, reader: Reader
+) -> Source:
+    """Return a source of FROM."""
+    if isinstance(node, exp.Table):
+        reader.check_parts(node, frozenset({"this", "alias", "db", "catalog", "sample"}))
+        common = reader.common_table(node, environment)
+        if common is None:
+            return _table(node, reader)
+        if node.args.get("sample"):
+            raise reader.text.error("take the sample of the table itself, in the WITH clause", node)
+        reader.check_parts(common.node, frozenset({"this", "alias"}))
+        rows = reader.rows_of(common.node.this, common.environment, None)
+        rows = _renamed(rows, common.node, reader.text)
+        return _query_source(rows, node, node.alias or node.name, reader)
+    if isinstance(node, exp.Subquery):
+        reader.check_parts(node, SUBQUERY_PARTS)
+        if isinstance(node.this, exp.Table):
+            raise reader.text.error("joins in parentheses are not supported; write them one after the other", node)
+        rows = reader.rows_of(node, environment, None)
+        return _query_source(rows, node, node.alias, reader)
+    if isinstance(node, exp.Unnest):
+        return _unnest(node, environment, outer, before, reader)
+    if isinstance(node, exp.Values):
+        return _values(node, reader)
+    if isinstance(node, exp.Lateral):
+        raise reader.text.error("LATERAL is not supported; write a JOIN with a condition", node)
+    raise reader.text.error("after FROM stands the name of a table, or a query in parentheses", node)
+
+
+def _table(node: exp.Table, reader: Reader) -> Source:
+    relation = find_relation(node, reader.relations, reader.text)
+    names = columns_of(relation, node, reader.text)
+    alias = reader.alias()
+    qualifier = (node.alias or node.name).casefold()
+    renamed = _column_names(node, reader.text)
+    if len(renamed) > len(names):
+        raise reader.text.error(f"{relation.name} has {len(names)} columns, not {len(renamed)}", node)
+    columns = tuple(
+        Column(
+            shown,
+            qualifier,
+            exp.column(exp.to_identifier(name, quoted=True), table=alias),
+            relation.columns[name],
+            unit=relation.private and name == relation.unit,
+            origin=(relation.name, name) if relation.private else None,
+        )
+        for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
+    )
+    owner = unit = None
+    if relation.private:
+        owner = Owner(relation.unit, relation.name, relation.columns.get(relation.unit or "", "integer"))
+        unit = exp.column(exp.to_identifier(relation.unit or ROW_UNIT, quoted=True), table=alias)
+
+    def build(wanted: Iterable[int]) -> exp.Expr:
+        table = exp.to_identifier(relation.name, quoted=True)
+        return exp.Table(this=table, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+    source = Source(
+        alias,
+        columns,
+        build,
+        node.alias or node.name,
+        owner,
+        unit,
+        relation.private and relation.unit is None,
+        (relation.name,) if relation.private else (),
+        () if relation.private else (relation.name,),
+    )
+    sample = node.args.get("sample")
+    return source if sample is None else sampled(source, sample, reader)
+
+
+def _query_source(rows: Rows, node: exp.Expr, called: str, reader: Reader) -> Source:
+    """Return a query as a source."""
+    alias = reader.alias()
+    names = _column_names(node, reader.text)
+    if len(names) > len(rows.outputs):
+        raise reader.text.error(f"this query has {len(rows.outputs)} columns, not {len(names)}", node)
+    named = [*names, *(output.name for output in rows.outputs[len(names) :])]
+    columns = tuple(
+        Column(
+            name,
+            called.casefold() or None,
+            output_column(alias, number),
+            output.kind,
+            output.unit,
+            output.origin,
+            output.lost,
+        )
+        for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
+    )
+
+    def build(wanted: Iterable[int]) -> exp.Expr:
+        reader.count_built()
+        return exp.Subquery(this=rows.build(wanted), alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+    unit = None if rows.owner is None else unit_column(alias)
+    shown = called or "the subquery"
+    single, distinct = rows.single, rows.distinct and rows.owner is None
+    return Source(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
+
+
+def _unnest(
+    node: exp.Unnest, environment: Environment, outer: Scope | None, before: From | None, reader: Reader
+) -> Source:
+    if len(node.expressions) != 1 or node.args.get("offset"):
+        raise reader.text.error("UNNEST takes one array", node)
+    scope = Scope(before.scope.columns if before else [], before.scope.unit if before else None, outer)
+    resolved = resolve(node.expressions[0], scope, environment, reader)
+    if kind_of(resolved) not in (None, "other"):
+        raise reader.text.error("UNNEST is of an array, and this is a single value", node.expressions[0])
+    argument = total(resolved)
+    alias = reader.alias()
+    names = _column_names(node, reader.text) or ([node.alias] if node.alias else ["unnest"])
+    if len(names) != 1:
+        raise reader.text.error("an array has one column", node)
+    qualifier = node.alias.casefold() or None
+    column = Column(names[0], qualifier, output_column(alias, 0), None)
+
+    def build(wanted: Iterable[int]) -> exp.Expr:
+        columns = [exp.to_identifier("c0")]
+        shape = exp.TableAlias(this=exp.to_identifier(alias), columns=columns)
+        return exp.Unnest(expressions=[argument.copy()], alias=shape, offset=False)
+
+    lateral = any(True for _ in argument.find_all(exp.Column))
+    return Source(alias, (column,), build, names[0], lateral=lateral)
+
+
+def _values(node: exp.Values, reader: Reader) -> Source:
+    alias = reader.alias()
+    width = {len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in node.expressions}
+    if len(width) != 1:
+        raise reader.text.error("the rows of VALUES have different lengths", node)
+    count = width.pop()
+    names = _column_names(node, reader.text) or [f"col{number}" for number in range(count)]
+    names += [f"col{number}" for number in range(len(names), count)]
+    firsts = node.expressions[0].expressions if isinstance(node.expressions[0], exp.Tuple) else node.expressions[:1]
+    if any(True for row in node.expressions for _ in row.find_all(exp.Column, exp.Query)):
+        raise reader.text.error("VALUES lists values only", node)
+    columns = tuple(
+        Column(name, node.alias.casefold() or None, output_column(alias, number), kind_of(firsts[number]))
+        for number, name in enumerate(names)
+    )
+
+    def build(wanted: Iterable[int]) -> exp.Expr:
+        shape = [exp.to_identifier(f"c{number}") for number in range(count)]
+        rows = [row.copy() for row in node.expressions]
+        return exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier(alias), columns=shape))
+
+    return Source(alias, columns, build, node.alias or "VALUES")
+
+
+def _first(source: Source) -> From:
+    scope = Scope(list(source.columns), source.unit)
+    return From(scope, [Joined("", source)], source.owner, source.single, source.tables, source.public)
+
+
+def _column_names(node: exp.Expr, text: Text) -> list[str]:
+    """Return the names that an alias such as `t(a, b)` gives to columns."""
+    alias = node.args.get("alias")
+    names = [] if not isinstance(alias, exp.TableAlias) else [name.name for name in alias.args.get("columns") or []]
+    if len({name.casefold() for name in names}) < len(names):
+        raise text.error("two columns get the same name", node)
+    return names
+
+
+def _renamed(rows: Rows, node: exp.CTE, text: Text) -> Rows:
+    names = _column_names(node, text)
+    if len(names) > len(rows.outputs):
+        raise text.error(f"{node.alias} has {len(rows.outputs)} columns, not {len(names)}", node)
+    outputs = [replace(output, name=name) for output, name in zip(rows.outputs, names, strict=False)]
+    return replace(rows, outputs=(*outputs, *rows.outputs[len(names) :]))

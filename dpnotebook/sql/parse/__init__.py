@@ -1,0 +1,1 @@
+"""From text to tree: the three surfaces of SQL, private clauses and bounds, and what a statement may be made of."""

@@ -1,0 +1,258 @@
+"""The arguments of aggregate functions: what they are of, their bounds and shares."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any, Literal
+
+from sqlglot.tokens import Token
+
+from dpnotebook.sql.parse.calls import ANON, FUNCTIONS, Bounds, Call, Function
+from dpnotebook.sql.parse.clause import positive
+from dpnotebook.sql.parse.literals import Tokens, Value, is_bare, literal, split
+from dpnotebook.sql.text import Text
+
+MAX_QUANTILES = 1000
+
+PER: dict[str, Literal["group", "row"]] = {
+    "contribution_bounds_per_group": "group",
+    "contribution_bounds_per_row": "row",
+}
+OTHERWISE = {
+    "report_format": "leave it out: the answer has columns of intervals beside its values",
+    "max_contributions_per_group": "leave it out, and write contribution_bounds_per_group => (0, 1)",
+}
+
+
+def read_call(name: Token, inside: Tokens, words: str, text: Text) -> tuple[Call, Tokens]:
+    """Return what a call of an aggregate function asks for, and the tokens of the expression it is about.
+
+    Parameters
+    ----------
+    name
+        The name of the function, one of FUNCTIONS.
+    inside
+        The tokens between its parentheses, parameters bound.
+    words
+        The call as it is written.
+    text
+        The statement.
+
+    Raises
+    ------
+    SQLError
+        If there are too many arguments or too few, or one that cannot be.
+    """
+    return _Reader(name, words, text).read(inside)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A call as it is being read."""
+
+    token: Token
+    words: str
+    text: Text
+
+    @property
+    def name(self) -> str:
+        return self.token.text.upper()
+
+    @property
+    def function(self) -> Function:
+        return FUNCTIONS[self.name]
+
+    def read(self, inside: Tokens) -> tuple[Call, Tokens]:
+        pieces = split(inside)
+        for piece in pieces:
+            self._check_plain(piece)
+        named = [piece for piece in pieces if len(piece) > 1 and is_bare(piece[1], "=>")]
+        positional = [piece for piece in pieces if not (len(piece) > 1 and is_bare(piece[1], "=>"))]
+        for before, piece in pairwise(pieces):
+            if before in named and piece in positional:
+                raise self.error("arguments with names stand after those without", piece)
+        clamped, positional = self._clamped(positional)
+        if not positional or not positional[0]:
+            what = "write COUNT(*) for the number of rows" if self.function.kind == "count" else f"{self.name}(column)"
+            raise self.error(f"{self.name} is of something: {what}", self.token)
+        call = Call(
+            self.function.kind,
+            fractions=self.function.fractions,
+            population=self.function.population,
+            private=self.name in ANON or bool(named) or clamped is not None,
+            words=self.words,
+        )
+        argument, rest = self._distinct(positional[0]), positional[1:]
+        if _is_distinct(positional[0]):
+            call = replace(call, kind="units", distinct=True)
+        if self.function.second is not None:
+            if not rest:
+                second = "0.5" if self.function.second == "fraction" else "4"
+                raise self.error(f"{self.name} takes two arguments: {self.name}(column, {second})", self.token)
+            call, rest = self._second(call, rest[0]), rest[1:]
+        if clamped is None and rest:
+            clamped, rest = self._positional_bounds(rest), []
+        if rest:
+            raise self.error(f"{self.name} has too many arguments", rest[0])
+        call = replace(call, bounds=clamped)
+        for piece in named:
+            call = self._named(call, piece)
+        star = len(argument) == 1 and is_bare(argument[0], "*")
+        if star and (call.kind != "count" or call.distinct):
+            raise self.error(f"{self.name} is of a column, not of *", argument)
+        constant = literal(argument)
+        counts_rows = constant is not None and constant.kind in ("number", "text", "boolean") and call.kind == "count"
+        self._check(call)
+        return replace(call, star=star or counts_rows), argument
+
+    def error(self, message: str, at: Tokens | Token) -> Exception:
+        place = at if isinstance(at, Token) else at[0] if at else self.token
+        return self.text.error(message, place)
+
+    def _check_plain(self, piece: Tokens) -> None:
+        """Refuse what can follow an argument elsewhere: an order, a limit, what to do with NULLs."""
+        if not piece:
+            raise self.error("there is a comma too many", self.token)
+        for word in ("ORDER BY", "LIMIT", "HAVING", "IGNORE", "RESPECT", "SEPARATOR"):
+            rest = split(piece, word)
+            if len(rest) > 1 and len(rest[0]) > 0 and len(rest[1]) > 0:
+                at = piece[len(rest[0])]
+                if word in ("IGNORE", "RESPECT") and not is_bare(rest[1][0], "NULLS"):
+                    continue
+                shown = f"{word} NULLS" if word in ("IGNORE", "RESPECT") else word
+                raise self.error(f"{shown} inside an aggregate is not supported; leave it out", at)
+
+    def _clamped(self, positional: list[Tokens]) -> tuple[Any, list[Tokens]]:
+        """Return the bounds of CLAMPED BETWEEN, None without, and the arguments before it."""
+        if not positional:
+            return None, positional
+        last = positional[-1]
+        depth = 0
+        for index, token in enumerate(last):
+            depth += is_bare(token, "(", "[") - is_bare(token, ")", "]")
+            if depth or not index or not is_bare(token, "CLAMPED") or index + 1 == len(last):
+                continue
+            if not is_bare(last[index + 1], "BETWEEN"):
+                continue
+            ends = split(last[index + 2 :], "AND")
+            if len(ends) != 2:
+                raise self.error("bounds are written CLAMPED BETWEEN 0 AND 100", token)
+            return self._bounds(ends, token), [*positional[:-1], last[:index]]
+        return None, positional
+
+    def _distinct(self, piece: Tokens) -> Tokens:
+        if is_bare(piece[0], "ALL") and len(piece) > 1:
+            return piece[1:]
+        if not _is_distinct(piece):
+            return piece
+        if self.function.kind != "count":
+            raise self.error(f"DISTINCT in {self.name} is not supported; {self.name} takes every row's value", piece)
+        return piece[1:]
+
+    def _second(self, call: Call, piece: Tokens) -> Call:
+        value = literal(piece)
+        if self.function.second == "fraction":
+            if value is None or value.kind != "number" or not 0 <= value.number <= 1:
+                raise self.error(f"the second argument of {self.name} is a number from 0 to 1, written out", piece)
+            return replace(call, fractions=(float(value.number),))
+        if value is None or value.kind != "number" or value.number.denominator != 1:
+            raise self.error(f"the second argument of {self.name} is a whole number, written out", piece)
+        if not 1 <= value.number <= MAX_QUANTILES:
+            raise self.error(f"the second argument of {self.name} is from 1 to {MAX_QUANTILES}", piece)
+        parts = int(value.number)
+        return replace(call, array=True, fractions=tuple(i / parts for i in range(parts + 1)))
+
+    def _positional_bounds(self, rest: list[Tokens]) -> Any:
+        if self.name not in ANON:
+            per = "group" if self.function.kind in ("count", "sum", "average") else "row"
+            raise self.error(
+                f"{self.name} has too many arguments; bounds are written contribution_bounds_per_{per} => (0, 100)",
+                rest[0],
+            )
+        if len(rest) == 1:
+            value = literal(rest[0])
+            if value is not None and value.kind == "auto":
+                return "auto"
+            if self.function.kind == "count":
+                high = self._end(rest[0])
+                if high < 0:
+                    raise self.error("a count is never below 0: write an upper bound of at least 1", rest[0])
+                return self._pair(Fraction(0), high, rest[0])
+        if len(rest) != 2:
+            bounds = "upper" if self.function.kind == "count" else "lower, upper"
+            second = ", fraction" if self.function.second == "fraction" else ", parts" if self.function.second else ""
+            raise self.error(f"write {self.name}(column{second}, {bounds})", rest[min(2, len(rest) - 1)])
+        return self._bounds(rest, rest[0][0])
+
+    def _named(self, call: Call, piece: Tokens) -> Call:
+        name, value = piece[0].text.lower(), piece[2:]
+        if name in OTHERWISE:
+            raise self.error(f"{name} is not supported; {OTHERWISE[name]}", piece)
+        if name == "epsilon":
+            if call.epsilon is not None:
+                raise self.error(f"epsilon is written twice in one {self.name}", piece)
+            found = literal(value) or Value("name")
+            return replace(call, epsilon=positive("epsilon", found, value[0] if value else piece[0], self.text))
+        if name not in PER:
+            raise self.error(
+                f"{self.name} has no argument {piece[0].text}; there are contribution_bounds_per_group, "
+                "contribution_bounds_per_row and epsilon",
+                piece,
+            )
+        self._check_per(name, piece)
+        if call.bounds is not None:
+            raise self.error(f"the bounds of one {self.name} are written twice", piece)
+        auto = literal(value)
+        if auto is not None and auto.kind == "auto":
+            return replace(call, bounds="auto", per=PER[name])
+        if len(value) < 2 or not is_bare(value[0], "(") or not is_bare(value[-1], ")"):
+            raise self.error(f"write {name} => (lower, upper), or => AUTO", value or piece)
+        ends = split(value[1:-1])
+        if len(ends) != 2:
+            raise self.error(f"write {name} => (lower, upper), two numbers", value)
+        return replace(call, bounds=self._bounds(ends, value[0]), per=PER[name])
+
+    def _check_per(self, name: str, piece: Tokens) -> None:
+        kind, per = self.function.kind, PER[name]
+        if per == "row" and kind == "count":
+            raise self.error("COUNT is bounded by group: write contribution_bounds_per_group => (0, 5)", piece)
+        if per == "group" and kind in ("variance", "deviation", "quantiles"):
+            raise self.error(
+                f"{self.name} is bounded row by row: write contribution_bounds_per_row => (lower, upper)", piece
+            )
+
+    def _bounds(self, ends: Sequence[Tokens], at: Token) -> Bounds:
+        return self._pair(self._end(ends[0], at), self._end(ends[1], at), ends[0])
+
+    def _end(self, piece: Tokens, at: Token | None = None) -> Fraction:
+        value = literal(piece)
+        place: Tokens | Token = piece or at or self.token
+        if value is None or value.kind in ("name", "auto"):
+            raise self.error("bounds are numbers that are written out, or parameters", place)
+        if value.kind != "number":
+            raise self.error("bounds are numbers", place)
+        if self.function.kind == "count" and value.number.denominator != 1:
+            raise self.error("bounds of a count are whole numbers", place)
+        return value.number
+
+    def _pair(self, low: Fraction, high: Fraction, at: Tokens) -> Bounds:
+        if low > high:
+            raise self.error("the lower bound is above the upper one; swap them", at)
+        if low == high and (self.function.kind not in ("count", "sum") or low == 0):
+            raise self.error("bounds that are equal leave nothing to measure; the upper one must be above", at)
+        return low, high
+
+    def _check(self, call: Call) -> None:
+        """Refuse what is wrong about a call as a whole."""
+        if call.distinct and call.bounds not in (None, (0, 1)):
+            raise self.error("COUNT(DISTINCT ...) counts each unit once, so it takes no bounds", self.token)
+        if self.function.second == "parts" and call.bounds is None:
+            write = "contribution_bounds_per_row => (lower, upper)"
+            raise self.error(f"{self.name} needs bounds: write {write}, or => AUTO", self.token)
+
+
+def _is_distinct(piece: Tokens) -> bool:
+    return len(piece) > 1 and is_bare(piece[0], "DISTINCT")

@@ -1,0 +1,73 @@
+"""SQL of a unit's vector over all groups, scaled down to a norm: nothing else of a unit is bounded then.
+
+What the unit has in each group is an integer, in parts of a step; squares are added up as integers too, so that the
+norm does not depend on the order of rows.
+"""
+
+from __future__ import annotations
+
+from dpnotebook.engine.sql import number
+from dpnotebook.sql.components import Component
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.partials import Columns
+
+FINER = 20  # bits of a step that entries keep until they are cut off
+SAFE = 1 << 24  # steps up to which a clipped vector of whole numbers cannot exceed its norm by rounding
+SCALED = 19  # bits of the bound of a norm, when squares are added up as integers
+LONGEST = 10**9 - 1  # largest entry of a vector then: its square has 18 digits
+
+
+def of_vector(component: Component, columns: Columns) -> str:
+    """Return what a unit has in a group, in parts of a step, as a number without fraction.
+
+    Parameters
+    ----------
+    component
+        What is added up.
+    columns
+        What is added up over the rows of the unit in the group; more is added to it.
+    """
+    i, part = component.input, component.step / 2 ** _finer(component)
+    match component.statistic:
+        case "units":
+            return number(float(component.largest << _finer(component)))
+        case "count":
+            return steps.whole(f"CAST({columns.rows(None if i is None else f'p{i}')} AS DOUBLE)", part)
+        case "sum":
+            return f"coalesce(CAST({columns.total(steps.addend(f'y{i}', part))} AS DOUBLE), {steps.ZERO})"
+    raise ValueError(f"{component.statistic!r} is no vector that can be clipped to a norm")
+
+
+def squares(component: Component, name: str) -> str:
+    """Return the square of what a unit has in a group, as an integer that can be added up without limit."""
+    size = steps.within(f"ceil(abs({name}) / {number(float(_coarse(component)))})", 0, LONGEST)
+    return f"CAST({size} * {size} AS DECIMAL(18, 0))"
+
+
+def clipped(component: Component, name: str, squared: str) -> str:
+    """Return a unit's entry of its vector over groups, scaled down to the norm, cut off to whole steps.
+
+    The result's squares never add up to more than `largest` squared: squares of whole numbers do not, where floating
+    point is off by less than one; larger ones are scaled by a little less.
+    """
+    coarse = _coarse(component)
+    bound = (component.largest << _finer(component)) // coarse
+    safe = 1.0 if component.largest <= SAFE else 1.0 - 2.0**-40
+    most = number(float(LONGEST * coarse))
+    entry = f"least(greatest({name}, -{most}), {most})"
+    norm = f"sqrt(CAST({squared} AS DOUBLE))"
+    factor = f"CASE WHEN {squared} <= {bound * bound} THEN {number(1.0)} ELSE {number(bound * safe)} / {norm} END"
+    part = number(float(1 << _finer(component)))
+    scaled = f"{entry} * ({factor}) / {part}"
+    cut = f"CASE WHEN {name} < 0 THEN ceil({scaled}) ELSE floor({scaled}) END"
+    return steps.within(cut, -component.largest, component.largest)
+
+
+def _coarse(component: Component) -> int:
+    """Return what the entries of a vector are divided by, so that squares fit, and still tell a norm to 2^-18."""
+    bits = (component.largest << _finer(component)).bit_length()
+    return 1 << max(0, bits - SCALED)
+
+
+def _finer(component: Component) -> int:
+    return max(0, min(FINER, steps.WIDEST - steps.ABOVE - component.largest.bit_length()))

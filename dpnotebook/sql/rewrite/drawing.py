@@ -1,0 +1,114 @@
+"""SQL that draws a uniform sample of a unit's rows or groups.
+
+What is drawn depends on nothing but what the unit itself has and a secret that is fresh in every query: when another
+unit leaves, the sample stays. Places in a fixed order are drawn, or groups, by the order of their keyed digests.
+
+Source: Wilson et al., section 4.2.2 (a uniform sample of the partitions of each user).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpnotebook.engine.sql import literal
+from dpnotebook.sql.rewrite.parts import Parts
+from dpnotebook.sql.statement import Key
+
+PLAIN = ("integer", "number", "boolean", "time")  # kinds whose texts have no vertical bar and are never empty
+
+
+def digest(key: str, parts: Sequence[str], unit: str = "u") -> str:
+    """Return a keyed digest of texts and of a unit, as SQL; different parts make different texts."""
+    return f"md5(concat({literal(key + '|')}, {''.join(f'{part}, ' for part in parts)}CAST({unit} AS VARCHAR)))"
+
+
+def text_of(column: str, key: Key | None = None) -> str:
+    """Return the text of one column of a group, as SQL; what follows it cannot be mistaken for a part of it."""
+    text = f"CAST({column} AS VARCHAR)"
+    if key is not None and key.levels is None and key.kind not in PLAIN:
+        text = _prefixed(text)
+    return f"coalesce({text}, ''), '|'"
+
+
+def _prefixed(text: str) -> str:
+    return f"CAST(length({text}) AS VARCHAR) || ':' || {text}"
+
+
+def turn(order: str, partition: Sequence[str] = ("u",)) -> str:
+    """Return the number of a row in an order within its unit."""
+    return f"row_number() OVER (PARTITION BY {', '.join(partition)} ORDER BY {order})"
+
+
+def first(column: str, most: int) -> str:
+    """Return the condition that a number counted from one is at most `most`.
+
+    Both ends are given: for `<=` alone DuckDB keeps lists of the least rows, which takes twice as long.
+    """
+    return f"{column} BETWEEN 1 AND {int(most)}"
+
+
+def group_texts(parts: Parts) -> list[str]:
+    """Return the texts of the group of a row, as SQL."""
+    return [text_of(name, key) for name, key in zip(parts.keys, parts.select.keys, strict=True)]
+
+
+def draw_rows(parts: Parts, columns: Sequence[str], most: int) -> None:
+    """Keep a uniform sample of each unit's rows: places in a fixed order, by the order of their digests."""
+    parts.keep_listed(columns)
+    if parts.select.single:
+        return
+    # Rows that are equal in all that is used of them can change places: the sample is the same.
+    order = ", ".join([*parts.keys, *columns]) or "u"
+    every = parts.hold()
+    many = _with_more(parts, most)
+    chosen = ", ".join(["u", *parts.keys, *columns])
+    parts.add("placed", f"SELECT {chosen}, {turn(order)} AS place FROM {every} JOIN {many} ON u = many_u")
+    parts.choose("drawn", [*columns, f"{turn(digest(parts.key, [text_of('place')]))} AS turn"])
+    _keep_first(parts, chosen, most, every, many)
+
+
+def draw_within_groups(parts: Parts, columns: Sequence[str], column: int) -> list[str]:
+    """Number the rows of each unit and group that have a value, in a random order; return the columns."""
+    y, place, number = f"y{column}", f"place{column}", f"turn{column}"
+    numbered = [*columns, number]
+    if parts.select.single:
+        parts.choose("drawn", [*columns, f"1 AS {number}"])
+        return numbered
+    by = ["u", *parts.keys]
+    parts.choose("placed", [*columns, f"{turn(y + ' NULLS LAST', by)} AS {place}"])
+    drawn_by = digest(parts.key, [*group_texts(parts), text_of(place), f"'{column}|'"])
+    order = f"CASE WHEN {y} IS NOT NULL THEN {drawn_by} END NULLS LAST"
+    parts.choose("drawn", [*columns, f"{turn(order, by)} AS {number}"])
+    return numbered
+
+
+def draw_groups(parts: Parts, columns: Sequence[str], most: int) -> None:
+    """Keep a uniform sample of each unit's groups; there is one row for each."""
+    if parts.select.single or not parts.keys:
+        return
+    drawn_by = digest(parts.key, group_texts(parts))
+    if most == 1:  # most units have more
+        parts.choose("drawn", [*columns, f"{turn(drawn_by)} AS turn"])
+        parts.choose("kept", columns, "turn = 1")
+        return
+    every = parts.hold()
+    many = _with_more(parts, most)
+    chosen = ", ".join(["u", *parts.keys, *columns])
+    parts.add("drawn", f"SELECT {chosen}, {turn(drawn_by)} AS turn FROM {every} JOIN {many} ON u = many_u")
+    _keep_first(parts, chosen, most, every, many)
+
+
+def _with_more(parts: Parts, most: int) -> str:
+    """Add a part with the units that have more than so many rows in the last one, and return its name.
+
+    Usually these are few, and only they are looked at closer: putting rows in an order takes most of the time.
+    """
+    parts.add("many", f"SELECT u AS many_u FROM {parts.last} GROUP BY u HAVING count(*) > {int(most)}")
+    return parts.last
+
+
+def _keep_first(parts: Parts, chosen: str, most: int, every: str, many: str) -> None:
+    """Add a part with the first rows of the units in the last one, and all rows of the others."""
+    some = f"SELECT {chosen} FROM {parts.last} WHERE {first('turn', most)}"
+    others = f"SELECT {chosen} FROM {every} LEFT JOIN {many} ON u = many_u WHERE many_u IS NULL"
+    parts.add("kept", f"{some} UNION ALL {others}")

@@ -1,0 +1,169 @@
+"""How large what units add is, in orders of magnitude: the exact histograms that bounds are found from.
+
+Each unit is counted once in a histogram, with one of its groups or rows that is drawn at random: the one with the least
+keyed digest. The bin is written behind the digest, so that the least text of a unit says where it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.engine.sql import number
+from dpnotebook.sql.aggregates.bounds import magnitude_edges
+from dpnotebook.sql.rewrite import partials, steps
+from dpnotebook.sql.rewrite.drawing import digest, group_texts, text_of
+from dpnotebook.sql.rewrite.parts import Parts
+from dpnotebook.sql.statement import Aggregate, PrivateSelect
+
+Run = Callable[[str], dict[str, NDArray[Any]]]
+
+COARSE = 12  # values are split at 2^12, so that sums of both parts are exact sums of integers
+FINEST = -46  # exponent of the least part of a value that counts
+LARGEST = 69  # exponent of the largest value that is told from larger ones
+ROWWISE = ("variance", "deviation", "quantiles")
+RATIO = 40  # bits of the ratio of two squares
+DIGEST = 32  # characters of a digest
+
+
+def magnitudes(select: PrivateSelect, aggregate: Aggregate, run: Run, key: str) -> NDArray[np.int64]:
+    """Return how many units would add how much to an aggregate, each unit counted once; see `all_magnitudes`."""
+    return all_magnitudes(select, [aggregate], run, key)[aggregate]
+
+
+def all_magnitudes(
+    select: PrivateSelect, aggregates: Sequence[Aggregate], run: Run, key: str
+) -> Mapping[Aggregate, NDArray[np.int64]]:
+    """Return how many units would add how much to aggregates, each unit counted once for each of them.
+
+    Parameters
+    ----------
+    select, aggregates
+        What is asked. Of a unit with several groups, or rows where rows are bounded or looked at one by one, one that
+        is drawn at random counts (rows that are equal are one row here); where vectors are clipped, their norm.
+    run
+        Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
+    key
+        A secret, fresh in every query.
+
+    Returns
+    -------
+    For each aggregate the units in each bin of `bounds.magnitude_edges`, int64.
+    """
+    bins = magnitude_edges().size - 1
+    by_row = [a for a in aggregates if select.contribution.kind == "rows" or a.kind in ROWWISE]
+    by_group = [a for a in aggregates if a not in by_row]
+    counts = {aggregate: np.zeros(bins, dtype=np.int64) for aggregate in aggregates}
+    for some in (by_row, by_group):
+        if not some:
+            continue
+        found = {name: np.ma.getdata(values) for name, values in run(magnitudes_sql(select, some, key)).items()}
+        for j, aggregate in enumerate(some):
+            mine = found["which"] == j
+            counts[aggregate][found["bin"][mine].astype(np.intp)] = found["v0"][mine]
+    return counts
+
+
+def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate], key: str) -> str:
+    """Return the query of aggregates that all look at rows, or all at groups: columns `which`, `bin`, `v0`."""
+    parts = Parts(select, key)
+    counted = {a.input for a in aggregates if a.kind == "count" and a.input is not None}
+    numbers = {a.input for a in aggregates if a.kind != "count" and a.input is not None}
+    inputs = parts.take(sorted(numbers), sorted(counted))
+    values = [f"v{j}" for j in range(len(aggregates))]
+    if select.contribution.kind == "rows" or aggregates[0].kind in ROWWISE:
+        parts.keep_listed(inputs)
+        _count_one(parts, [_of_row(a) for a in aggregates], [*group_texts(parts), *map(text_of, inputs)])
+    else:
+        _add_up(parts, aggregates)
+        if select.contribution.kind == "l2":
+            _norms(parts, values)
+            bins = [f"CASE WHEN {v} IS NOT NULL THEN {_bin(v)} END AS b{v}" for v in values]
+            parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
+        else:
+            _count_one(parts, values, group_texts(parts) if parts.keys else None)
+    before = parts.hold()
+    one = [f"SELECT {j} AS which, b{name} AS bin FROM {before}" for j, name in enumerate(values)]
+    parts.add("spread", " UNION ALL ".join(one))
+    parts.add("present", f"SELECT which, bin FROM {parts.last} WHERE bin IS NOT NULL")
+    return parts.finished(["CAST(count(*) AS BIGINT) AS v0"], ["which", "bin"], keys=False)
+
+
+def _count_one(parts: Parts, values: Sequence[str], texts: Sequence[str] | None) -> None:
+    """Turn rows into the bins of each unit, `bv0`, ...: of one that is drawn of those with a value, or NULL.
+
+    Parameters
+    ----------
+    values
+        What each row has for each aggregate.
+    texts
+        What tells the rows of a unit apart; None where it has one row.
+    """
+    bins = [f"CASE WHEN {value} IS NOT NULL THEN {_bin(value)} END" for value in values]
+    if parts.select.single or texts is None:
+        parts.add("binned", f"SELECT {', '.join(f'{b} AS bv{j}' for j, b in enumerate(bins))} FROM {parts.last}")
+        return
+    parts.choose("marked", [f"{digest(parts.key, texts)} AS mark", *(f"{b} AS b{j}" for j, b in enumerate(bins))])
+    least = [
+        f"min(CASE WHEN b{j} IS NOT NULL THEN concat(mark, CAST(b{j} AS VARCHAR)) END) AS m{j}"
+        for j in range(len(values))
+    ]
+    parts.add("picked", f"SELECT u, {', '.join(least)} FROM {parts.last} GROUP BY u")
+    found = [f"CAST(substr(m{j}, {DIGEST + 1}) AS BIGINT) AS bv{j}" for j in range(len(values))]
+    parts.add("binned", f"SELECT {', '.join(found)} FROM {parts.last}")
+
+
+def _bin(value: str) -> str:
+    return steps.bin_number(value, tuple(magnitude_edges().tolist()))
+
+
+def _add_up(parts: Parts, aggregates: Sequence[Aggregate]) -> None:
+    """Turn rows into what each unit would add to each group, not clamped; NULL where it has no value."""
+    rows = partials.Columns(parts.select.single)
+    values = [_of_group(aggregate, rows) for aggregate in aggregates]
+    parts.group(rows.listed)
+    parts.choose("valued", [f"{value} AS v{j}" for j, value in enumerate(values)])
+
+
+def _of_row(aggregate: Aggregate) -> str:
+    if aggregate.kind != "count":
+        return f"y{aggregate.input}"
+    return number(1.0) if aggregate.input is None else f"CAST(p{aggregate.input} AS DOUBLE)"
+
+
+def _of_group(aggregate: Aggregate, rows: partials.Columns) -> str:
+    i = aggregate.input
+    if aggregate.kind == "count":
+        return f"CAST({rows.rows(None if i is None else f'p{i}')} AS DOUBLE)"
+    bounded = steps.clamped(f"y{i}", -(2.0**LARGEST), 2.0**LARGEST)
+    whole = steps.whole(bounded, 2.0**COARSE)
+    rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
+    large, small = (
+        f"CAST({rows.total(f'CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END')} AS DOUBLE)"
+        for part in (whole, rest)
+    )
+    total = f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
+    return f"{total} / nullif({rows.rows(f'y{i}')}, 0)" if aggregate.kind == "average" else total
+
+
+def _norms(parts: Parts, values: Sequence[str]) -> None:
+    """Turn each unit's vectors over groups into their norms; squares of ratios are added up as integers."""
+    every = parts.hold()
+    peaks = ", ".join(f"max(abs({v})) AS m{v}" for v in values)
+    parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
+    parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
+    squares = []
+    for v in values:
+        ratio = f"floor({v} / m{v} * ({v} / m{v}) * {number(2.0**RATIO)} + {number(0.5)})"
+        square = f"CASE WHEN m{v} > {steps.ZERO} THEN {steps.exact(steps.integer(ratio))} END"
+        squares += [f"max(m{v}) AS m{v}", f"sum({square}) AS q{v}"]
+    parts.add("added", f"SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u")
+    norms = [f"CASE WHEN m{v} > {steps.ZERO} THEN m{v} * {_root(f'q{v}')} ELSE m{v} END AS {v}" for v in values]
+    parts.add("valued", f"SELECT u, {', '.join(norms)} FROM {parts.last}")
+
+
+def _root(squares: str) -> str:
+    return f"sqrt(CAST({squares} AS DOUBLE) / {number(2.0**RATIO)})"

@@ -1,0 +1,134 @@
+"""A query in parts, each over the part before: which rows take part in a private aggregation, and in which groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.statement import Key, PrivateSelect
+
+
+class Parts:
+    """A query that is being put together.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    key
+        The secret of this query.
+    """
+
+    def __init__(self, select: PrivateSelect, key: str) -> None:
+        self.select, self.key = select, key
+        self.keys = [f"k{i}" for i in range(len(select.keys))]
+        self.last = ""
+        self._parts: dict[str, str] = {}
+        self._held: set[str] = set()
+        self._taken = {name.casefold() for name in (*select.tables, *select.public)}
+
+    def add(self, label: str, query: str) -> None:
+        """Add a part; a name that is no table's is made of the label."""
+        name = label
+        while name.casefold() in self._taken:
+            name += "_"
+        self._taken.add(name.casefold())
+        self._parts[name] = query
+        self.last = name
+
+    def hold(self) -> str:
+        """Return the name of the last part, which is worked out once although others read it more than once.
+
+        What it holds must be the same for all of them: were the number of a unit's rows to change in between, as sums
+        in another order may change who passes a condition, more of them than count could be kept.
+        """
+        self._held.add(self.last)
+        return self.last
+
+    def choose(self, label: str, columns: Iterable[str], where: str = "", unit: bool = True) -> None:
+        """Add a part that selects the unit, the keys and columns of the last one."""
+        chosen = ", ".join([*(["u"] if unit else []), *self.keys, *columns])
+        self.add(label, f"SELECT {chosen} FROM {self.last}" + (f" WHERE {where}" if where else ""))
+
+    def group(self, columns: Mapping[str, str]) -> None:
+        """Add a part with a row for each unit and group of the last one, without groups that are not listed.
+
+        Parameters
+        ----------
+        columns
+            Aggregates by name; plain expressions where no unit has more than one row.
+        """
+        listed = [f"{column} AS {name}" for name, column in columns.items()]
+        if self.select.single:
+            self.choose("added", listed)
+        else:
+            by = ", ".join(["u", *self.keys])
+            self.add("added", f"SELECT {', '.join([by, *listed])} FROM {self.last} GROUP BY {by}")
+        self.keep_listed(list(columns))
+
+    def finished(self, sums: Sequence[str], more: Sequence[str] = (), keys: bool = True) -> str:
+        """Return the query that adds up the last part by group, and by columns of its own."""
+        by = [*(self.keys if keys else ()), *more]
+        grouped = f" GROUP BY {', '.join(by)}" if by else ""
+        parts = [
+            f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
+        ]
+        return f"WITH {', '.join(parts)} SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
+
+    def keep_listed(self, columns: Sequence[str]) -> None:
+        """Where groups are public, drop what is in none of them."""
+        if self.select.selection != "public":
+            return
+        same = " AND ".join(f"r.{key} IS NOT DISTINCT FROM g.{key}" for key in self.keys)
+        chosen = ["r.u AS u", *(f"g.{key} AS {key}" for key in self.keys)]
+        chosen += [f"r.{column} AS {column}" for column in columns]
+        joined = f"{self.last} AS r JOIN {self._listed} AS g ON {same}"
+        self.add("listed_only", f"SELECT {', '.join(chosen)} FROM {joined}")
+
+    @property
+    def draws_groups(self) -> bool:
+        """Whether some unit may have more groups than count."""
+        select = self.select
+        if select.contribution.kind != "groups" or not select.keys or select.single:
+            return False
+        levels = [key.levels for key in select.keys]
+        known = all(level is not None for level in levels)
+        return not known or select.contribution.most < math.prod(len(level or ()) for level in levels)
+
+    def take(self, numbers: Iterable[int], counted: Iterable[int]) -> list[str]:
+        """Begin with the rows that take part, and return the columns of their inputs: `y{i}` and `p{i}`."""
+        select = self.select
+        if select.selection == "public":
+            self.add("listed", listed_sql(select))
+            self._listed = self.last
+        inputs = {f"y{i}": steps.real(f"x{i}") for i in numbers}
+        inputs |= {f"p{i}": f"CASE WHEN x{i} IS NOT NULL THEN 1 END" for i in counted}
+        keys = {name: key_value(name, key) for name, key in zip(self.keys, select.keys, strict=True)}
+        chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | inputs).items())]
+        known = [
+            f"{name} BETWEEN 0 AND {len(key.levels) - 1}"
+            for name, key in zip(self.keys, select.keys, strict=True)
+            if key.levels is not None
+        ]
+        where = f" WHERE {' AND '.join(known)}" if known else ""
+        self.add("taken", f"SELECT {', '.join(chosen)} FROM ({select.rows}) AS r{where}")
+        return list(inputs)
+
+
+def listed_sql(select: PrivateSelect) -> str:
+    """Return the query of all public groups, each once: columns `k0`, ...."""
+    keys = [f"{key_value(f'k{i}', key)} AS k{i}" for i, key in enumerate(select.keys)]
+    return f"SELECT DISTINCT {', '.join(keys)} FROM ({select.groups}) AS g"
+
+
+def key_value(column: str, key: Key) -> str:
+    """Return a key as groups are told apart by it: values that could not be told apart later are one group."""
+    if key.levels is not None:
+        return column
+    if key.kind == "number":  # NaN is NULL, and -0.0 is 0.0
+        return f"{steps.real(column)} + {steps.ZERO}"
+    if key.kind == "integer":
+        low, high = -(2**63), 2**63 - 1
+        return f"CASE WHEN {column} BETWEEN {low} AND {high} THEN CAST({column} AS BIGINT) END"
+    return column

@@ -1,0 +1,182 @@
+"""A private aggregation as SQL of an engine: clamped per unit and group, a sample of them, and only sums leave.
+
+Each part of a query is a common table expression over the part before it: what takes part, the rows that are drawn,
+what each unit adds to each group, the groups that are drawn, the sums.
+
+Sources: Wilson et al., section 4.2 (two-stage aggregation with bounded contributions); clipping a unit's whole vector
+to an L2 norm is the usual step before Gaussian noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
+from dpnotebook.sql.rewrite import clipping, partials, steps
+from dpnotebook.sql.rewrite.drawing import draw_groups, draw_rows, draw_within_groups
+from dpnotebook.sql.rewrite.groups import Found
+from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
+from dpnotebook.sql.rewrite.parts import Parts, listed_sql
+from dpnotebook.sql.statement import PrivateSelect
+
+__all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]
+
+Run = Callable[[str], dict[str, NDArray[Any]]]
+
+MOST = 1 << 53  # whole numbers up to here are floating-point numbers too
+
+
+def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key: str) -> Totals:
+    """Return what all units add up to in every group.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    components
+        What is added up.
+    run
+        Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
+    key
+        A secret, fresh in every query: who knows it knows what is drawn.
+
+    Returns
+    -------
+    Totals
+        Groups in the order of their keys. Where all keys have declared levels every combination of them is there, and
+        where groups are public every one of these, with zeros where nobody is.
+
+    Raises
+    ------
+    ValueError
+        If a component has no meaning as units are bounded, or is too large.
+    """
+    if any(component.largest > MOST for component in components):
+        raise ValueError("what a unit adds must be less than 2^53 steps")
+    listed = run(listed_sql(select)) if select.selection == "public" else None
+    found = Found(select, sum(component.width for component in components), listed)
+    place = 0
+    places: list[NDArray[np.intp] | int] = []
+    for component in components:
+        if component.statistic == "bins":
+            columns = run(bins_sql(select, components, component, key))
+            bins = np.ma.getdata(columns["bin"]).astype(np.intp)
+            found.add(columns, [(place + bins, columns["v0"])])
+        else:
+            places.append(place)
+        place += component.width
+    if places:
+        columns = run(totals_sql(select, components, key))
+        found.add(columns, [(at, columns[f"v{j}"]) for j, at in enumerate(places)])
+    return found.totals()
+
+
+def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str) -> str:
+    """Return the query that adds up all components with one integer a group: columns `k0`, ..., `v0`, ....
+
+    Parameters
+    ----------
+    select, components, key
+        As for `totals`; components of the statistic "bins" are left out.
+    """
+    parts = Parts(select, key)
+    inputs = take(parts, components)
+    components = [component for component in components if component.statistic != "bins"]
+    names = [f"v{j}" for j in range(len(components))]
+    match select.contribution.kind:
+        case "rows":
+            draw_rows(parts, inputs, select.contribution.most)
+            _add_rows(parts, components)
+        case "groups":
+            rowwise = {c.input for c in components if c.statistic in ("centred", "square") and c.input is not None}
+            for i in sorted(rowwise):
+                inputs = draw_within_groups(parts, inputs, i)
+            rows, shared = partials.Columns(select.single), partials.parts_of(components)
+            values = [partials.of_group(c, rows, shared) for c in components]
+            parts.group(rows.listed)
+            if parts.draws_groups:
+                draw_groups(parts, list(rows.listed), select.contribution.most)
+            parts.choose("bounded", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
+        case "l2":
+            rows = partials.Columns(select.single)
+            values = [clipping.of_vector(c, rows) for c in components]
+            parts.group(rows.listed)
+            parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
+            _clip(parts, components)
+    return parts.finished([f"coalesce(CAST(sum({name}) AS BIGINT), 0) AS {name}" for name in names])
+
+
+def bins_sql(select: PrivateSelect, components: Sequence[Component], component: Component, key: str) -> str:
+    """Return the query that counts values of sampled rows by bin: columns `k0`, ..., `bin`, `v0`.
+
+    Parameters
+    ----------
+    select, components, key
+        As for `totals`; the same rows are drawn for all components.
+    component
+        The one of the statistic "bins".
+    """
+    parts = Parts(select, key)
+    inputs = take(parts, components)
+    y = f"y{component.input}"
+    bin_of = steps.bin_number(y, component.edges)
+    if select.contribution.kind == "rows":
+        draw_rows(parts, inputs, select.contribution.most)
+        parts.choose("spread", [f"{bin_of} AS bin"], f"{y} IS NOT NULL", unit=False)
+    elif select.contribution.kind == "groups":
+        assert component.input is not None
+        draw_within_groups(parts, inputs, component.input)
+        last = 1 if select.single else ROWS_SAMPLED
+        drawn = f"{y} IS NOT NULL AND turn{component.input} BETWEEN 1 AND {last}"
+        parts.choose("binned", [f"CASE WHEN {drawn} THEN {bin_of} END AS bin", f"turn{component.input} AS turn"])
+        rows = partials.Columns(select.single)
+        names = [rows.largest(f"CASE WHEN turn = {turn} THEN bin END") for turn in range(1, last + 1)]
+        parts.group(rows.listed)
+        if parts.draws_groups:
+            draw_groups(parts, names, select.contribution.most)
+        before = parts.hold()
+        one = " UNION ALL ".join(f"SELECT {', '.join([*parts.keys, f'{name} AS bin'])} FROM {before}" for name in names)
+        parts.add("spread", one)
+        parts.choose("spread", ["bin"], "bin IS NOT NULL", unit=False)
+    else:
+        raise ValueError("bins are no vector that can be clipped to a norm")
+    return parts.finished(["CAST(count(*) AS BIGINT) AS v0"], ["bin"])
+
+
+def take(parts: Parts, components: Sequence[Component]) -> list[str]:
+    """Begin with the rows that take part; return the columns of their inputs."""
+    inputs = {(c.input, c.statistic == "count") for c in components if c.input is not None}
+    numbers, present = ({i for i, counted in inputs if counted is wanted} for wanted in (False, True))
+    return parts.take(sorted(numbers), sorted(present))
+
+
+def _add_rows(parts: Parts, components: Sequence[Component]) -> None:
+    """Turn rows into what they add; a unit that is counted is counted once a group."""
+    units = [c.statistic == "units" for c in components]
+    once = any(units) and not parts.select.single
+    values = [
+        f"{'1' if unit else partials.of_row(c)} AS v{j}"
+        for j, (c, unit) in enumerate(zip(components, units, strict=True))
+    ]
+    parts.choose("added", values, unit=once)
+    if once:
+        parts.group({f"v{j}": f"max(v{j})" if unit else f"sum(v{j})" for j, unit in enumerate(units)})
+
+
+def _clip(parts: Parts, components: Sequence[Component]) -> None:
+    """Scale down each unit's vectors over groups to their norms."""
+    vectors = [(c, f"v{j}") for j, c in enumerate(components)]
+    squares = [(f"n{name}", clipping.squares(c, name)) for c, name in vectors]
+    clipped = [f"{clipping.clipped(c, name, 'n' + name)} AS {name}" for c, name in vectors]
+    if parts.select.single:
+        parts.choose("norms", [*(name for _, name in vectors), *(f"{square} AS {name}" for name, square in squares)])
+        parts.choose("clipped", clipped)
+        return
+    every, sums = parts.hold(), ", ".join(f"sum({square}) AS {name}" for name, square in squares)
+    parts.add("norms", f"SELECT u AS norm_u, {sums} FROM {every} GROUP BY u")
+    chosen = ", ".join([*parts.keys, *clipped])
+    parts.add("clipped", f"SELECT {chosen} FROM {every} JOIN {parts.last} ON u = norm_u")
