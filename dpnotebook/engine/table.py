@@ -182,18 +182,25 @@ class TableEngine:
         parts = [f"c{i}" for i in range(len(self.columns))]
         texts = [f"CAST({part} AS VARCHAR)" for part in parts]
         row = ", ".join(f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts)
-        condition = self._where(f"NOT {is_null(unit.sql, unit.kind)}")
+        owned = " AND ".join(part for part in (f"NOT {is_null(unit.sql, unit.kind)}", self._filter) if part)
+        rows = f"(SELECT * FROM {self._relation} AS r WHERE {owned}) AS r"
+        # Few units have more rows than count, usually, and only theirs are put in an order: that takes the time.
+        many = f"SELECT {unit.sql} AS many FROM {rows} GROUP BY {unit.sql} HAVING count(*) > {int(max_rows)}"
+        if not self._any(f"SELECT 1 AS one FROM ({many}) AS m LIMIT 1"):
+            self._filter = owned
+            return
         # Equal rows of a unit are numbered, so that each of them has its own chance to be drawn.
         twin = f"row_number() OVER (PARTITION BY {', '.join(parts)})"
-        numbered = f"SELECT *, {twin} AS twin FROM {self._relation} AS r{condition}"
+        numbered = f"SELECT r.*, {twin} AS twin FROM {rows} JOIN ({many}) AS m ON {unit.sql} = many"
         order = f"md5(concat({salt}, {row}, '#', twin))"
         drawn = (
             f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered}) AS n"
         )
         columns = ", ".join(parts)
-        kept = f"SELECT {columns} FROM ({drawn}) AS d WHERE place <= {int(max_rows)}"
+        some = f"SELECT {columns} FROM ({drawn}) AS d WHERE place <= {int(max_rows)}"
+        others = f"SELECT {columns} FROM {rows} LEFT JOIN ({many}) AS m ON {unit.sql} = many WHERE many IS NULL"
         assert self._executor is not None
-        self._relation, self._filter = self._executor.keep("bounded", kept), None
+        self._relation, self._filter = self._executor.keep("bounded", f"{some} UNION ALL {others}"), None
 
     def _where(self, condition: str | None) -> str:
         conditions = [part for part in (condition, self._filter) if part]
