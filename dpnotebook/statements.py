@@ -106,7 +106,7 @@ class Statements:
         from dpnotebook.engine.foreseen import check_outer
         from dpnotebook.sql.analysis.analyse import analyse  # sqlglot takes a third of a second to import
         from dpnotebook.sql.linear.questions import linear_question
-        from dpnotebook.sql.plan import at_epsilon, conflicting
+        from dpnotebook.sql.prices import at_epsilon, conflicting
 
         statement = analyse(text, self._relations, parameters, contribution)
         check_outer(statement, self._relations)

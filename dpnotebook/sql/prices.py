@@ -1,0 +1,231 @@
+"""From an accuracy to a price, and from a price to what each aggregate of a statement gets and how wrong it will be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from dpnotebook.errors import AccuracyError, SQLError
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.question import Accuracy
+from dpnotebook.reuse.setting import Books
+from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.expected import expected, unit
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.shares import shares
+from dpnotebook.sql.statement import PrivateSelect, Statement
+
+LEAST_UNITS = 1000
+DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
+MOST_TRIES = 60
+
+
+class StatementBooks(Books, Protocol):
+    """The ledger, as planning a statement sees it."""
+
+    @property
+    def threshold_delta(self) -> Fraction:
+        """The part of the budget's delta that is kept for thresholds."""
+
+    @property
+    def delta_remaining(self) -> Fraction:
+        """What is left of it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One aggregate of a statement, and how wrong its answers will be.
+
+    Parameters
+    ----------
+    name, words, unit
+        Its column, how it is written, and what it is counted in.
+    std_error, half_width
+        Expected, of an answer; NaN while it depends on bounds that are found from the data.
+    note
+        What that rests on; empty when nothing.
+    """
+
+    name: str
+    words: str
+    unit: str
+    std_error: float
+    half_width: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Private aggregations at one price, each with what it measures."""
+
+    shares: tuple[int, ...]
+    deltas: tuple[Fraction, ...]
+    measurings: tuple[Measuring, ...]
+    parts: tuple[Part, ...]
+
+
+def price(
+    statement: Statement, units: int, books: StatementBooks, confidence: float, rows: float | None = None
+) -> Priced:
+    """Return what each private aggregation of a statement gets of a price in units, and the errors that gives."""
+    accountant = books.accountant
+    parts, measurings, deltas = [], [], []
+    split = _split(statement.selects, units, accountant)
+    for select, share in zip(statement.selects, split, strict=True):
+        delta = threshold_delta(select, share, books)
+        measured = measuring(select, shares(select, share, accountant), accountant, delta)
+        measurings.append(measured)
+        deltas.append(delta)
+        for i, (aggregate, error) in enumerate(
+            zip(select.aggregates, expected(measured, confidence, rows), strict=True)
+        ):
+            std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
+            words = aggregate.words or aggregate.name
+            parts.append(Part(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note))
+    return Priced(split, tuple(deltas), tuple(measurings), tuple(parts))
+
+
+def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) -> Fraction:
+    """Return what the threshold of a private aggregation takes of the delta that is kept for thresholds.
+
+    As much of it as the aggregation takes of the whole budget: so a budget that is not exceeded always has enough.
+
+    Raises
+    ------
+    SQLError
+        If it needs a threshold, and the budget keeps no delta for one.
+    """
+    if select.selection != "threshold":
+        return Fraction(0)
+    if not books.threshold_delta:
+        unknown = ", ".join(key.name for key in select.keys if key.levels is None) or "these keys"
+        raise SQLError(
+            f"which groups of {unknown} exist is not known beforehand, and hiding those of few people takes a budget "
+            f"with delta: dpn.Budget(epsilon=..., delta=1e-6). Or declare the levels of {unknown} in domain="
+        )
+    share = min(books.threshold_delta * units / books.accountant.total, books.threshold_delta)
+    if select.delta is not None:
+        share = min(share, select.delta)
+    delta = Fraction(math.floor(share * DELTA_STEP), DELTA_STEP)
+    if not delta:
+        raise SQLError("the threshold that hides small groups needs a delta above 0; write delta = 1e-7, for example")
+    return delta
+
+
+def units_for(statement: Statement, accuracy: Accuracy, books: StatementBooks, rows: float | None) -> int:
+    """Return the least price in units, rounded up to four figures, at which a statement is as accurate as asked.
+
+    Parameters
+    ----------
+    statement, accuracy, books
+        What is asked, how good the answer must be or what it may cost, and the budget.
+    rows
+        About how many rows a group has.
+
+    Raises
+    ------
+    AccuracyError
+        If the accuracy cannot be planned for.
+    """
+    if accuracy.relative is not None:
+        raise AccuracyError(
+            f"error='{accuracy.percent}' is planned from past answers, which questions about declared columns have: "
+            "for this statement say error= in the answer's own units, or epsilon="
+        )
+    if accuracy.epsilon is not None:
+        return books.accountant.units(accuracy.epsilon)
+    aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
+
+    def reached(units: int) -> float:
+        parts = price(statement, units, books, accuracy.confidence, rows).parts
+        if len(kinds := sorted({part.unit for part in parts})) > 1:
+            raise AccuracyError(
+                f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"
+            )
+        worst = max(part.half_width if accuracy.error is not None else part.std_error for part in parts)
+        if not math.isfinite(worst):
+            raise AccuracyError(
+                f"{accuracy.text} cannot be planned: "
+                + (parts[0].note or "the error is not known beforehand")
+                + "; give epsilon= instead"
+            )
+        return worst
+
+    return _least(reached, aim, books.accountant)
+
+
+def at_epsilon(statement: Statement, accountant: Accountant) -> tuple[Statement, float | None]:
+    """Return a statement without the epsilon that it says itself, and that epsilon; None where it says none.
+
+    Several private aggregations keep theirs as their weights in the whole.
+    """
+    given = [select.epsilon for select in statement.selects]
+    if all(epsilon is None for epsilon in given):
+        return statement, None
+    if any(epsilon is None for epsilon in given):
+        raise SQLError("one of the private queries says its epsilon and another does not: write it in all, or in none")
+    total = sum(accountant.units(epsilon) for epsilon in given)
+    if len(given) == 1:
+        (epsilon,) = given
+        assert epsilon is not None
+        return replace(statement, selects=(replace(statement.selects[0], epsilon=None),)), float(epsilon)
+    return statement, accountant.epsilon(total)
+
+
+def conflicting(own: float, given: Mapping[str, object]) -> None:
+    """Refuse an accuracy that is given beside a statement that says its epsilon.
+
+    Raises
+    ------
+    AccuracyError
+        If one is.
+    """
+    for name, value in given.items():
+        if value is not None and not (name == "epsilon" and value == own):
+            raise AccuracyError(
+                f"the statement says epsilon = {own:g} in its OPTIONS, and {name}={value!r} is given beside it: leave "
+                "one of them out"
+            )
+
+
+def everywhere(units: int) -> CellCost:
+    """Return a cost that is the same in every cell: a statement may look at any of them."""
+    return CellCost((Term(Fraction(units), {}),))
+
+
+def _split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) -> tuple[int, ...]:
+    """Share a price among private aggregations: as the statement weighs them, else evenly."""
+    given = [None if select.epsilon is None else accountant.units(select.epsilon) for select in selects]
+    known = [weight for weight in given if weight is not None]
+    usual = max(sum(known) // len(known), 1) if known else 1
+    weights = [usual if weight is None else weight for weight in given]
+    return tuple(units * weight // sum(weights) for weight in weights)
+
+
+def _least(reached: Callable[[int], float], aim: float, accountant: Accountant) -> int:
+    """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise."""
+    power = 1 if accountant.noise == "laplace" else 2
+    low, high, units = 0, 0, accountant.total
+    for _ in range(MOST_TRIES):
+        error = reached(units)
+        if error <= aim:
+            high = units
+        else:
+            low = units
+        if high and high - low <= max(high // 5000, 1):
+            break
+        guess = round(units * (error / aim) ** power * 1.0001) if aim > 0 else 2 * units
+        lowest = max(low + 1, LEAST_UNITS)
+        units = max(guess, lowest) if not high else min(max(guess, lowest), max(high - 1, lowest))
+        if high and units >= high:
+            break
+        if units > accountant.total * 10**9:
+            raise AccuracyError("no noise that can be drawn keeps this error; ask for a larger one, or give epsilon=")
+    step = 10 ** max(len(str(high)) - 4, 0)
+    return max(-(-high // step) * step, LEAST_UNITS)
