@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dpnotebook.inference.adjusted import nonnegative_estimates
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.progress import Progress, silent
 from dpnotebook.protected import ProtectedTable
@@ -37,10 +38,7 @@ Combine = Callable[[Sequence[Integers]], dict[str, Any]]
 
 def draw_noise(item: Planned, noise: Noise) -> Integers:
     """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
-    size = item.measurement.answers
-    if noise == "laplace":
-        return discrete_laplace(item.scale * 2**item.bits, size)
-    return rounded_gaussian(item.scale * 2**item.bits, size)
+    return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers)
 
 
 def redraw_noise(item: Planned, first: Integers) -> Integers:
@@ -87,26 +85,42 @@ def measure(
         If the data could not be counted.
     """
     noisy = []
-    try:
+    with charged(number, f"{protected.table.name} could not be counted"):
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
             exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
             noisy.append(_noisy(ledger, item, exact << item.bits, draw, redraw))
+    report(0.9, "recording")
+    return ledger.record(number, noisy, combine(noisy) if combine is not None else {})
+
+
+@contextmanager
+def charged(number: int, failing: str) -> Iterator[None]:
+    """Say of what fails after a charge how to go on; what an engine says may quote a value, so none of it is passed on.
+
+    Parameters
+    ----------
+    number
+        Of the charge.
+    failing
+        What to say of a failure that has no words of its own.
+
+    Raises
+    ------
+    EngineError
+        If the data could not be read.
+    """
+    advice = (
+        f"Release {number} was charged and nothing of it was shown: run the query again to measure it for that charge"
+    )
+    try:
+        yield
     except QueryFailed as failure:
-        raise EngineError(
-            f"{failure}. Release {number} was charged and nothing of it was shown: run the query again to measure it "
-            "for that charge"
-        ) from None
+        raise EngineError(f"{failure}. {advice}") from None
     except DPError:
         raise
     except Exception as error:
-        # What an engine says may quote a value, so none of it is passed on.
-        raise EngineError(
-            f"{protected.table.name} could not be counted ({type(error).__name__}). Release {number} was charged "
-            "and nothing of it was shown: run the query again to measure it for that charge"
-        ) from None
-    report(0.9, "recording")
-    return ledger.record(number, noisy, combine(noisy) if combine is not None else {})
+        raise EngineError(f"{failing} ({type(error).__name__}). {advice}") from None
 
 
 def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw, redraw: Redraw) -> Integers:

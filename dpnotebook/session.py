@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -334,7 +335,10 @@ class Session:
         report = progress or silent
         if isinstance(query.question, Statement):
             with self._running:
-                release = self._statements.run(query, report)
+                try:
+                    release = self._statements.run(query, report)
+                except BudgetExceeded as refusal:
+                    raise self._explained(refusal, query, self._plan(query, alternatives=False)) from None
             self._changed()
             return release
         protected = self.table(query.question.table)
@@ -513,7 +517,8 @@ class Session:
         )
         if fits > 1e-6:
             error = self._plan(query.at(epsilon=fits), alternatives=False).error
-            text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
+            if math.isfinite(error):  # not while it depends on bounds that are found from the data
+                text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
         explained = BudgetExceeded(text)
         explained.__dict__.update(refusal.__dict__)
         return explained

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import DPError, EngineError, QueryFailed
+from dpnotebook.answering import charged
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
@@ -22,7 +23,7 @@ from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.noising import Draw, draw_integers, noisy, released
+from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.shares import needs_bounds, shares
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.recorded import keys_from_json, keys_to_json, statement_from_json, statement_to_json
@@ -36,13 +37,10 @@ Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
 
-KIND = "statement"
-
 
 def statement_plan_to_json(plan: StatementPlan, statement: Statement) -> dict[str, Any]:
     """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again."""
     return {
-        "kind": KIND,
         "words": plan.title,
         "units": plan.units,
         "alone": plan.units,
@@ -97,21 +95,8 @@ def measure_statement(
     for i, select in enumerate(statement.selects):
         report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
-        try:
+        with charged(charge.number, f"{', '.join(select.tables)} could not be asked"):
             answer, about = _measured(select, units, delta, accountant, execute, draw, hide)
-        except QueryFailed as failure:
-            raise EngineError(
-                f"{failure}. Release {charge.number} was charged and nothing of it was shown: run the query again to "
-                "measure it for that charge"
-            ) from None
-        except DPError:
-            raise
-        except Exception as error:
-            # What an engine says may quote a value, so none of it is passed on.
-            raise EngineError(
-                f"{', '.join(select.tables)} could not be asked ({type(error).__name__}). Release {charge.number} was "
-                "charged and nothing of it was shown: run the query again to measure it for that charge"
-            ) from None
         numbers.append(answer)
         told.append(about)
     report(0.9, "recording")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.engine.source import Source
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.errors import BudgetExceeded, DomainError, FrameChanged
+from dpnotebook.errors import DomainError, FrameChanged
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
@@ -151,8 +151,6 @@ class Statements:
 
         statement = query.question
         assert isinstance(statement, Statement)
-        for name in statement.tables:
-            self._protected[name].source.check_unchanged()
         self.workspace.check(
             [*statement.tables, *(name for select in statement.selects for name in select.public)],
             [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
@@ -167,16 +165,8 @@ class Statements:
             self._check_same(record, statement)
             return self.reveal(record, query, paid=0)
         report(0.1, "charging the ledger")
-        try:
-            charge = self.ledger.charge(
-                statement.table,
-                statement.key,
-                statement_plan_to_json(plan, statement),
-                plan.cells,
-                delta=plan.threshold_delta,
-            )
-        except BudgetExceeded as refusal:
-            raise self._explained(refusal, query, plan) from None
+        told = statement_plan_to_json(plan, statement)
+        charge = self.ledger.charge(statement.table, statement.key, told, plan.cells, delta=plan.threshold_delta)
         record = self._finish(charge, statement, report)
         report(1.0, "done")
         return self.reveal(record, query, paid=charge.units)
@@ -222,7 +212,7 @@ class Statements:
         self._public.clear()
 
     def _finish(self, charge: Charge, statement: Statement, report: Progress) -> Record:
-        from dpnotebook.sql.aggregates.noising import draw_integers
+        from dpnotebook.privacy.noise import draw_integers
         from dpnotebook.statement_answers import measure_statement
 
         return measure_statement(
@@ -234,14 +224,6 @@ class Statements:
             hide=self.hide,
             report=report,
         )
-
-    def _check(self, statement: Statement) -> None:
-        """Refuse what cannot be read, before anything is charged."""
-        for name in statement.tables:
-            self._protected[name].source.check_unchanged()
-        for select in statement.selects:
-            queries = [select.rows] if select.groups is None else [select.rows, select.groups]
-            self.workspace.check([*select.tables, *select.public], queries)
 
     def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]) -> pd.DataFrame:
         from dpnotebook.engine.released import outer
@@ -272,21 +254,3 @@ class Statements:
                     f"{what} {name} was another when release {record.number} answered this statement; nothing was "
                     "spent. fresh=True asks about what is there now, and costs what the plan says then"
                 )
-
-    def _explained(self, refusal: BudgetExceeded, query: Query, plan: StatementPlan) -> BudgetExceeded:
-        """Say what would still fit."""
-        if refusal.requested_delta is not None:
-            return refusal
-        accountant = self.ledger.accountant
-        left = accountant.epsilon(self.ledger.remaining)
-        text = (
-            f"this statement needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of "
-            f"{self.ledger.budget.epsilon:g} is left; nothing was spent"
-        )
-        fits = float(f"{left * 0.9995:.3g}")
-        if fits > 1e-6:
-            less = self.plan(query.at(epsilon=fits), alternatives=False)
-            text += f". With epsilon={fits:g} the error would be ±{less.error:,.4g} {less.unit}"
-        explained = BudgetExceeded(text)
-        explained.__dict__.update(refusal.__dict__)
-        return explained

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.randomness import Source, random_bytes
 from dpnotebook.privacy.sampler import RoundedGaussian, discrete_laplace_sampler
 
@@ -81,6 +82,16 @@ def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> 
         If sigma or the size is out of its range.
     """
     return RoundedGaussian(checked_scale(sigma)).draw(_size(size), source or random_bytes)
+
+
+def draw_integers(noise: Noise, scale: object, size: int) -> Integers:
+    """Draw integer noise of a law and a scale, as `discrete_laplace` and `rounded_gaussian`; shape (size,)."""
+    return discrete_laplace(scale, size) if noise == "laplace" else rounded_gaussian(scale, size)
+
+
+def integer_variance(noise: Noise, scale: object) -> float:
+    """Return the variance of integer noise of a law and a scale."""
+    return laplace_variance(scale) if noise == "laplace" else gaussian_variance(scale)
 
 
 def laplace_variance(scale: object) -> float:

@@ -15,12 +15,13 @@ from private_selects import aggregate, plan, select, totals
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bins import BINS, bins
 from dpnotebook.sql.aggregates.building import estimate
 from dpnotebook.sql.aggregates.estimating import whole_width
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.ratios import fieller
 from dpnotebook.sql.aggregates.shares import HIDDEN_L2, shares
 from dpnotebook.sql.components import Totals

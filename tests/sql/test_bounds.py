@@ -11,7 +11,7 @@ from private_selects import aggregate, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import gaussian_mass, laplace_mass
+from dpnotebook.privacy.noise import draw_integers, gaussian_mass, laplace_mass
 from dpnotebook.sql.aggregates.bounds import (
     LEAST,
     LEVELS,
@@ -22,7 +22,6 @@ from dpnotebook.sql.aggregates.bounds import (
     histogram_scale,
     magnitude_edges,
 )
-from dpnotebook.sql.aggregates.noising import draw_integers
 from dpnotebook.sql.aggregates.shares import Shares, found_with, shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))

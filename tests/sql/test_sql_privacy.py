@@ -17,8 +17,9 @@ from private_selects import aggregate, plan, select, totals
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.noising import draw_integers, exact, noisy, released
+from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
 from dpnotebook.sql.rewrite.totals import totals as engine_totals

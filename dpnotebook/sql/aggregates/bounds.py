@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.sql.aggregates.noising import Draw, draw_integers
+from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import log_tail
 from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.statement import Aggregate, PrivateSelect

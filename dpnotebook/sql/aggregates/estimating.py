@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import checked_confidence, kappa, laplace_quantile
 from dpnotebook.sql.aggregates.measuring import Measuring, Part
 from dpnotebook.sql.aggregates.quantiles import quantiles
-from dpnotebook.sql.aggregates.ratios import mean, noise_variance, variance
+from dpnotebook.sql.aggregates.ratios import mean, variance
 
 
 def estimate(measuring: Measuring, noisy: NDArray[np.int64], confidence: float) -> list[Estimates]:
@@ -52,7 +53,7 @@ def _part(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence
 def _total(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     block = measuring.blocks[part.blocks[0]]
     value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
-    std_error = math.sqrt(noise_variance(measuring.noise, block.scale)) * float(part.step)
+    std_error = math.sqrt(integer_variance(measuring.noise, block.scale)) * float(part.step)
     width = whole_width(measuring.noise, block.scale, confidence) * float(part.step)
     return Estimates(value, np.full(value.size, std_error), value - width, value + width)
 

@@ -9,12 +9,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.estimating import whole_width
 from dpnotebook.sql.aggregates.measuring import Measuring, Part
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.quantiles import rank_error
-from dpnotebook.sql.aggregates.ratios import expected_mean, expected_variance, noise_variance
+from dpnotebook.sql.aggregates.ratios import expected_mean, expected_variance
 from dpnotebook.sql.statement import PrivateSelect
 from dpnotebook.strategy import Strategy
 
@@ -68,7 +69,7 @@ def _expected(measuring: Measuring, part: Part, confidence: float, rows: float |
     block = measuring.blocks[part.blocks[0]]
     reach = kappa(confidence, measuring.noise)
     if part.kind in ("count", "units", "sum"):
-        error = math.sqrt(noise_variance(measuring.noise, block.scale)) * float(part.step)
+        error = math.sqrt(integer_variance(measuring.noise, block.scale)) * float(part.step)
         width = whole_width(measuring.noise, block.scale, confidence) * float(part.step)
         return Expectation(np.array([error]), width)
     if part.kind == "quantiles":

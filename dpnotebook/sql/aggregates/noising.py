@@ -9,18 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.measuring import Block, Measuring
 from dpnotebook.sql.components import Totals
 from dpnotebook.strategy import Strategy
 
 Integers = NDArray[np.int64]
 Draw = Callable[[Noise, Fraction, int], Integers]
-
-
-def draw_integers(noise: Noise, scale: Fraction, size: int) -> Integers:
-    """Draw integer noise of a law and a scale, shape (size,)."""
-    return discrete_laplace(scale, size) if noise == "laplace" else rounded_gaussian(scale, size)
 
 
 def exact(measuring: Measuring, totals: Totals) -> Integers:

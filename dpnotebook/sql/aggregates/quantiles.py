@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import MOST_CONFIDENCE, kappa
 from dpnotebook.sql.aggregates.measuring import Measuring, Part
-from dpnotebook.sql.aggregates.ratios import noise_variance
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confid
     weights = cumulative_weights(strategy)
     numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
     counts = numbers @ weights.T
-    spread = math.sqrt(noise_variance(measuring.noise, block.scale))
+    spread = math.sqrt(integer_variance(measuring.noise, block.scale))
     # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may; simulation
     # finds 92% for bands of 95% where all values are at the far end of the range, and never less than 95% for these.
     reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
@@ -77,7 +77,7 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
 
 def rank_error(noise: Noise, scale: object, strategy: Strategy) -> float:
     """Return the standard error, in values, of the worst rank: that of a cumulative count."""
-    return math.sqrt(noise_variance(noise, scale) * float(np.max(strategy.error_factors())))
+    return math.sqrt(integer_variance(noise, scale) * float(np.max(strategy.error_factors())))
 
 
 def _levels(part: Part) -> tuple[Floats, Floats]:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.inference.answers import Estimates
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import gaussian_variance, laplace_variance
+from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.measuring import Measuring, Part
 from dpnotebook.strategy import Strategy
@@ -40,11 +39,6 @@ class Moments:
     covariance: Floats
 
 
-def noise_variance(noise: Noise, scale: object) -> float:
-    """Return the variance of integer noise."""
-    return laplace_variance(scale) if noise == "laplace" else gaussian_variance(scale)
-
-
 def weights(measuring: Measuring, part: Part) -> tuple[Floats, Floats]:
     """Return how moments follow from the noisy numbers of an aggregate, and the variances of those.
 
@@ -60,7 +54,7 @@ def weights(measuring: Measuring, part: Part) -> tuple[Floats, Floats]:
         for row in block.combine:
             entry = dict(zip(block.columns, row, strict=True))
             rows.append([float(entry.get(column, 0)) for column in columns])
-            scales.append(noise_variance(measuring.noise, block.scale))
+            scales.append(integer_variance(measuring.noise, block.scale))
     half = float(part.step) * part.half
     worth = np.array([1.0, float(part.step) / half, float(part.square) / half**2])[: len(columns)]
     inverse = np.linalg.inv(np.array(rows) / worth)  # well conditioned once all is in units of the half-width
