@@ -1,0 +1,92 @@
+"""What connections to PostgreSQL and to Spark have in common, where tables are side by side under their own names."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from dpnotebook.engine.carried import plain_rows
+from dpnotebook.engine.dialects import Dialect, translated
+from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.found import frame
+from dpnotebook.engine.homes import Held, check_runs
+from dpnotebook.engine.kinds import kind_of
+from dpnotebook.engine.sql import identifier
+from dpnotebook.errors import EngineError
+from dpnotebook.sql.statement import ROW_UNIT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.sql.statement import Kind
+
+
+class ServerHome(ABC):
+    """A connection to a database elsewhere, with names for tables; public ones are brought along.
+
+    Parameters
+    ----------
+    executor
+        The connection.
+    carry
+        Fetches a public table from another database.
+    """
+
+    dialect: Dialect
+
+    def __init__(self, executor: Executor, carry: Callable[[Held], pd.DataFrame]) -> None:
+        self._queries, self._carry = executor, carry
+        self._shown: dict[str, Held] = {}
+
+    def prepare(self, tables: Sequence[Held], words: set[str]) -> None:
+        """Show tables under their names."""
+        for table in tables:
+            self._show(table)
+
+    def check(self, query: str) -> None:
+        """Raise EngineError if a query uses what this database does not have."""
+        translated(query, self.dialect)
+        check_runs(self._queries, query)
+
+    def run(self, query: str) -> dict[str, NDArray[Any]]:
+        """Return the columns of a query, masked where NULL."""
+        return self._queries.columns(query)
+
+    def kinds(self, table: Held) -> dict[str, Kind]:
+        """Return what each column holds, in order."""
+        self._show(table)
+        types = self._queries.types(f"SELECT * FROM {identifier(table.name)}")
+        return {name: kind_of(kind) for name, kind in types if name != ROW_UNIT}
+
+    def fetch(self, table: Held) -> pd.DataFrame:
+        """Return a table, whole, to be carried elsewhere."""
+        self._show(table)
+        return frame(self._queries.columns(f"SELECT * FROM {identifier(table.name)}"))
+
+    def close(self) -> None:
+        """Let go of the connection, or of our names in it."""
+        self._queries.close()
+
+    @abstractmethod
+    def _place(self, table: Held) -> None:
+        """Give a table its name."""
+
+    def _show(self, table: Held) -> None:
+        if self._shown.get(table.name) is not table:
+            self._place(table)
+            self._shown[table.name] = table
+
+    def _carried(self, table: Held) -> tuple[dict[str, Kind], list[Any]]:
+        """Return the columns and the rows of a public table from elsewhere.
+
+        Raises
+        ------
+        EngineError
+            If it is protected.
+        """
+        if table.private:
+            raise EngineError(f"{table.name!r} is protected in another database; bring both tables into one")
+        return plain_rows(self._carry(table), table.kinds)
