@@ -11,7 +11,7 @@ from private_selects import aggregate, plan, select
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates.bounds import find_bounds
-from dpnotebook.sql.aggregates.building import estimate
+from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.noising import noisy, released
 from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.rewrite.totals import magnitudes, totals

@@ -17,8 +17,7 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bins import BINS, bins
-from dpnotebook.sql.aggregates.building import estimate
-from dpnotebook.sql.aggregates.estimating import whole_width
+from dpnotebook.sql.aggregates.estimating import estimate, whole_width
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released

@@ -14,15 +14,11 @@ from fractions import Fraction
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
 from dpnotebook.sql.aggregates.bins import bins, cumulative
-from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.measuring import Block, Matrix, Measuring, Part
-from dpnotebook.sql.aggregates.noising import noisy, released
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
 from dpnotebook.sql.aggregates.shares import Shares, needs_bounds
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Statistic
 from dpnotebook.sql.statement import Aggregate, Contribution, PrivateSelect
-
-__all__ = ["Measuring", "estimate", "measuring", "noisy", "released"]
 
 Bounds = tuple[Fraction, Fraction]
 
