@@ -334,6 +334,7 @@ class Session:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
         report = progress or silent
         if isinstance(query.question, Statement):
+            self._check_tables(query.question)
             with self._running:
                 try:
                     release = self._statements.run(query, report)
@@ -487,9 +488,15 @@ class Session:
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
         if isinstance(query.question, Statement):
+            self._check_tables(query.question)
             return self._statements.plan(query, alternatives=alternatives)
         plan = self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
         return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
+
+    def _check_tables(self, statement: Statement) -> None:
+        """Raise NotProtected if a table is not there, as after this session was closed."""
+        for name in statement.tables:
+            self.table(name)
 
     def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
         return self._histories.finish(protected, charge, self._draw, self._redraw, report)

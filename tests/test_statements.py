@@ -325,3 +325,11 @@ class TestTables:
         plan = session.sql(BY_DRUG, epsilon=1).plan
         assert any("5 rows of visits without patient" in warning for warning in plan.warnings)
         session.close()
+
+    def test_a_closed_session_says_so(self):
+        session = protected(dpn.Session)
+        query = session.sql(BY_DRUG, epsilon=1)
+        session.close()
+        for ask in (query.run, lambda: query.plan):
+            with pytest.raises(NotProtected, match="session was closed"):
+                ask()
