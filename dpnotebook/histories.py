@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.answering import Draw, Redraw, measure
+from dpnotebook.forks import in_child, lock
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
@@ -44,7 +44,12 @@ class Histories:
         self.ledger = ledger
         self.planner = planner
         self._known: dict[str, History] = {}
-        self._lock = threading.RLock()  # held while a history is read or moved on
+        self._lock = lock()  # held while a history is read or moved on
+        in_child(self._forget_parent)
+
+    def _forget_parent(self) -> None:
+        """Forget what another thread of the parent may have left half-way; the ledger has it all."""
+        self._known.clear()
 
     def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands; see `make_plan`."""

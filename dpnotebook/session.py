@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,6 +24,7 @@ from dpnotebook.errors import (
     LedgerError,
     NotProtected,
 )
+from dpnotebook.forks import in_child, lock
 from dpnotebook.histories import Histories
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.offer import Offer, checked_errors, errors_for, offer_code
@@ -117,10 +117,15 @@ class Session:
         self._draw: Draw = draw_noise
         self._redraw: Redraw = redraw_noise
         self._callbacks: list[Callable[[], None]] = []
-        self._running = threading.RLock()
+        self._running = lock()
         self._closed = False
+        in_child(self._forget_parent)
         global _latest
         _latest = self
+
+    def _forget_parent(self) -> None:
+        """Forget, in a forked child, who is told of releases: widgets are the parent's."""
+        self._callbacks.clear()
 
     def protect(
         self,

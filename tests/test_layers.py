@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "dpnotebook"
 LAYERS = [
-    {"errors", "progress"},
+    {"errors", "progress", "forks"},
     {"privacy", "domain", "predicate"},
     {"workload"},
     {"question"},

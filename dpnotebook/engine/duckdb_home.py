@@ -19,6 +19,7 @@ from dpnotebook.engine.kinds import kind_of, plain_value
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, seal
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import EngineError
+from dpnotebook.forks import opened
 from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
@@ -56,11 +57,11 @@ class DuckDBHome:
         self._digests: dict[Held, str] = {}
         try:
             if owner is not None:
-                connection = owner.cursor()
+                connection = opened(owner.cursor())
                 # Never committed: whatever is written from now on, this cursor sees the rows of this moment.
                 connection.execute("BEGIN TRANSACTION")
             else:
-                connection = duckdb.connect()
+                connection = opened(duckdb.connect())
                 self._let_in(connection, tables)
                 seal(connection)
         except duckdb.Error as failure:

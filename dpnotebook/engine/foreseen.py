@@ -5,20 +5,20 @@ from __future__ import annotations
 import atexit
 import functools
 import os
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpnotebook.engine.source import seal
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import SQLError
+from dpnotebook.forks import lock, opened
 from dpnotebook.sql.analysis.release_names import interval_columns
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
 if TYPE_CHECKING:
     import duckdb
 
-_lock = threading.Lock()
+_lock = lock()
 
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
@@ -67,10 +67,15 @@ def _empty_database(process: int) -> duckdb.DuckDBPyConnection:
     """Return a database without tables, one a process: to open it takes longer than all else here."""
     import duckdb
 
-    connection = duckdb.connect()
+    connection = opened(duckdb.connect())
     seal(connection)
-    atexit.register(connection.close)
+    atexit.register(_close, connection, process)
     return connection
+
+
+def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
 
 
 def _columns(select: PrivateSelect) -> dict[str, str]:

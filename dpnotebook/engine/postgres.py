@@ -15,6 +15,7 @@ from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.postgres_functions import FUNCTIONS
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import DomainError, EngineError
+from dpnotebook.forks import opened
 
 if TYPE_CHECKING:
     pass
@@ -68,8 +69,8 @@ class PostgresExecutor:
         except ImportError:
             raise DomainError("PostgreSQL needs psycopg: pip install 'dpnotebook[postgres]'") from None
         try:
-            self._connection: Any = psycopg.connect(
-                dsn, autocommit=True, application_name="dpnotebook", connect_timeout=PATIENCE
+            self._connection: Any = opened(
+                psycopg.connect(dsn, autocommit=True, application_name="dpnotebook", connect_timeout=PATIENCE)
             )
         except psycopg.Error:
             raise DomainError(

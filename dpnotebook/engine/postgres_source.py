@@ -11,6 +11,7 @@ from dpnotebook.engine.postgres import TYPES, PostgresExecutor
 from dpnotebook.engine.source import keyed
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
+from dpnotebook.forks import in_child
 
 _LAST = {"date": "9999-12-31", "timestamp": "9999-12-31 23:59:59.999999"}
 
@@ -38,6 +39,13 @@ class PostgresSource:
         executor, _ = self.connect()
         executor.close()
         self._given.clear()
+        self._forked = False
+        in_child(self._forget_parent)
+
+    def _forget_parent(self) -> None:
+        """Forget the parent's connections, and look at the rows again before they are asked about."""
+        self._given.clear()
+        self._forked = True
 
     def __repr__(self) -> str:
         return f"<{self.table} in PostgreSQL>"
@@ -133,7 +141,7 @@ class PostgresSource:
     def check_unchanged(self) -> None:
         """Raise FrameChanged if a connection was lost, and the table does not hold the same rows any more."""
         lost = [executor for executor in self._given if not executor.answers()]
-        if lost and self._known is not None:
+        if (lost or self._forked) and self._known is not None:
             columns, key, digest = self._known
             executor, _ = self.connect()
             try:
@@ -146,6 +154,7 @@ class PostgresSource:
                     f"the connection to {self.table} was lost, and the table has changed since it was protected; "
                     "nothing was spent. To ask about what is in it now, protect it under a new name"
                 )
+        self._forked = False
 
 
 def _plain(column: str, kind: str, unit: bool) -> str:

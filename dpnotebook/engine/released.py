@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.engine.source import seal
 from dpnotebook.errors import SQLError
+from dpnotebook.forks import opened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ def outer(query: str, frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     import duckdb
 
-    connection = duckdb.connect()
+    connection = opened(duckdb.connect())
     try:
         longest = max((len(frame) for frame in frames.values()), default=0)
         connection.execute(f"SET pandas_analyze_sample = {max(longest, 1)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
+from dpnotebook.forks import opened
 
 if TYPE_CHECKING:
     import duckdb
@@ -80,7 +82,7 @@ class FrameSource:
         """
         import duckdb
 
-        connection, relation = duckdb.connect(), "frame"
+        connection, relation = opened(duckdb.connect()), "frame"
         try:
             connection.execute(f"SET pandas_analyze_sample = {max(len(self.frame), 1)}")
             try:
@@ -102,7 +104,8 @@ class FrameSource:
 
         for name in self.frame.columns:
             try:
-                duckdb.connect().register("frame", self.frame[[name]].copy()).execute("SELECT count(*) FROM frame")
+                connection = opened(duckdb.connect()).register("frame", self.frame[[name]].copy())
+                connection.execute("SELECT count(*) FROM frame")
             except (duckdb.Error, TypeError, ValueError, OverflowError):
                 kind = str(self.frame[name].dtype).split("<")[0]
                 return f"{name!r} holds values of type {kind}, which cannot be counted; convert it to numbers or text"
@@ -170,7 +173,7 @@ class ParquetSource:
         """Return a connection that can read this file and nothing else."""
         import duckdb
 
-        connection = duckdb.connect()
+        connection = opened(duckdb.connect())
         where = literal(str(self.path.resolve()))
         connection.execute(f"SET allowed_paths = [{where}]")
         seal(connection)
@@ -193,6 +196,11 @@ class TableSource:
     table: str
     _given: weakref.WeakSet[DuckDBExecutor] = field(default_factory=weakref.WeakSet, init=False, repr=False)
     _known: list[tuple[tuple[str, ...], bytes, str]] = field(default_factory=list, init=False, repr=False)
+    _process: int = field(default_factory=os.getpid, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.database, Path):
+            opened(self.database)
 
     @property
     def place(self) -> tuple[str, Any]:
@@ -204,6 +212,8 @@ class TableSource:
 
         A file is locked while it is open.
         """
+        if not isinstance(self.database, Path):
+            self._check_process()
         if self._known and any(executor.broken for executor in self._given):
             columns, key, digest = self._known[0]
             if self.fingerprint(columns, key) != digest:
@@ -223,16 +233,24 @@ class TableSource:
         import duckdb
 
         if not isinstance(self.database, Path):
-            cursor = self.database.cursor()
+            self._check_process()
+            cursor = opened(self.database.cursor())
             # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
             cursor.execute("BEGIN TRANSACTION")
             executor = DuckDBExecutor(cursor, lent=True)
             self._given.add(executor)
             return executor, identifier(self.table)
-        connection = duckdb.connect()
+        connection = opened(duckdb.connect())
         connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
         seal(connection)
         return DuckDBExecutor(connection), f"source.{identifier(self.table)}"
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._process:
+            raise EngineError(
+                f"{self.table!r} is read through a connection of the process that this one was forked from; make a "
+                "session of its own here, with a connection that is opened here"
+            )
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""

@@ -6,6 +6,7 @@ It is a recipe, not a snapshot: it must give the same rows whenever it is asked,
 from __future__ import annotations
 
 import hmac
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class SparkSource:
     """
 
     def __init__(self, frame: DataFrame, name: str) -> None:
-        self.frame, self._name = frame, name
+        self.frame, self._name, self._process = frame, name, os.getpid()
 
     @classmethod
     def of(cls, data: Any, table: str | None = None) -> SparkSource:
@@ -121,7 +122,12 @@ class SparkSource:
         return [str(value) for value in rows[0]]
 
     def check_unchanged(self) -> None:
-        """Raise EngineError if the session was stopped."""
+        """Raise EngineError if the session was stopped, or is another process's."""
+        if os.getpid() != self._process:
+            raise EngineError(
+                f"the Spark session of {self._name} belongs to the process that this one was forked from; make a "
+                "session of its own here. Nothing was spent"
+            )
         context: Any = getattr(self.frame.sparkSession, "_sc", None)
         if context is not None and getattr(context, "_jsc", 1) is None:
             raise EngineError(f"the Spark session of {self._name} was stopped; nothing was spent")

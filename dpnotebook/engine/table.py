@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +27,7 @@ from dpnotebook.engine.sql import (
     selects,
 )
 from dpnotebook.errors import DomainError, EngineError
+from dpnotebook.forks import in_child, lock
 from dpnotebook.measurement import Axis, Measurement, flat_size
 
 _engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
@@ -69,13 +69,19 @@ class TableEngine:
     def __init__(self, source: Source, domain: Domain, unit: str | None, max_rows: int | None, key: bytes) -> None:
         self.domain = domain
         self._source, self._unit, self._max_rows, self._ledger_key = source, unit, max_rows, key
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._executor: Executor | None = None
         self._open()
+        in_child(self._forget_parent)
+
+    def _forget_parent(self) -> None:
+        """Forget the parent's connection: this process opens its own when it counts."""
+        self._left, self._executor = self._executor is not None, None
 
     def _open(self) -> None:
         """Connect, check what is declared, and bound the units; again after a database went away."""
         domain, unit = self.domain, self._unit
+        self._left = False
         self._executor, relation = self._source.connect()
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
@@ -211,6 +217,8 @@ class TableEngine:
 
     def _columns(self, query: str) -> dict[str, NDArray[Any]]:
         with self._lock:
+            if self._left:
+                self._open()
             if self._executor is None:
                 raise EngineError("the table's connection was closed; protect the table again in a new session")
             if self._executor.broken:

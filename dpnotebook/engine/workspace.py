@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from dpnotebook.engine.homes import Held, Home, unclear
 from dpnotebook.engine.source import DUCKDB, Source, TableSource
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError, FrameChanged
+from dpnotebook.forks import in_child, lock
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +41,13 @@ class Workspace:
     def __init__(self) -> None:
         self._tables: dict[str, Held] = {}
         self._lent: dict[Held | None, Home] = {}  # by the table whose moment it shows; None: the sealed one
-        self._lock = threading.RLock()
+        self._lock = lock()
         _open.add(self)
+        in_child(self._forget_parent)
+
+    def _forget_parent(self) -> None:
+        """Forget the parent's connections: this process opens its own when it needs them."""
+        self._lent.clear()
 
     def add(self, name: str, source: Source, unit: str | None, private: bool) -> None:
         """Let statements name a table; one of the same name is replaced.

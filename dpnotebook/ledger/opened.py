@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
 from dpnotebook.errors import AccuracyError
+from dpnotebook.forks import lock
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.audit import Audit, examine
 from dpnotebook.ledger.chain import Broken
@@ -34,7 +34,7 @@ class Opened:
         self.accountant = accountant_for(budget)
         if self.accountant.total >= snapshot.LARGEST:
             raise AccuracyError(f"a budget of {budget} protects nobody; write an epsilon below a thousand")
-        self._lock = threading.RLock()  # held while the view is read or moved on
+        self._lock = lock()  # held while the view is read or moved on
         self._view: View | None = None
         self._seen: tuple[int, bytes] | None = None
         self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
