@@ -14,6 +14,7 @@ from dpnotebook.engine.words import (
     ends,
     logarithm,
     number,
+    ordered,
     size,
     type_name,
     unordered,
@@ -45,15 +46,16 @@ def _operation(name: str) -> Rule:
 
 
 def _sum(node: exp.Sum) -> exp.Expr:
-    node.set("this", unordered(node.this))  # it meets the rows of a group one after another, whatever others there are
     if isinstance(node.parent, exp.Window) or _exact(node.this):
+        node.set("this", unordered(node.this))
         return node
+    # What rounds comes with an order, in which it meets the rows of a group: that of the rows can be any.
     return call("pg_temp.dp_sum", node.this)
 
 
 def _exact(node: exp.Expr | None) -> bool:
     """Whether a value is an integer or decimal for certain, so that sums of it neither round nor overflow."""
-    node = bare(node) if node is not None else None
+    node = bare(unordered(node)) if node is not None else None
     if node is None or isinstance(node, exp.Null):
         return True
     if isinstance(node, exp.Cast):
@@ -64,9 +66,14 @@ def _exact(node: exp.Expr | None) -> bool:
 
 
 def _average(node: exp.Avg) -> exp.Expr:
-    node.set("this", unordered(node.this))
-    total = double(call("pg_temp.dp_sum", double(node.this)))
-    return call("pg_temp.dp_div", total, double(exp.Count(this=node.this.copy())))
+    value = unordered(node.this)
+    total = double(call("pg_temp.dp_sum", ordered(double(value))))
+    return call("pg_temp.dp_div", total, double(exp.Count(this=value.copy())))
+
+
+def _spread(node: exp.Expr) -> exp.Expr:
+    node.set("this", ordered(node.this))
+    return node
 
 
 def _extracted(node: exp.Extract) -> exp.Expr:
@@ -97,6 +104,7 @@ POSTGRES: dict[type[exp.Expr], Rule] = {
     exp.Round: lambda node: call("pg_temp.dp_round", node.this, node.args.get("decimals") or whole(0)),
     exp.Sum: _sum,
     exp.Avg: _average,
+    **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _spread),
     exp.Log: logarithm,
     exp.IsNan: lambda node: exp.paren(exp.EQ(this=node.this, expression=number("NaN"))),
     exp.Extract: _extracted,

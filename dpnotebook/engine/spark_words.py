@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlglot
 from sqlglot import exp
 
 from dpnotebook.engine.words import (
@@ -71,22 +72,46 @@ def _spark_extract(node: exp.Extract) -> exp.Expr:
 
 def _in_order(node: exp.Sum | exp.Avg) -> exp.Expr:
     """Return a sum or a mean that is added up in the order of the numbers: that of the rows can be any."""
-    if not isinstance(node.this, exp.Order):
-        return node
-    value = node.this.this
+    if isinstance(node, exp.Sum) and not isinstance(node.this, exp.Order):
+        return node  # of whole numbers
+    value = unordered(node.this)
     names = [exp.to_identifier("s"), exp.to_identifier("v")]
     add = exp.Lambda(this=exp.Add(this=names[0], expression=names[1]), expressions=[name.copy() for name in names])
-    values = call("ARRAY_SORT", call("COLLECT_LIST", value.copy()))
-    total = call("AGGREGATE", values, number("0"), add)
+    total = call("AGGREGATE", _sorted(value), number("0"), add)
     rows = exp.Count(this=value.copy())
     if isinstance(node, exp.Avg):
         total = exp.Div(this=total, expression=rows.copy(), typed=True, safe=False)
     return exp.Case(ifs=[exp.If(this=exp.GT(this=rows, expression=whole(0)), true=total)])
 
 
-def _unordered(node: exp.Expr) -> exp.Expr:
-    node.set("this", unordered(node.this))
-    return node
+# Welford's way, number by number: how many so far, n, their mean m, and the squares of what they are away from it, q.
+_SQUARES = sqlglot.parse_one(
+    "AGGREGATE(sorted, NAMED_STRUCT('n', CAST('0' AS DOUBLE), 'm', CAST('0' AS DOUBLE), 'q', CAST('0' AS DOUBLE)), "
+    "(s, v) -> NAMED_STRUCT('n', s.n + 1, 'm', s.m + (v - s.m) / (s.n + 1), "
+    "'q', s.q + (v - s.m) * (v - (s.m + (v - s.m) / (s.n + 1)))), s -> s.q)",
+    read="spark",
+)
+
+
+def _spread(node: exp.Expr) -> exp.Expr:
+    """Return a variance or a deviation of numbers in the order of their size."""
+    value = unordered(node.this)
+    squares = _SQUARES.copy()
+    for column in list(squares.find_all(exp.Column)):
+        if column.name == "sorted":
+            column.replace(_sorted(value))
+    less = int(isinstance(node, (exp.Variance, exp.StddevSamp)))
+    rows = exp.Count(this=value.copy())
+    made: exp.Expr = exp.Div(
+        this=squares, expression=exp.paren(exp.Sub(this=rows, expression=whole(less))), typed=True, safe=False
+    )
+    if isinstance(node, (exp.StddevSamp, exp.StddevPop)):
+        made = exp.Sqrt(this=made)
+    return exp.Case(ifs=[exp.If(this=exp.GT(this=rows.copy(), expression=whole(less)), true=made)])
+
+
+def _sorted(value: exp.Expr) -> exp.Expr:
+    return call("ARRAY_SORT", call("COLLECT_LIST", value.copy()))
 
 
 def _same(node: exp.Expr) -> exp.Expr:
@@ -105,6 +130,6 @@ SPARK: dict[type[exp.Expr], Rule] = {
     exp.Log: logarithm,
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Pow, exp.Sqrt, exp.Round), _same),
     **dict.fromkeys((exp.Sum, exp.Avg), _in_order),
-    **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _unordered),
+    **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _spread),
     exp.IsNan: _same,
 }

@@ -98,3 +98,10 @@ def bare(node: exp.Expr) -> exp.Expr:
 def unordered(node: exp.Expr) -> exp.Expr:
     """Return what an aggregate is of, without the order in which it is added up."""
     return node.this if isinstance(node, exp.Order) else node
+
+
+def ordered(node: exp.Expr) -> exp.Expr:
+    """Return what an aggregate is of, in the order of its size: rows of other units change the order of rows."""
+    value = unordered(node)
+    least_first = exp.Ordered(this=value.copy(), nulls_first=False)
+    return exp.Order(this=value.copy(), expressions=[least_first])
