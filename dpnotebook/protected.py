@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.engine.source import FrameSource, ParquetSource, Source, source_of
+from dpnotebook.engine.source import FrameSource, ParquetSource, Source, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
 from dpnotebook.reuse.table import Table
@@ -33,6 +33,8 @@ class ProtectedTable(Verbs):
         The frame, file or DuckDB table.
     key
         The ledger's secret.
+    known
+        The fingerprint that the ledger knows the name by, if it does.
 
     Raises
     ------
@@ -40,7 +42,7 @@ class ProtectedTable(Verbs):
         If the data does not hold what the domain declares.
     """
 
-    def __init__(self, session: Session, table: Table, data: Any, key: bytes) -> None:
+    def __init__(self, session: Session, table: Table, data: Any, key: bytes, known: str | None = None) -> None:
         super().__init__(session, table)
         self.table = table
         source = source_of(data)
@@ -61,7 +63,9 @@ class ProtectedTable(Verbs):
         self._key, self._undeclared = key, None if self._used and not isinstance(source, ParquetSource) else ""
         max_rows = table.max_rows if table.unit is not None else None
         self.engine = TableEngine(self.source, table.domain, table.unit, max_rows, key)
-        self.fingerprint = self.source.fingerprint(self._used, key) if self._used else self._digest(columns)
+        self.fingerprint = (
+            fingerprint_like(known, self.source, self._used, key) if self._used else self._digest(columns, known)
+        )
 
     @property
     def session(self) -> Session:
@@ -77,15 +81,21 @@ class ProtectedTable(Verbs):
     def undeclared(self) -> str:
         """A keyed digest of the columns that the fingerprint leaves out; read when it is first asked for."""
         if self._undeclared is None:
-            self._undeclared = self._digest([name for name in self.whole.columns if name not in self._used])
+            self._undeclared = self.undeclared_like(None)
         return self._undeclared
 
-    def _digest(self, columns: list[str]) -> str:
+    def undeclared_like(self, known: str | None) -> str:
+        """Return `undeclared` as whichever version made the digest `known` would have made it."""
+        if self._undeclared == "":  # of a file all bytes are in the fingerprint
+            return ""
+        return self._digest([name for name in self.whole.columns if name not in self._used], known)
+
+    def _digest(self, columns: list[str], known: str | None) -> str:
         """Return a keyed digest of columns that may hold anything; of those that cannot be hashed, their names."""
         if not columns:
             return ""
         try:
-            return self.whole.fingerprint(columns, self._key)
+            return fingerprint_like(known, self.whole, columns, self._key)
         except DomainError:
             return " ".join(_digest_or_name(self.whole, name, self._key) for name in columns)
 

@@ -167,7 +167,8 @@ class Session:
         table = _checked_table(name, domain, unit, max_rows, rows)
         with watched() as report:
             report(None, f"reading {name}")
-            protected = ProtectedTable(self, table, data, self.ledger.key)
+            known = self.ledger.tables().get(name, {}).get("fingerprint")
+            protected = ProtectedTable(self, table, data, self.ledger.key, known)
             self.ledger.register(
                 name,
                 fingerprint=protected.fingerprint,

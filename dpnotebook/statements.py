@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.engine.source import Source
+from dpnotebook.engine.source import Source, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged
 from dpnotebook.ledger import Charge, Ledger, Record
@@ -245,10 +245,19 @@ class Statements:
             found[name] = digest
         return found
 
+    def _fingerprint_like(self, name: str, digest: str) -> str | None:
+        """Return the fingerprint as the version that made a recorded one would have made it."""
+        if name in self._protected:
+            return self._protected[name].undeclared_like(digest)
+        if name in self._public:
+            source, _ = self._public[name]
+            return fingerprint_like(digest, source, source.columns, self.ledger.key)
+        return None
+
     def _check_same(self, record: Record, statement: Statement) -> None:
         now = self._fingerprints(statement)
         for name, digest in record.details["fingerprints"].items():
-            if now.get(name) != digest:
+            if now.get(name) != digest and self._fingerprint_like(name, digest) != digest:
                 what = "the public table" if name in self._public else "a column that is not declared of"
                 raise FrameChanged(
                     f"{what} {name} was another when release {record.number} answered this statement; nothing was "

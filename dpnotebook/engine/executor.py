@@ -74,6 +74,10 @@ class DuckDBExecutor:
         rows = self._run(f"DESCRIBE {query}", lambda result: result.fetchall())
         return [(row[0], str(row[1])) for row in rows]
 
+    def reduced(self, query: str, work: Callable[[duckdb.DuckDBPyConnection], Any]) -> Any:
+        """Return what `work` makes of the result of a query, which it reads bit by bit."""
+        return self._run(query, work)
+
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table."""
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", lambda result: None)

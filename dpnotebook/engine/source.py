@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 24
 DUCKDB = ("duckdb", None)
+SUMS = "sums "  # begins the digests of tables that are made as this version makes them
 
 
 class Source(Protocol):
@@ -216,7 +218,7 @@ class TableSource:
             self._check_process()
         if self._known and any(executor.broken for executor in self._given):
             columns, key, digest = self._known[0]
-            if self.fingerprint(columns, key) != digest:
+            if fingerprint_like(digest, self, columns, key) != digest:
                 raise FrameChanged(
                     f"{self.table} was changed in its database after it was protected; nothing was spent. To ask about "
                     "what is in it now, protect it under a new name"
@@ -255,16 +257,40 @@ class TableSource:
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
         executor, relation = self.connect()
+        kinds = dict(executor.types(f"SELECT * FROM {relation}"))
+        found = row_sums(executor, relation, [(name, kinds[name]) for name in columns], key)
+        return self._noted(columns, key, SUMS + keyed(key, "table", *columns, repr(found).encode()))
+
+    def fingerprint_by_text(self, columns: Sequence[str], key: bytes) -> str:
+        """Return the digest of earlier versions, from the MD5 of every row's text: exact, and 30 times slower."""
+        executor, relation = self.connect()
         parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in map(_as_text, columns)]
         salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
         row = f"concat({salt}, {', '.join(parts)})"
         sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
         assert executor.connection is not None
         found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
-        digest = keyed(key, "table", *columns, repr(found).encode())
+        return self._noted(columns, key, keyed(key, "table", *columns, repr(found).encode()))
+
+    def _noted(self, columns: Sequence[str], key: bytes, digest: str) -> str:
         if not self._known:
             self._known.append((tuple(columns), key, digest))
         return digest
+
+
+def fingerprint_like(known: str | None, source: Source, columns: Sequence[str], key: bytes) -> str:
+    """Return a fingerprint that can be compared with one that is known, which an earlier version may have made.
+
+    Parameters
+    ----------
+    known
+        The other fingerprint; None or empty if there is none.
+    source, columns, key
+        Of which rows, and with what key.
+    """
+    if known and not known.startswith(SUMS) and isinstance(source, TableSource):
+        return source.fingerprint_by_text(columns, key)
+    return source.fingerprint(columns, key)
 
 
 def source_of(data: Any) -> Source:
