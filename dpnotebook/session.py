@@ -117,6 +117,7 @@ class Session:
         self._draw: Draw = draw_noise
         self._redraw: Redraw = redraw_noise
         self._callbacks: list[Callable[[], None]] = []
+        self._endings: list[Callable[[], None]] = []
         self._running = lock()
         self._closed = False
         in_child(self._forget_parent)
@@ -126,6 +127,7 @@ class Session:
     def _forget_parent(self) -> None:
         """Forget, in a forked child, who is told of releases: widgets are the parent's."""
         self._callbacks.clear()
+        self._endings.clear()
 
     def protect(
         self,
@@ -468,16 +470,17 @@ class Session:
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every release; return a function that stops it."""
-        self._callbacks.append(callback)
+        return _listed(callback, self._callbacks)
 
-        def stop() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
-
-        return stop
+    def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the session is closed; return a function that stops it."""
+        return _listed(callback, self._endings)
 
     def close(self) -> None:
         """Close the ledger; the session cannot be asked any more."""
+        _call(self._endings)
+        self._endings.clear()
+        self._callbacks.clear()
         global _latest
         if _latest is self:
             _latest = None
@@ -537,11 +540,7 @@ class Session:
         return explained
 
     def _changed(self) -> None:
-        for callback in list(self._callbacks):
-            try:
-                callback()
-            except Exception:  # what watches a release must not lose it
-                logging.getLogger(__name__).exception("a callback of on_change failed")
+        _call(self._callbacks)
 
 
 @dataclass(frozen=True)
@@ -574,6 +573,24 @@ def active_session() -> Session:
     if _latest is None:
         raise NotProtected("there is no session yet: write session = dpn.Session(budget=dpn.Budget(epsilon=1.0))")
     return _latest
+
+
+def _listed(callback: Callable[[], None], callbacks: list[Callable[[], None]]) -> Callable[[], None]:
+    callbacks.append(callback)
+
+    def stop() -> None:
+        if callback in callbacks:
+            callbacks.remove(callback)
+
+    return stop
+
+
+def _call(callbacks: list[Callable[[], None]]) -> None:
+    for callback in list(callbacks):
+        try:
+            callback()
+        except Exception:  # what watches a release must not lose it
+            logging.getLogger(__name__).exception("a callback of a session failed")
 
 
 def _check_table_name(name: str) -> None:

@@ -1,7 +1,9 @@
 """Live controls below a plan card: a slider for price or error, a button that says what it spends, and a way out.
 
 They are an output of their own. Every use replaces them by static text and HTML, so that a saved notebook opens as it
-was left; the card above them stays, and says what became of it.
+was left; the card above them stays, and says what became of it. Controls that are not used are replaced too once
+nobody is likely to: when the question is shown anew, when its query is gone, when the session is closed, and when
+many newer cards have theirs.
 """
 
 from __future__ import annotations
@@ -9,12 +11,13 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import cards, svg, words
+from dpnotebook.notebook import cards, models, svg, words
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.progress import AFTER, Progress
@@ -25,12 +28,13 @@ if TYPE_CHECKING:
     from dpnotebook.query import Query
     from dpnotebook.release import Release
     from dpnotebook.reuse.plan import Plan
-    from dpnotebook.session import Session
 
 DEAF = 1.0  # seconds in which clicks do not count after the price has changed
 
-# The strips that follow their session: the latest of each question, so that a cell run again leaves none behind.
-_following: WeakKeyDictionary[Session, dict[str, Strip]] = WeakKeyDictionary()
+MOST = 10  # cards with controls at a time: each is twenty models in the kernel and in the front end
+
+# Strips that can be used, the oldest first.
+_live: list[Strip] = []
 
 
 def show(query: Query, controls: bool | None = None) -> Strip | None:
@@ -58,9 +62,21 @@ def show(query: Query, controls: bool | None = None) -> Strip | None:
         return None
     if shell() is None or not (interactive() if controls is None else controls):
         return None
-    strip = Strip(query, card)
+    strip = Strip(replaced(query), card)
     strip.display()
+    weakref.finalize(query, _query_gone, weakref.ref(strip), _cell()).atexit = False
     return strip
+
+
+def _cell() -> object:
+    return getattr(shell(), "execution_count", None)
+
+
+def _query_gone(reference: weakref.ref[Strip], cell: object) -> None:
+    """Put controls away when their query is gone; one that a cell shows and does not keep can still be used."""
+    strip = reference()
+    if strip is not None and _cell() != cell:
+        strip.put_away("Put away with its query: run the cell again to bring the controls back.")
 
 
 class Strip:
@@ -86,6 +102,7 @@ class Strip:
         self._lock = threading.Lock()
         self._state, self._deaf_until = "ready", 0.0
         self._stop: Callable[[], None] = _nothing
+        self._unclose: Callable[[], None] = _nothing
         self._asked = query.plan
         self._planned, self._plan = query, self._asked
         # Where past answers help, a price says little of what it buys: then the error is chosen, and the price follows.
@@ -123,16 +140,32 @@ class Strip:
 
     def follow(self) -> None:
         """Keep up with what else the session answers, instead of an older strip of the same question."""
-        strips = _following.setdefault(self.query.session, {})
-        older = strips.pop(self.query.question.key, None)
-        if older is not None:
-            older._stop()
-        strips[self.query.question.key] = self
-        self._stop = self.query.session.on_change(self._session_changed)
+        session, key = self.query.session, self.query.question.key
+        for older in list(_live):
+            if older.query.session is session and older.query.question.key == key:
+                older.put_away("Shown again since: the controls are there.")
+        for older in _live[: max(0, len(_live) + 1 - MOST)]:
+            older.put_away(f"Put away, as {MOST} newer cards have controls: run the cell again to bring them back.")
+        _live.append(self)
+        self._stop = session.on_change(self._session_changed)
+        self._unclose = session.on_close(lambda: self.put_away("The session was closed."))
+
+    def put_away(self, why: str) -> None:
+        """Replace controls that were not used by a line of text, and close them; not while they are in use."""
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._state != "ready":
+                return
+            self._state = "put away"
+        finally:
+            self._lock.release()
+        replace(self._output, line(quiet(escape(why))), why)
+        self._close()
 
     @property
     def state(self) -> str:
-        """One of ready, running, done, discarded."""
+        """One of ready, running, done, discarded, put away."""
         return self._state
 
     def _options(self) -> list[tuple[str, float]]:
@@ -267,15 +300,16 @@ class Strip:
         self._replan(text)
 
     def _finish(self, html: str, text: str, status: str) -> None:
-        import ipywidgets as widgets
-
-        self._stop()
-        controls = (self.slider, self.readout, self.run_button, self.discard_button, self.message, self.progress)
         replace(self._card, cards.plan_html(self._plan, status), cards.plan_text(self._plan, status))
         replace(self._output, html, text)
-        self.widget.children = (widgets.HTML(html),)  # for front ends that cannot replace an output
-        for control in controls:
-            control.close()
+        self._close()
+
+    def _close(self) -> None:
+        self._stop()
+        self._unclose()
+        if self in _live:
+            _live.remove(self)
+        models.close(self.widget)
 
     def _enable(self, enabled: bool) -> None:
         for control in (self.slider, self.run_button, self.discard_button):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from dpnotebook.errors import DPError
+from dpnotebook.notebook import models
 from dpnotebook.notebook.dashboard_html import dashboard_html, dashboard_text, summary_html
 from dpnotebook.notebook.frontend import display_bundle, interactive, replace
 from dpnotebook.notebook.html import line, quiet
@@ -55,7 +56,8 @@ class Dashboard:
         self._panel: Panel | None = None
         self._summary: Any = None
         self._tabs: Any = None
-        self._stop: Callable[[], None] | None = None
+        self._stops: list[Callable[[], None]] = []
+        self._lent = False
 
     @property
     def panel(self) -> Panel:
@@ -66,12 +68,13 @@ class Dashboard:
 
                 self._panel = Panel(self.session, self.refresh)
                 self.refresh()
-                self._stop = self.session.on_change(self.refresh)
+                self._stops = [self.session.on_change(self.refresh), self.session.on_close(self.close)]
             return self._panel
 
     @property
     def widget(self) -> Any:
         """The whole dashboard as one widget."""
+        self._lent = True
         return self.panel.widget
 
     def refresh(self) -> None:
@@ -92,13 +95,16 @@ class Dashboard:
     def close(self) -> None:
         """Stop following the session, and leave static HTML where the live tabs were."""
         with self._lock:
-            if self._stop is None or self._panel is None:
+            if not self._stops or self._panel is None:
                 return
-            self._stop()
-            self._stop = None
+            for stop in self._stops:
+                stop()
+            self._stops = []
             self._panel.still()
             self._panel.say(STANDS_STILL)
             replace(self._tabs, line(quiet(STANDS_STILL)), STANDS_STILL)
+            if not self._lent:  # else it may stand in a layout of the user's
+                models.close(self._panel.widget)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         return {"text/plain": dashboard_text(self.session), "text/html": dashboard_html(self.session)}

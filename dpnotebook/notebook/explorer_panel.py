@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.notebook import models
 from dpnotebook.notebook.explorer_choices import BY_NAME, KINDS, OWN, Privacy, Question, privacy, question
 from dpnotebook.notebook.explorer_html import facts
 from dpnotebook.notebook.html import escape, line, quiet
@@ -139,10 +140,8 @@ class Panel:
         for place, (where, views) in enumerate(((self.errors, errors), (self.measured, matrices))):
             if self._drawn[place] is not views:
                 self._drawn[place] = views
-                for old in where.children:
-                    for part in (*getattr(old, "children", ()), old):
-                        part.close()
-                where.children = tuple(map(_drawn, views))
+                before, where.children = where.children, tuple(map(_drawn, views))
+                models.close(*before)
 
     def _show_progress(self, html: str, _text: str) -> None:
         self.progress.value = html
