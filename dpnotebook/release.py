@@ -259,5 +259,5 @@ def column_of(labels: np.ndarray[Any, Any]) -> Any:
     """Return labels as a column: of whole numbers where all are, else of objects, so that nothing is converted."""
     import pandas as pd
 
-    whole = all(type(label) is int for label in labels)
+    whole = all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
     return labels.astype(np.int64) if whole else pd.Series(labels, dtype=object)

@@ -56,7 +56,7 @@ class Statements:
             max_rows=table.max_rows,
             domain=table.domain,
             rows=table.rows,
-            unowned=0 if table.unit is None else self.workspace.unowned(table.name),
+            elements=self.workspace.elements(table.name),
         )
 
     def register(self, name: str, source: Source) -> None:
@@ -71,7 +71,8 @@ class Statements:
             raise DomainError(f"{name!r} is a protected table; register the public one under another name")
         self.workspace.add(name, source, None, private=False)
         self._public[name] = source, None
-        self._relations[name] = Relation(name, self.workspace.kinds(name), private=False)
+        elements = self.workspace.elements(name)
+        self._relations[name] = Relation(name, self.workspace.kinds(name), private=False, elements=elements)
 
     def query(
         self,

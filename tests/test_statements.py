@@ -317,13 +317,16 @@ class TestTables:
         with pytest.raises(SQLError, match=r"private|protected"):
             session.sql("SELECT COUNT(*) FROM extra", epsilon=1)
 
-    def test_rows_without_a_unit_are_counted_in_the_plan(self):
+    def test_rows_without_a_unit_are_left_out_and_their_number_is_not_shown(self):
         data = visits()
         data["patient"] = data["patient"].astype("float")
         data.loc[:4, "patient"] = np.nan
         session = protected(dpn.Session, data)
         plan = session.sql(BY_DRUG, epsilon=1).plan
-        assert any("5 rows of visits without patient" in warning for warning in plan.warnings)
+        assert "rows of visits without a patient belong to nobody and are left out" in plan.steps
+        everyone = protected(dpn.Session, visits())
+        assert everyone.sql(BY_DRUG, epsilon=1).plan.warnings == plan.warnings
+        assert everyone.sql(BY_DRUG, epsilon=1).plan.steps == plan.steps
         session.close()
 
     def test_a_closed_session_says_so(self):

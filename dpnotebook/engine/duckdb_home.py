@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns
 from dpnotebook.engine.homes import Held, check_runs
-from dpnotebook.engine.kinds import kind_of, plain_value
+from dpnotebook.engine.kinds import element_kind, kind_of, plain_value
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, seal
 from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import EngineError
@@ -115,12 +115,13 @@ class DuckDBHome:
     def kinds(self, table: Held) -> dict[str, Kind]:
         """Return what each column holds, in order."""
         columns = self._columns(table)
-        if columns is None:
-            types = self._types(self._relation(table))
-            return {name: kind_of(kind, name == table.unit) for name, kind in types}
-        names, _ = columns.readable()
         types = self._types(self._relation(table))
-        read = {name: kind_of(kind, name == table.unit) for name, (_, kind) in zip(names, types, strict=False)}
+        if columns is not None:
+            types = [(name, kind) for name, (_, kind) in zip(columns.readable()[0], types, strict=False)]
+        table.elements = {name: kind for name, held in types if (kind := element_kind(held)) is not None}
+        read = {name: kind_of(kind, name == table.unit) for name, kind in types}
+        if columns is None:
+            return read
         return {name: read[name] if name in read else columns.objects[name] for name in columns.names}
 
     def close(self) -> None:

@@ -1,16 +1,25 @@
-"""What a column holds, in the words of a statement; told from types, never from values."""
+"""What a column holds, in the words of a statement; told from types, never from values.
+
+Keys, levels and units are canonical scalars: whole and other numbers, texts told apart by their bytes, truth values,
+dates and times. `plain_value` makes a column such that what is equal in the engine is equal in Python, and what is
+distinct there is distinct here; a type that has no such form is "other", and is refused before anything is charged.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dpnotebook.engine.sql import FLOATING, INTEGERS
+from dpnotebook.errors import DomainError
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Kind
 
-STAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
+SCALARS: tuple[Kind, ...] = ("integer", "number", "text", "boolean", "time")
+ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
+STAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *ZONED)
 WIDEST_WHOLE = 18  # digits of a decimal that any BIGINT can hold
+WIDEST_DOUBLE = 15  # digits of a decimal that any DOUBLE tells apart
 
 
 def kind_of(type_name: str, unit: bool = False) -> Kind:
@@ -22,12 +31,17 @@ def kind_of(type_name: str, unit: bool = False) -> Kind:
         As DESCRIBE shows it, such as "BIGINT", "DECIMAL(18,3)" or "ENUM('a', 'b')".
     unit
         Whether the column identifies privacy units.
+
+    Returns
+    -------
+    One of `SCALARS`, or "other": lists, structs, bytes, intervals, times of day and whatever else has no canonical
+    form; such a column must be CAST where it is to be a key.
     """
-    if type_name in INTEGERS or type_name == "UHUGEINT":
+    if type_name in INTEGERS:
         return "integer"
     if type_name in FLOATING:
         return "number"
-    if type_name == "VARCHAR" or _is(type_name, "ENUM"):
+    if type_name in ("VARCHAR", "UUID", '"NULL"', "NULL") or _is(type_name, "ENUM"):
         return "text"
     if _is(type_name, "DECIMAL"):
         return "integer" if _whole(type_name) else "text" if unit else "number"
@@ -36,10 +50,33 @@ def kind_of(type_name: str, unit: bool = False) -> Kind:
     return "time" if type_name == "DATE" or type_name in STAMPS else "other"
 
 
+def element_kind(type_name: str) -> Kind | None:
+    """Return what the elements of a list or an array of scalars hold; None for everything else."""
+    inner = _element(type_name)
+    kind = None if inner is None or _element(inner) is not None else kind_of(inner)
+    return kind if kind in SCALARS else None
+
+
+def check_unit(name: str, kind: Kind) -> None:
+    """Refuse a column that cannot say whose row it is: its values have no canonical form.
+
+    Raises
+    ------
+    DomainError
+        If what the column holds is "other".
+    """
+    if kind not in SCALARS:
+        raise DomainError(
+            f"unit={name!r} holds values that cannot be told apart exactly; give it a column of whole numbers or texts"
+        )
+
+
 def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     """Return an expression for a column that is the same on every engine, and that no value makes fail.
 
-    NaN is NULL, as are times that are infinite or not of the years 1 to 9999; texts are texts, and times are UTC.
+    NaN is NULL, as are times that are infinite or not of the years 1 to 9999; texts are told apart by their bytes,
+    whatever the collation of the column; times are UTC, to the microsecond. What is "other" is a text, or a list of
+    plain values.
 
     Parameters
     ----------
@@ -50,25 +87,53 @@ def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     unit
         Whether the column identifies privacy units, whose values must stay apart.
     """
+    if type_name in INTEGERS or type_name == "BOOLEAN":
+        return column
     if type_name in FLOATING:
         return f"nullif({column}, CAST('NaN' AS {type_name}))"
     if _is(type_name, "DECIMAL"):  # arithmetic of decimals overflows, which would be an answer
-        return f"CAST({column} AS {'BIGINT' if _whole(type_name) else 'VARCHAR' if unit else 'DOUBLE'})"
-    if _is(type_name, "ENUM"):
-        return f"CAST({column} AS VARCHAR)"
+        return _decimal(column, type_name, unit)
     if type_name == "DATE":
         return f"CASE WHEN {column} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {column} END"
     if type_name in STAMPS:
-        time = f"{column} AT TIME ZONE 'UTC'" if type_name.endswith("ZONE") else f"TRY_CAST({column} AS TIMESTAMP)"
+        time = f"{column} AT TIME ZONE 'UTC'" if type_name in ZONED else column
+        time = time if type_name == "TIMESTAMP" else f"TRY_CAST({time} AS TIMESTAMP)"
         first, last = "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
         return f"CASE WHEN {time} BETWEEN {first} AND {last} THEN {time} END"
-    return column
+    element = _element(type_name)
+    if element is not None and element_kind(type_name) is not None:
+        # A collation inside of a list outlives COLLATE, but not a way through bytes.
+        plain = "decode(encode(CAST(x AS VARCHAR)))" if kind_of(element) == "text" else plain_value("x", element)
+        return f"list_transform({column}, lambda x: {plain})"
+    text = f"CAST({column} AS VARCHAR)" if kind_of(type_name) == "text" else f"TRY_CAST({column} AS VARCHAR)"
+    return f'{text} COLLATE "binary"'
+
+
+def _decimal(column: str, type_name: str, unit: bool) -> str:
+    if _whole(type_name):
+        return f"CAST({column} AS BIGINT)"
+    digits, scale = _size(type_name)
+    if unit:  # texts, the same for the same number whatever the scale
+        text = f"CAST({column} AS VARCHAR)"
+        return text if scale == 0 else f"rtrim(rtrim({text}, '0'), '.')"
+    return column if digits > WIDEST_DOUBLE else f"CAST({column} AS DOUBLE)"
 
 
 def _is(type_name: str, head: str) -> bool:
     return type_name.startswith(f"{head}(") and type_name.endswith(")")
 
 
+def _element(type_name: str) -> str | None:
+    """Return the type of the elements of a list such as BIGINT[] or of an array such as FLOAT[3]; else None."""
+    head, bracket, size = type_name.rpartition("[")
+    return head if bracket and size.endswith("]") and (size == "]" or size[:-1].isdigit()) else None
+
+
 def _whole(type_name: str) -> bool:
+    digits, scale = _size(type_name)
+    return scale == 0 and digits <= WIDEST_WHOLE
+
+
+def _size(type_name: str) -> tuple[int, int]:
     digits, _, scale = type_name[len("DECIMAL(") : -1].partition(",")
-    return scale.strip() == "0" and int(digits) <= WIDEST_WHOLE
+    return int(digits), int(scale)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.kinds import check_unit, kind_of, plain_value
 from dpnotebook.engine.source import Source
 from dpnotebook.engine.sql import (
     FLOATING,
@@ -86,11 +87,19 @@ class TableEngine:
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
         # Numbered columns: names that differ only in case are one column to SQL.
-        inner = ", ".join(f"{identifier(name)} AS c{i}" for i, name in enumerate(names)) or "1 AS one"
-        self._relation = f"(SELECT {inner} FROM {relation})"
+        inner = ", ".join(f"{identifier(name)} AS r{i}" for i, name in enumerate(names)) or "1 AS one"
+        types = [kind for _, kind in self._executor.types(f"SELECT {inner} FROM {relation}")]
+        self._texts = [f"r{i}" for i in range(len(names))]
+        plain = [f"r{i}" for i in range(len(names))]
+        if self._executor.dialect == "duckdb":
+            plain = [plain_value(f"r{i}", types[i], name == unit) for i, name in enumerate(names)]
+        every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
+        self._relation = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
         self._filter: str | None = None
         kinds = self._executor.types(f"SELECT * FROM {self._relation} AS r")
         self.columns = {name: Column(f"c{i}", kinds[i][1]) for i, name in enumerate(names)}
+        if unit is not None:
+            check_unit(unit, kind_of(types[names.index(unit)], unit=True))
         for name, attribute in domain.items():
             self.columns[name] = _checked(name, attribute, self.columns[name])
         if not self._any(f"SELECT 1 AS one FROM {self._relation} AS r LIMIT 1"):
@@ -186,7 +195,8 @@ class TableEngine:
     def _bound_units(self, unit: Column, max_rows: int, key: bytes) -> None:
         salt = literal(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
         parts = [f"c{i}" for i in range(len(self.columns))]
-        texts = [f"CAST({part} AS VARCHAR)" for part in parts]
+        # As they are written in the table, so that the sample stays what it was when the ledger was begun.
+        texts = [f"CAST({text} AS VARCHAR)" for text in self._texts]
         row = ", ".join(f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts)
         owned = " AND ".join(part for part in (f"NOT {is_null(unit.sql, unit.kind)}", self._filter) if part)
         rows = f"(SELECT * FROM {self._relation} AS r WHERE {owned}) AS r"

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from dpnotebook.engine.duckdb_home import DuckDBHome
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.homes import Held, Home, unclear
+from dpnotebook.engine.kinds import check_unit
 from dpnotebook.engine.source import DUCKDB, Source, TableSource
-from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError, FrameChanged
 from dpnotebook.forks import in_child, lock
 
@@ -67,7 +67,7 @@ class Workspace:
         Raises
         ------
         DomainError
-            If the unit column cannot be read.
+            If the unit column cannot be read, or its values have no canonical form.
         """
         with self._lock:
             table = Held(name, source, unit, private)
@@ -80,12 +80,8 @@ class Workspace:
                     home = self._lent[table] = self._opened(table)
                     table.digest = home.digest_once(table)
                 table.kinds = home.kinds(table)
-                same = sum(column.casefold() == unit.casefold() for column in table.kinds) if unit is not None else 0
-                if private and unit is not None and same == 1:  # else every statement is refused
-                    home.prepare([table], {unit.casefold()})
-                    column, relation = identifier(unit), identifier(name)
-                    found = home.run(f"SELECT count(*) AS n FROM {relation} WHERE {column} IS NULL")
-                    table.unowned = int(found["n"][0])
+                if private and unit is not None:
+                    check_unit(unit, table.kinds[unit])
             except BaseException:
                 self._forget(table)
                 del self._tables[name]
@@ -99,9 +95,9 @@ class Workspace:
         """Return what each column of a table holds, in the order of the table."""
         return self._tables[name].kinds
 
-    def unowned(self, name: str) -> int:
-        """Return how many rows of a private table belong to nobody: their unit is NULL or NaN."""
-        return self._tables[name].unowned
+    def elements(self, name: str) -> Mapping[str, Kind]:
+        """Return what the elements of the lists in a table hold, where that is known."""
+        return self._tables[name].elements
 
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.

@@ -121,7 +121,7 @@ def make_statement_plan(
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in priced.parts if part.note)),
-        warnings=_warnings(statement, priced, relations, accuracy.confidence, rows),
+        warnings=_warnings(priced, accuracy.confidence, rows),
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
         code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
         noise=accountant.noise,
@@ -182,20 +182,11 @@ def _rows(statement: Statement, relations: Mapping[str, Relation]) -> float | No
 
 
 def _warnings(
-    statement: Statement,
     priced: Priced,
-    relations: Mapping[str, Relation],
     confidence: float,
     rows: float | None,
 ) -> tuple[str, ...]:
-    found = []
-    for name in statement.tables:
-        if lost := relations[name].unowned:
-            rows_of = "1 row" if lost == 1 else f"{lost:,} rows"
-            found.append(
-                f"{rows_of} of {name} without {relations[name].unit} {'belongs' if lost == 1 else 'belong'} to nobody "
-                "and cannot count"
-            )
+    found: list[str] = []
     for measured in priced.measurings:
         found += warnings(measured, confidence, rows)
     return tuple(dict.fromkeys(found))

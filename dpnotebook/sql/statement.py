@@ -47,8 +47,8 @@ class Relation:
         Declared columns and their levels; None for public tables.
     rows
         About how many rows there are, where that is public.
-    unowned
-        Rows whose unit is NULL: they belong to nobody and take part in nothing.
+    elements
+        What the elements of its lists hold, where that is one of the kinds of a single value.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Relation:
     max_rows: int = 1
     domain: Domain | None = None
     rows: float | None = None
-    unowned: int = 0
+    elements: Mapping[str, Kind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,6 @@ def test_columns_mean_the_same(both):
     here, there = both
     for name in ("visits", "stays"):
         assert dict(there.kinds(name)) == dict(here.kinds(name)) == everywhere.KINDS
-    assert there.unowned("visits") == here.unowned("visits") == FRAME["who"].isna().sum() > 0
     same(both, f'SELECT {", ".join(everywhere.KINDS)} FROM "visits"')
     found = there.run(f'SELECT count(DISTINCT "{ROW_UNIT}") AS n FROM "stays"', ["stays"])
     assert found["n"].tolist() == [len(FRAME)]

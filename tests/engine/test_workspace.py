@@ -128,11 +128,6 @@ def test_rows_that_are_units_are_numbered():
             tables.run(f'{query}"{name}"', [name])
 
 
-@pytest.mark.parametrize(("unit", "nobody"), [("whole", 0), ("ends", 1), ("arrow", 2), ("texts", 1), ("lists", 1)])
-def test_rows_of_nobody_are_counted(unit, nobody):
-    assert workspace(odd=(ODD, unit, True)).unowned("odd") == nobody
-
-
 def places(folder, frame):
     """Return the same rows as a frame, a Parquet file, a table in a file, and one in a connection."""
     frame.to_parquet(folder / "rows.parquet")
@@ -157,7 +152,6 @@ def test_tables_of_any_place_are_joined(tmp_path):
     tables = workspace(**{name: (data, "u", True) for name, data in places(tmp_path, frame).items()})
     for name in ("frame", "parquet", "file", "connection", "people"):
         assert dict(tables.kinds(name)) == {"u": "number", "x": "number", "g": "text"}
-        assert tables.unowned(name) == 1
     for one, other in itertools.permutations(tables._tables, 2):
         query = f'SELECT count(*) AS n, count(a."x") AS x FROM "{one}" AS a JOIN "{other}" AS b ON a."u" = b."u"'
         found = tables.run(query, [one, other])
@@ -192,19 +186,20 @@ def test_no_time_makes_a_statement_fail(kind):
 @pytest.mark.parametrize(
     ("kind", "as_unit", "as_value"),
     [
-        ("DECIMAL(18,0)", ("integer", [1, 9007199254740993]), ("integer", [1, 9007199254740993])),
-        ("DECIMAL(30,0)", ("text", ["1", "9007199254740993"]), ("number", [1.0, 2.0**53])),
-        ("DECIMAL(20,1)", ("text", ["1.0", "9007199254740993.0"]), ("number", [1.0, 2.0**53])),
+        ("DECIMAL(18,0)", ("integer", ["1", "9007199254740993"]), ("integer", ["1", "9007199254740993"])),
+        ("DECIMAL(30,0)", ("text", ["1", "9007199254740993"]), ("number", ["1", "9007199254740993"])),
+        ("DECIMAL(20,1)", ("text", ["1", "9007199254740993"]), ("number", ["1.0", "9007199254740993.0"])),
     ],
 )
-def test_units_that_are_decimals_stay_apart(kind, as_unit, as_value):
+def test_decimals_stay_apart(kind, as_unit, as_value):
     connection = duckdb.connect()
     connection.execute(f"CREATE TABLE people (d {kind})")
     connection.execute("INSERT INTO people VALUES (1), (9007199254740993)")
     for unit, (holds, values) in (("d", as_unit), (None, as_value)):
         tables = workspace(people=((connection, "people"), unit, True))
         assert tables.kinds("people")["d"] == holds
-        assert listed(tables.run('SELECT "d" FROM "people" ORDER BY 1', ["people"])["d"]) == values
+        query = 'SELECT CAST("d" AS VARCHAR) AS d FROM "people" ORDER BY 1'
+        assert listed(tables.run(query, ["people"])["d"]) == values
 
 
 def test_only_a_public_table_is_shown_whole(tmp_path):

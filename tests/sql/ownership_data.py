@@ -26,6 +26,7 @@ RELATIONS = {
             },
             unit="uid",
             max_rows=8,
+            elements={"tags": "text"},
             domain=Domain({"age": Range(0, 115), "region": Categories(["N", "S"], other="other", nullable=True)}),
         ),
         Relation(

@@ -78,7 +78,7 @@ SOUND = [
     # arrays, samples
     "SELECT tag, COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) GROUP BY tag",
     "SELECT tag, COUNT(*) FROM visits v CROSS JOIN UNNEST(tags) AS t(tag) WHERE tag = 'a' GROUP BY tag",
-    "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) WHERE tag = 1",
+    "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS t(tag) WHERE tag = '1'",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT 1 FROM UNNEST(v.tags) AS t(tag) WHERE tag = 'b')",
     "SELECT tag, COUNT(*) FROM visits v LEFT JOIN UNNEST(v.tags) AS t(tag) ON TRUE GROUP BY tag",
     "SELECT COUNT(*) FROM (SELECT uid, tag FROM visits v, UNNEST(v.tags) AS t(tag)) q JOIN users USING (uid) "

@@ -89,7 +89,7 @@ def private_aggregation(
     private = clause is not None or any(call_at(node).private for node in calls)
     limits, notes = contribution_of(clause, private, contribution, source, relations, len(group.all), text)
     names = Names(text)
-    keys = key_columns(list(group.all), names.keys(group, select), relations)
+    keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
     where = condition(select, "where", source.scope, environment, reader)
     min_units = 1 if clause is None or clause.min_units is None else clause.min_units

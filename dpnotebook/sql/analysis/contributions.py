@@ -109,10 +109,8 @@ def contribution_of(
             why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
             notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
     for table in tables:
-        if table.unowned:
-            notes.append(
-                f"{table.unowned:,} rows of {table.name} have no {table.unit}, belong to nobody and are left out"
-            )
+        if table.unit is not None:
+            notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
     return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
 
 

@@ -11,6 +11,7 @@ from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.statement import Key, Kind, Relation
+from dpnotebook.sql.text import Text
 
 MAX_LEVELS = 10_000  # of one Range that is grouped by
 MAX_GROUPS = 1_000_000  # of all declared levels together
@@ -36,7 +37,9 @@ class KeyColumn:
     written: GroupKey
 
 
-def key_columns(groups: list[GroupKey], names: list[str], relations: Mapping[str, Relation]) -> list[KeyColumn]:
+def key_columns(
+    groups: list[GroupKey], names: list[str], relations: Mapping[str, Relation], text: Text
+) -> list[KeyColumn]:
     """Return keys with the levels that are declared of them.
 
     Parameters
@@ -47,22 +50,39 @@ def key_columns(groups: list[GroupKey], names: list[str], relations: Mapping[str
         What the keys are called.
     relations
         What is public about the tables.
+    text
+        The statement.
+
+    Raises
+    ------
+    SQLError
+        If a key holds what has no canonical form: two values that differ in the database could be one here.
     """
     found = []
     for group, name in zip(groups, names, strict=True):
         attribute = declared(group, relations)
         if attribute is None:
-            found.append(KeyColumn(Key(name, None, kind_of(total(group.node.copy())) or "other"), None, group))
+            found.append(KeyColumn(Key(name, None, _canonical(group, text)), None, group))
         else:
             kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
             found.append(KeyColumn(Key(name, attribute.labels, kind or "other"), attribute, group))
     while prod(len(column.key.levels or ()) or 1 for column in found) > MAX_GROUPS:
         largest = max(range(len(found)), key=lambda place: len(found[place].key.levels or ()))
         column = found[largest]
-        found[largest] = KeyColumn(
-            Key(column.key.name, None, kind_of(column.written.node) or "other"), None, column.written
-        )
+        found[largest] = KeyColumn(Key(column.key.name, None, _canonical(column.written, text)), None, column.written)
     return found
+
+
+def _canonical(group: GroupKey, text: Text) -> Kind:
+    """Return what a key holds whose values are those of the data."""
+    kind = kind_of(total(group.node.copy()))
+    if kind is None or kind == "other":
+        raise text.error(
+            f"{group.name} holds values that cannot be grouped by exactly, or that are of no known type; CAST it, as "
+            f"in GROUP BY CAST({group.name} AS VARCHAR)",
+            group.written,
+        )
+    return kind
 
 
 KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean"}

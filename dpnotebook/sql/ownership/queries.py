@@ -35,7 +35,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost
+    kind, unit, origin, lost, element
         As in `Column`.
     """
 
@@ -45,6 +45,7 @@ class Output:
     unit: bool = False
     origin: tuple[str, str] | None = None
     lost: str | None = None
+    element: MaybeKind = None
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,8 @@ class Column:
         A declared column that had this name before it was redefined.
     bare, shown
         Whether it can be named without its qualifier, and whether * shows it.
+    element
+        What the elements of a list hold, where that is known.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Column:
     lost: str | None = None
     bare: bool = True
     shown: bool = True
+    element: MaybeKind = None
 
 
 @dataclass

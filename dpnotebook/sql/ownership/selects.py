@@ -251,7 +251,7 @@ def _aggregation(query: exp.Select) -> exp.Expr:
 
 def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
     """Return a column that is passed on as it is."""
-    return Output(name, resolved, column.kind, column.unit and own, column.origin, column.lost)
+    return Output(name, resolved, column.kind, column.unit and own, column.origin, column.lost, column.element)
 
 
 def _lost(name: str, scope: Scope, reader: Reader) -> str | None:

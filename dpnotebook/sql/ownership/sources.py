@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.sql.kinds import kind_of
+from dpnotebook.sql.kinds import MaybeKind, joint, kind_of
 from dpnotebook.sql.ownership.catalog import columns_of, find_relation
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
@@ -105,6 +105,7 @@ def _table(node: exp.Table, reader: Reader) -> Source:
             relation.columns[name],
             unit=relation.private and name == relation.unit,
             origin=(relation.name, name) if relation.private else None,
+            element=relation.elements.get(name),
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -148,6 +149,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: Reader) -> So
             output.unit,
             output.origin,
             output.lost,
+            element=output.element,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
@@ -177,7 +179,7 @@ def _unnest(
     if len(names) != 1:
         raise reader.text.error("an array has one column", node)
     qualifier = node.alias.casefold() or None
-    column = Column(names[0], qualifier, output_column(alias, 0), None)
+    column = Column(names[0], qualifier, output_column(alias, 0), _element(node.expressions[0], scope, reader.text))
 
     def build(wanted: Iterable[int]) -> exp.Expr:
         columns = [exp.to_identifier("c0")]
@@ -186,6 +188,14 @@ def _unnest(
 
     lateral = any(True for _ in argument.find_all(exp.Column))
     return Source(alias, (column,), build, names[0], lateral=lateral)
+
+
+def _element(array: exp.Expr, scope: Scope, text: Text) -> MaybeKind:
+    """Return what the elements of an array hold; None where that is not known."""
+    if isinstance(array, exp.Array):
+        return joint(kind_of(item) for item in array.expressions if not isinstance(item, exp.Null))
+    found = scope.find(array, text) if isinstance(array, exp.Column) else None
+    return None if found is None else found[0].element
 
 
 def _values(node: exp.Values, reader: Reader) -> Source:

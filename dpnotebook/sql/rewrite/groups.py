@@ -1,20 +1,27 @@
-"""What queries found, group by group: filled in where groups are known beforehand, in the order of their keys."""
+"""What queries found, group by group: filled in where groups are known beforehand, in the order of their keys.
+
+Keys are canonical scalars (see `engine.kinds`): groups that differ in the database differ here.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import EngineError
 from dpnotebook.sql.components import Totals
-from dpnotebook.sql.statement import PrivateSelect
+from dpnotebook.sql.statement import Key, PrivateSelect
 
 Columns = Mapping[str, NDArray[Any]]
 Group = tuple[Any, ...]
+
+MOST_WHOLE = 1 << 53  # floating-point numbers up to here are shown as whole ones where they are
 
 
 class Found:
@@ -53,9 +60,17 @@ class Found:
         found
             Integers in the order of the columns, each array with where in the group's integers it belongs: one number
             for all, or one for each.
+
+        Raises
+        ------
+        EngineError
+            If two groups of the database are one here: what one of them adds would be lost.
         """
         rows = self._numbered(columns, len(found[0][1]))
         for place, values in found:
+            places = np.unique(rows * self._width + place)
+            if places.size < rows.size:
+                raise EngineError("groups that differ in the database cannot be told apart here")
             self._numbers[rows, place] = np.ma.filled(np.ma.asarray(values), 0).astype(np.int64)
 
     def totals(self) -> Totals:
@@ -74,26 +89,34 @@ class Found:
         return rows
 
     def _read(self, columns: Columns) -> list[Group]:
-        return list(zip(*(_values(columns[f"k{i}"]) for i in range(len(self._keys))), strict=True))
+        found = (_values(columns[f"k{i}"], key) for i, key in enumerate(self._keys))
+        return list(zip(*found, strict=True))
 
     def _shown(self, group: Group) -> Group:
         pairs = zip(self._keys, group, strict=True)
         return tuple(_plain(value) if key.levels is None else key.levels[value] for key, value in pairs)
 
 
-def _values(column: NDArray[Any]) -> list[Any]:
-    """Return the values of a column, hashable and exact, None where NULL."""
+def _values(column: NDArray[Any], key: Key) -> list[Any]:
+    """Return the values of a column, exact, None where NULL."""
     data, missing = np.ma.getdata(column), np.ma.getmaskarray(column)
     values = list(data) if data.dtype.kind in "mM" else data.tolist()
-    return [None if absent else _hashable(value) for value, absent in zip(values, missing, strict=True)]
+    if key.levels is None and key.kind in ("integer", "number"):
+        return [None if absent else _number(value) for value, absent in zip(values, missing, strict=True)]
+    return [None if absent else value for value, absent in zip(values, missing, strict=True)]
 
 
-def _hashable(value: Any) -> Any:
-    if isinstance(value, float) and value != value:
-        return math.nan  # one object: others are not equal to themselves
-    if isinstance(value, (list, dict, set, np.ndarray)):
-        return str(value)
-    return value
+def _number(value: Any) -> Any:
+    """Return a number that left the engine as a text: an int where it is whole, a float where one is exactly it."""
+    if not isinstance(value, str):
+        return value
+    near = float(value)
+    if math.isinf(near) or "e" in value.lower():  # of floating point
+        return int(near) if near.is_integer() and abs(near) <= MOST_WHOLE else near
+    number = Decimal(value)
+    if number == number.to_integral_value():
+        return int(number)
+    return near if Decimal(repr(near)) == number else number
 
 
 def _order(group: Group) -> tuple[tuple[int, str, Any], ...]:
@@ -104,8 +127,8 @@ def _order(group: Group) -> tuple[tuple[int, str, Any], ...]:
 def _place(value: Any) -> tuple[int, str, Any]:
     if value is None:
         return 3, "", 0
-    if isinstance(value, (bool, int, float)):
-        return (2, "", 0) if value != value else (0, "", value)
+    if isinstance(value, (bool, int, float, Decimal)):
+        return 0, "", value
     kind = type(value).__name__
     if isinstance(value, np.datetime64):
         return 1, kind, int(value.astype("datetime64[us]").astype(np.int64))

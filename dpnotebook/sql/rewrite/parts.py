@@ -71,10 +71,12 @@ class Parts:
         """Return the query that adds up the last part by group, and by columns of its own."""
         by = [*(self.keys if keys else ()), *more]
         grouped = f" GROUP BY {', '.join(by)}" if by else ""
+        query = f"SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
         parts = [
             f"{name} AS {'MATERIALIZED ' if name in self._held else ''}({query})" for name, query in self._parts.items()
         ]
-        return f"WITH {', '.join(parts)} SELECT {', '.join([*by, *sums])} FROM {self.last}{grouped}"
+        columns = [*more, *(sum.rpartition(" AS ")[2] for sum in sums)]
+        return f"WITH {', '.join(parts)} {shown(query, self.select.keys if keys else (), columns)}"
 
     def keep_listed(self, columns: Sequence[str]) -> None:
         """Where groups are public, drop what is in none of them."""
@@ -119,16 +121,33 @@ class Parts:
 def listed_sql(select: PrivateSelect) -> str:
     """Return the query of all public groups, each once: columns `k0`, ...."""
     keys = [f"{key_value(f'k{i}', key)} AS k{i}" for i, key in enumerate(select.keys)]
-    return f"SELECT DISTINCT {', '.join(keys)} FROM ({select.groups}) AS g"
+    return shown(f"SELECT DISTINCT {', '.join(keys)} FROM ({select.groups}) AS g", select.keys, ())
+
+
+def shown(query: str, keys: Sequence[Key], columns: Sequence[str]) -> str:
+    """Return a query of groups in which numbers leave the engine as texts, which are exact whatever their type.
+
+    Parameters
+    ----------
+    query
+        Gives the keys as `k0`, ..., and other columns.
+    keys
+        What they are.
+    columns
+        Names of the others.
+    """
+    if not any(_is_numeric(key) for key in keys):
+        return query
+    values = [f"CAST(k{i} AS VARCHAR) AS k{i}" if _is_numeric(key) else f"k{i}" for i, key in enumerate(keys)]
+    return f"SELECT {', '.join([*values, *columns])} FROM ({query}) AS shown"
 
 
 def key_value(column: str, key: Key) -> str:
     """Return a key as groups are told apart by it: values that could not be told apart later are one group."""
-    if key.levels is not None:
-        return column
-    if key.kind == "number":  # NaN is NULL, and -0.0 is 0.0
-        return f"{steps.real(column)} + {steps.ZERO}"
-    if key.kind == "integer":
-        low, high = -(2**63), 2**63 - 1
-        return f"CASE WHEN {column} BETWEEN {low} AND {high} THEN CAST({column} AS BIGINT) END"
+    if _is_numeric(key):  # NaN is NULL, and -0.0 is 0.0
+        return f"CASE WHEN {column} = 0 THEN abs({column}) WHEN {column} <= {steps.INFINITY} THEN {column} END"
     return column
+
+
+def _is_numeric(key: Key) -> bool:
+    return key.levels is None and key.kind in ("integer", "number")
