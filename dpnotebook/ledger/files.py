@@ -13,7 +13,7 @@ from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerReadOnly
 
 MOUNTS = "/proc/mounts"
 
-# WAL needs shared memory and POSIX locks that all processes see: no file system of another machine has both.
+# Locks must be seen by all processes, and a commit be on the disk when it returns: no network promises both.
 NETWORK = frozenset(
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4"}
     | {"orangefs", "panfs", "pvfs2", "smb2", "smb3", "smbfs"}

@@ -1,7 +1,7 @@
 """The SQLite file under the ledger: one connection a thread, transactions that are whole or nothing.
 
-Write-ahead log, full synchronisation (a commit is on the disk when it returns), and `BEGIN IMMEDIATE` around every
-read-check-append, so that of several kernels only one at a time decides whether a cost still fits.
+Rollback journal, full synchronisation (a commit is in the file and on the disk when it returns), and `BEGIN IMMEDIATE`
+around every read-check-append, so that of several kernels only one at a time decides whether a cost still fits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from dpnotebook.errors import LedgerError
 from dpnotebook.ledger.failures import corrupt, translated, translated_system
 from dpnotebook.ledger.files import check_place, create
 from dpnotebook.ledger.forking import Handle
+from dpnotebook.ledger.journals import APPLICATION, EARLIER, FORMAT, check_beside, use_rollback_journal
 
 MEMORY = ":memory:"
-APPLICATION = 0x64706E62  # "dpnb"
-FORMAT = 1
 TURN = 0.25  # seconds
 
 # Nothing outside the chain is trusted: `state` and `snapshot` must follow from it, `refusal` is only a log.
@@ -51,7 +50,8 @@ class Store:
     timeout
         Seconds to wait for another process's transaction.
     fill
-        Writes the first rows into a new database whose schema is there; None: the file must exist.
+        Writes the first rows into a new database whose schema is there; None: the file must exist, and one of an
+        earlier format stays as it is.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class Store:
         self.memory = str(path) == MEMORY
         self.path = MEMORY if self.memory else os.path.realpath(path)
         self._process = os.getpid()
-        self._closed = False
+        self._closed, self._upgrades = False, fill is not None
         self._threads = threading.local()
         self._shared = Handle(self._connect_memory, survives=True) if self.memory else None
         if self.memory:
@@ -79,14 +79,16 @@ class Store:
             try:
                 with self.reading() as connection:
                     _check_schema(connection, self.path)
+                    if fill is not None:  # an audit names all that is damaged
+                        _check_pages(connection, self.path)
             except BaseException:
                 self.close()
                 raise
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that sees one state of the database; never waits for a writer."""
-        with self._transaction("BEGIN") as connection:
+        """Give a connection that sees one state of the database; waits while another process commits."""
+        with self._transaction("BEGIN", "SELECT entries FROM state") as connection:
             yield connection
 
     @contextlib.contextmanager
@@ -94,6 +96,8 @@ class Store:
         """Give a connection that alone may write; all is written when the block ends, nothing if it raises."""
         with self._transaction("BEGIN IMMEDIATE") as connection:
             yield connection
+        if not self.memory and _identity(self.path) != self._identity:
+            raise corrupt(self.path, "the file was moved, deleted or replaced while it was written to")
 
     def close(self) -> None:
         """Close the connections; each closes when the thread that is using it is done."""
@@ -104,17 +108,17 @@ class Store:
                 self._shared.close()
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _transaction(self, *begin: str) -> Iterator[sqlite3.Connection]:
         handle = self._handle()
         with handle.held():
             try:
                 connection = handle.connection
                 if connection.in_transaction:  # an interrupt struck between the end of a block and its commit
                     connection.execute("ROLLBACK")
-                self._begin(connection, begin)
                 try:
+                    self._begin(connection, begin)
                     yield connection
-                    connection.execute("COMMIT")
+                    self._patiently(connection, "COMMIT")
                 except BaseException:
                     if connection.in_transaction:
                         with contextlib.suppress(sqlite3.Error):
@@ -123,14 +127,22 @@ class Store:
             except sqlite3.Error as error:
                 raise translated(error, self.path, self.timeout) from error
 
-    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
-        """Begin a transaction, waiting in short turns: an interrupt of the kernel gets through between them."""
+    def _begin(self, connection: sqlite3.Connection, begin: tuple[str, ...]) -> None:
+        for statement in begin:
+            self._patiently(connection, statement)
+        if begin == ("BEGIN IMMEDIATE",) and connection.execute("PRAGMA journal_mode").fetchone()[0] == b"wal":
+            connection.execute("ROLLBACK")  # another program changed it: what is committed now would be in its log
+            use_rollback_journal(connection, self.path, time.monotonic() + self.timeout)
+            self._patiently(connection, *begin)
+
+    def _patiently(self, connection: sqlite3.Connection, statement: str) -> None:
+        """Execute what may have to wait, in short turns: an interrupt of the kernel gets through between them."""
         patience = time.monotonic() + self.timeout
         while True:
             wait = max(0.0, min(TURN, patience - time.monotonic()))
             connection.execute(f"PRAGMA busy_timeout = {math.ceil(1000 * wait)}")
             try:
-                connection.execute(begin)
+                connection.execute(statement).fetchall()
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= patience:
                     raise
@@ -150,6 +162,8 @@ class Store:
             return self._shared
         if _identity(self.path) != self._identity:
             raise corrupt(self.path, "the file was moved, deleted or replaced while it was in use")
+        if os.path.exists(f"{self.path}-wal"):
+            check_beside(self.path)
         threads = self._threads
         handle: Handle | None = getattr(threads, "handle", None)
         if handle is None:
@@ -161,6 +175,7 @@ class Store:
         return _prepared(sqlite3.connect(MEMORY, isolation_level=None, check_same_thread=False))
 
     def _connect_file(self) -> sqlite3.Connection:
+        check_beside(self.path)
         # mode=rw: an existing file, never a new one. Threads take turns by the handle's lock.
         connection = sqlite3.connect(
             f"{Path(self.path).as_uri()}?mode=rw",
@@ -171,16 +186,24 @@ class Store:
         )
         try:
             connection.text_factory = bytes
-            _recognise(connection, self.path)
-            return _prepared(connection)
+            return self._upgraded(_prepared(connection))
         except BaseException:
             connection.close()
             raise
 
+    def _upgraded(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Check that a database is a ledger, before anything in it is changed, and bring it to the format of today."""
+        patience = time.monotonic() + self.timeout
+        version = _recognise(connection, self.path)
+        if self._upgrades and connection.execute("PRAGMA journal_mode").fetchone()[0] == b"wal":
+            use_rollback_journal(connection, self.path, patience)
+        if self._upgrades and version == EARLIER:
+            self._patiently(connection, f"PRAGMA user_version = {FORMAT}")
+        return connection
+
     def _find_or_create(self, file: Path, fill: Fill | None) -> None:
         def build(draft: Path) -> None:
             with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
                 _prepared(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 _lay_out(connection)
@@ -202,20 +225,20 @@ class Store:
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.text_factory = bytes  # what was tampered with need not be text
-    for pragma in ("synchronous = FULL", "fullfsync = ON", "checkpoint_fullfsync = ON", "trusted_schema = OFF"):
+    # EXTRA: also the folder is on the disk, or a journal that was deleted could come back and undo a commit.
+    for pragma in ("synchronous = EXTRA", "fullfsync = ON", "checkpoint_fullfsync = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {pragma}")
     return connection
 
 
-def _recognise(connection: sqlite3.Connection, path: str) -> None:
-    """Check that a database is a ledger of this format before anything in it is changed."""
+def _recognise(connection: sqlite3.Connection, path: str) -> int:
+    """Return the format of a ledger, after checking that it is one and of a format that is known here."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION:
         raise corrupt(path, "it is a database of another program")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != FORMAT:
+    if version not in (EARLIER, FORMAT):
         raise LedgerError(f"{path} was written by another version of dpnotebook (format {version}); use that one")
-    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != b"wal":
-        raise LedgerError(f"{path} is on a file system without shared memory; write a path on a local disk")
+    return int(version)
 
 
 def _lay_out(connection: sqlite3.Connection) -> None:
@@ -230,6 +253,13 @@ def _check_schema(connection: sqlite3.Connection, path: str) -> None:
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")}
     if found != {statement.encode() for statement in SCHEMA}:
         raise corrupt(path, "its tables are not those of a ledger")
+
+
+def _check_pages(connection: sqlite3.Connection, path: str) -> None:
+    # A copy that was made in the middle of a commit may have pages of before and after: later writes would mix them up.
+    ((found,),) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+    if found != b"ok":
+        raise corrupt(path, f"the database is damaged: {found.decode(errors='replace')}")
 
 
 def _identity(path: str) -> tuple[int, int] | None:

@@ -68,9 +68,11 @@ def test_only_the_owner_may_read_the_ledger(path, kit):
         kit.register(ledger)
     finally:
         os.umask(before)
-    assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}-wal", f"{path.name}-shm"}
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    assert set(modes.values()) == {0o600}
+    with ledger._store.writing() as connection:
+        connection.execute("INSERT INTO refusal VALUES ('', '', '', '0', '0')")
+        assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}-journal"}
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+        assert set(modes.values()) == {0o600}
 
 
 def test_nothing_else_is_left_in_the_folder(path):

@@ -1,4 +1,6 @@
 import contextlib
+import hashlib
+import json
 import os
 import shutil
 import sqlite3
@@ -651,13 +653,20 @@ def test_a_long_ledger_opens_fast(path, kit):
                 values = {"charge": number, "answers": about, "details": {}}
                 entry = writing.append(connection, view, "record", values, blob=blob)
                 view.take(replace(entry, size=len(blob)))
-    started = time.process_time()  # of this process alone: the machine may be busy
-    with contextlib.closing(Ledger(path, Budget(1000.0))) as ledger:
-        taken = time.process_time() - started
-        assert ledger.spent == 100 * UNITS
-        assert ledger.get(10_000).answers[0].size == 0
-        assert ledger.get(9_999).answers[0].size == 199
-    assert taken < 2
+    opening, least = [], []
+    for _ in range(3):
+        started = time.process_time()
+        with contextlib.closing(Ledger(path, Budget(1000.0))) as ledger:
+            opening.append(time.process_time() - started)
+            assert ledger.spent == 100 * UNITS
+            assert ledger.get(10_000).answers[0].size == 0
+            assert ledger.get(9_999).answers[0].size == 199
+        started = time.process_time()
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            rows = connection.execute("SELECT payload FROM entry").fetchall()
+        assert len([(json.loads(payload), hashlib.sha256(payload).digest()) for (payload,) in rows]) == 20_002
+        least.append(time.process_time() - started)
+    assert min(opening) < 15 * min(least)  # each entry is read, hashed and parsed, and hardly more is done
 
 
 def test_threads_share_one_budget(either, kit):

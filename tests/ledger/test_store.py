@@ -17,8 +17,8 @@ def store(path):
 
 
 def test_a_commit_is_on_the_disk_when_it_returns(store):
-    assert pragma(store, "journal_mode") == b"wal"
-    assert pragma(store, "synchronous") == 2  # FULL
+    assert pragma(store, "journal_mode") == b"delete"
+    assert pragma(store, "synchronous") == 3  # EXTRA
     assert pragma(store, "busy_timeout") == 1000
 
 
@@ -85,7 +85,7 @@ def test_a_failed_opening_holds_no_file(path, kit):
         connection.execute("CREATE TABLE more (x)")
     with pytest.raises(LedgerCorrupt) as caught:
         Store(path, 1.0, None)
-    assert not path.with_name(f"{path.name}-wal").exists()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
     assert "tables are not those of a ledger" in str(caught.value)
 
 

@@ -107,7 +107,7 @@ def refine_all(path, seed, processes):
 
 def use(path, seed):
     """Complete what is pending, then charge and record for ever; say what was promised as soon as it is."""
-    source = random.Random(seed)
+    source = random.Random(str(seed))
     ledger = opened(path, 10**4)
     for charge in ledger.pending("people"):
         record = ledger.record(charge.number, [np.array([source.getrandbits(40)])], {})
@@ -148,17 +148,21 @@ def killed(rounds):
                     os._exit(1)
             children.append(child)
         os.close(writer)
-        time.sleep(source.uniform(0, 0.02) if source.random() < 0.3 else source.uniform(0.02, 0.12))
+        # At once, or when some promises were made, however fast this machine is; and then in the middle of something.
+        promised, wanted = b"", 0 if source.random() < 0.3 else source.randrange(2, 12)
+        while promised.count(b"\n") < wanted:
+            promised += os.read(reader, 1 << 16)
+        time.sleep(source.uniform(0, 0.03))
         for child in children:
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             say("killed" if os.WIFSIGNALED(status) else "ended")
             time.sleep(source.uniform(0, 0.01))
-        with os.fdopen(reader, "rb") as promised:
-            # What was cut off by the kill was not promised.
-            text = promised.read().decode()
+        with os.fdopen(reader, "rb") as rest:
+            text = (promised + rest.read()).decode()
+        # What was cut off by the kill was not promised.
         say(text[: text.rfind("\n") + 1] + "done")
 
 
 if __name__ == "__main__":
-    {"hammer": hammer, "killed": killed}[sys.argv[1]](*sys.argv[2:])
+    {"hammer": hammer, "killed": killed, "used": use}[sys.argv[1]](*sys.argv[2:])
