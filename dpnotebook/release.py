@@ -55,6 +55,8 @@ class Release:
         Gives the frame of `nonnegative`.
     sources
         Numbers of the releases that the answers are combined from.
+    notes
+        What else is to be said of the answers: which were not found, and why.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -68,6 +70,7 @@ class Release:
     ordered: tuple[bool, ...] = ()
     adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = field(default=None, repr=False, compare=False)
     sources: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def table(self) -> str:

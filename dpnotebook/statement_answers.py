@@ -171,6 +171,23 @@ def reveal_statement(record: Record, query: Query, accountant: Accountant, paid:
         unit="",
         ordered=ordered,
         sources=(record.number,),
+        notes=_notes(record, statement),
+    )
+
+
+def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
+    """Return which aggregates have no answer, because noise hid the bounds that were to be found for them."""
+    words = [
+        aggregate.words or aggregate.name
+        for told, select in zip(record.details["selects"], statement.selects, strict=True)
+        for part, aggregate in zip(Measuring.from_json(told["measuring"]).parts, select.aggregates, strict=True)
+        if not part.found
+    ]
+    if not words:
+        return ()
+    return (
+        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
+        "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon",
     )
 
 

@@ -58,6 +58,8 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
     if measure is not None and measure not in found:
         raise ValueError(f"this release has no measure {measure!r}; it has {', '.join(found)}")
     series = found[measure] if measure is not None else next(iter(found.values()))
+    if release.notes and np.isnan(series.value).all():
+        raise SQLError(f"there is nothing to draw: {release.notes[0]}")
     keys = [release.frame[key].tolist() for key in release.keys]
     figure, beside = go.Figure(), ""
     if not keys:

@@ -24,6 +24,7 @@ BOUNDED = "what a person adds is bounded first; intervals show the noise, not wh
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
 PICTURES = 3  # columns with values, from which on pictures would not fit into a card
 MISSING = "(missing)"
+NOT_FOUND = "not found"
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Series:
     value: NDArray[np.float64]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
+    searched: bool = False  # whether a value that does not exist was not found
 
     @property
     def half(self) -> NDArray[np.float64]:
@@ -58,7 +60,7 @@ def series_of(release: Release) -> Iterator[Series]:
         unit = "units" if measure.kind == "units" else "rows"
         if measure.kind in ("sum", "mean", "quantile"):
             unit = str(measure.column)
-        yield Series(measure.name, measure.words, unit, value, lower, upper)
+        yield Series(measure.name, measure.words, unit, value, lower, upper, bool(release.notes))
 
 
 def label(level: Any) -> str:
@@ -127,13 +129,14 @@ def release_html(release: Release) -> str:
     found = list(series_of(release))
     parts = [f"<div><b>{escape(release.title)}</b> {quiet(escape(scope(release)))}</div>"]
     if not len(release.frame):
-        parts.append(line(escape(EMPTY)))
+        parts += [] if release.notes else [line(escape(EMPTY))]
     elif _single(release, found):
         parts += [_large(series, release) for series in found]
     else:
         parts.append(_table(release, found))
         if len(release.frame) > ROWS:
             parts.append(line(quiet(f"… and {len(release.frame) - ROWS:,} more rows, in .frame")))
+    parts += [line(f"⚠ {escape(note)}") for note in release.notes]
     parts.append(line(quiet(escape(facts(release)))))
     parts += [line(quiet(escape(note))) for note in _notes(release)]
     return box(*parts)
@@ -144,10 +147,10 @@ def release_text(release: Release) -> str:
     rows = [f"{release.title} {scope(release)}", f"  {facts(release)}"]
     found, others = list(series_of(release)), beside(release)
     if not len(release.frame):
-        return "\n".join([*rows, f"  {EMPTY}"])
+        return "\n".join([*rows, *(f"  {note}" for note in release.notes or (EMPTY,))])
     if _single(release, found):
-        rows += [f"  {series.words}: {_with_error(series, 0)} {series.unit}" for series in found]
-        return "\n".join(rows)
+        rows += [f"  {series.words}: {_with_unit(series)}" for series in found]
+        return "\n".join([*rows, *(f"  {note}" for note in release.notes)])
     head = [*release.keys, *(series.name for series in found), *others]
     body = [
         [
@@ -164,7 +167,7 @@ def release_text(release: Release) -> str:
     ]
     if len(release.frame) > ROWS:
         rows.append(f"  … and {len(release.frame) - ROWS:,} more rows, in .frame")
-    return "\n".join(rows)
+    return "\n".join([*rows, *(f"  {note}" for note in release.notes)])
 
 
 def _single(release: Release, found: list[Series]) -> bool:
@@ -174,11 +177,13 @@ def _single(release: Release, found: list[Series]) -> bool:
 def _large(series: Series, release: Release) -> str:
     value, lower, upper = float(series.value[0]), float(series.lower[0]), float(series.upper[0])
     half = float(series.half[0])
+    name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
+    if not _known(series, 0):
+        return line(f'{name}<b style="font-size:24px">{NOT_FOUND}</b>', "margin:4px 0")
     error = f"±{words.error(half)}" if series.symmetric else f"{words.value(lower, half)} to {words.value(upper, half)}"
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
-    name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
     return line(
         f'{name}<b style="font-size:24px">{words.value(value, half)}</b> '
         f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
@@ -204,6 +209,9 @@ def _table(release: Release, found: list[Series]) -> str:
         cells = [escape(label(release.frame[key].iloc[row])) for key in release.keys]
         for series, (low, high, zero) in zip(found, axes, strict=True):
             value, lower, upper = (float(part[row]) for part in (series.value, series.lower, series.upper))
+            if not _known(series, row):
+                cells += [NOT_FOUND, "", ""][: 2 + pictures]
+                continue
             half = float(series.half[row])
             error = f"{words.value(lower, half)} to {words.value(upper, half)}"
             cells += [
@@ -230,7 +238,17 @@ def _alt(series: Series, row: int) -> str:
     return "{}, interval {} to {}".format(*numbers)
 
 
+def _with_unit(series: Series) -> str:
+    return f"{_with_error(series, 0)} {series.unit}" if _known(series, 0) else NOT_FOUND
+
+
+def _known(series: Series, row: int) -> bool:
+    return not (series.searched and math.isnan(series.value[row]) and math.isnan(series.half[row]))
+
+
 def _with_error(series: Series, row: int) -> str:
+    if not _known(series, row):
+        return NOT_FOUND
     half = float(series.half[row])
     value = words.value(float(series.value[row]), half)
     if series.symmetric:

@@ -300,6 +300,9 @@ def test_what_is_measured_survives_json(accountant, kind):
     asked += [aggregate("sum", name="found")]
     measured = plan(select(*asked, kind=kind, most=2, min_units=4), accountant, UNITS)
     assert not measured.complete
+    hidden = plan(select(*asked, kind=kind, most=2, min_units=4), accountant, UNITS, found={6: None})
+    assert [part.found for part in hidden.parts] == [True] * 6 + [False]
+    assert Measuring.from_json(json.loads(json.dumps(hidden.to_json()))) == hidden
     again = Measuring.from_json(json.loads(json.dumps(measured.to_json())))
     assert again == measured
     with pytest.raises(ValueError, match="bounds"):

@@ -1,9 +1,12 @@
 """Bounds that nobody wrote: read off a noisy histogram of orders of magnitude.
 
-Every unit is counted once, in the bin of what it would add, so that the histogram has sensitivity 1. A bin counts where
-noise alone would hardly have filled it.
+Every unit is counted once, in the bin of what it would add, so that the histogram has sensitivity 1. Bounds are found
+where noise alone would hardly ever have filled a bin, or a few neighbouring ones together; then they take in further
+bins that noise would hardly have filled, the stricter the more these widen them. Where there is no such bin, the bounds
+are not found, and neither is the answer that needs them. All of this is read off noisy numbers.
 
-Source: Wilson et al., section 4.2.5 (approximate bounds), with signed powers of two as bins.
+Source: Wilson et al., section 4.2.5 (approximate bounds), with signed powers of two as bins, runs of bins, and levels
+that depend on what a mistake would do in place of one level that is lowered until some bin passes it.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.partitions import log_tail
+from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
 from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
@@ -26,8 +30,11 @@ Bounds = tuple[Fraction, Fraction]
 
 LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smaller ones are zero, larger ones the largest
 
-# How likely noise may fill an empty bin, of all bins; where no bin passes, the next is tried.
-LEVELS = (1e-9, 1e-6, 1e-3, 1e-1)
+SURE = 1e-6  # how likely noise alone may pick bounds, of all bins and runs of them
+RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people earn or pay spans several
+# How likely noise may add empty bins to those found: within the reach of these, or at twice it. An eighth of that for
+# each further doubling, so that the squared error which noise adds in this way is small beside that of the answer.
+NEAR = 1e-3
 
 
 def magnitude_edges() -> NDArray[np.float64]:
@@ -45,8 +52,8 @@ def find_bounds(
     accountant: Accountant,
     magnitudes: Callable[[Aggregate], ArrayLike],
     draw: Draw = draw_integers,
-) -> dict[int, Bounds]:
-    """Return the bounds of all aggregates that have none, by their numbers.
+) -> dict[int, Bounds | None]:
+    """Return the bounds of all aggregates that have none, by their numbers; None where they are not found.
 
     Parameters
     ----------
@@ -63,7 +70,7 @@ def find_bounds(
         Draws noise of a law and a scale.
     """
     noisy: dict[int, tuple[NDArray[np.int64], Fraction]] = {}
-    bounds = {}
+    bounds: dict[int, Bounds | None] = {}
     for i, aggregate in enumerate(select.aggregates):
         if not needs_bounds(select, i):
             continue
@@ -78,12 +85,15 @@ def find_bounds(
 
 def _bounds(
     select: PrivateSelect, aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise
-) -> Bounds:
-    """Return bounds that suit what they bound."""
+) -> Bounds | None:
+    """Return bounds that suit what they bound; None where they are not found."""
     added, clipped = aggregate.kind in ("count", "sum"), select.contribution.kind == "l2"
     # Averages of whole numbers, and norms, are none.
     integer = (aggregate.integer or aggregate.kind == "count") and aggregate.kind != "average" and not clipped
-    lower, upper = found(noisy, scale, noise, integer, around_zero=added)
+    bounds = found(noisy, scale, noise, integer, around_zero=added)
+    if bounds is None:
+        return None
+    lower, upper = bounds
     if clipped or aggregate.kind == "count":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper
@@ -94,8 +104,10 @@ def histogram_scale(accountant: Accountant, units: int) -> Fraction:
     return accountant.scale(units, 1)
 
 
-def found(noisy: ArrayLike, scale: Fraction, noise: Noise, integer: bool = False, around_zero: bool = False) -> Bounds:
-    """Return bounds that hold nearly all of what units would add; never fails, and lower < upper.
+def found(
+    noisy: ArrayLike, scale: Fraction, noise: Noise, integer: bool = False, around_zero: bool = False
+) -> Bounds | None:
+    """Return bounds that hold nearly all of what units would add, lower < upper; None where noise hides them.
 
     Parameters
     ----------
@@ -111,7 +123,10 @@ def found(noisy: ArrayLike, scale: Fraction, noise: Noise, integer: bool = False
     counts, edges = np.asarray(noisy, dtype=float), magnitude_edges()
     if counts.shape != (edges.size - 1,):
         raise ValueError(f"there are {edges.size - 1} bins, not {counts.shape}")
-    passing = np.flatnonzero(counts >= _level(counts, scale, noise))
+    core = _core(counts, scale, noise)
+    if not core.any():
+        return None
+    passing = np.flatnonzero(core | (counts >= _near(core, scale, noise)))
     lower, upper = Fraction(edges[passing[0]]), Fraction(edges[passing[-1] + 1])
     middle = (edges.size - 1) // 2  # the bin of zero
     if passing[0] == middle:
@@ -128,21 +143,71 @@ def found(noisy: ArrayLike, scale: Fraction, noise: Noise, integer: bool = False
     return lower, upper
 
 
-def _level(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> int:
-    """Return the first level that some bin passes; in the end the largest count itself."""
-    for chance in LEVELS:
-        level = _reached(noise, scale, chance / counts.size)
-        if counts.max() >= level:
-            return level
-    return math.floor(counts.max())
+def units_found(noise: Noise, scale: Fraction) -> int:
+    """Return how many units of one order of magnitude suffice, with 95%, for bounds to be found."""
+    return units_needed(noise, scale, _level(noise, scale, 1))
 
 
-def _reached(noise: Noise, scale: Fraction, chance: float) -> int:
-    """Return the least count that noise reaches with at most this probability."""
+def _core(counts: NDArray[np.float64], scale: Fraction, noise: Noise) -> NDArray[np.bool_]:
+    """Return the bins that surely hold units: those that pass alone, or else the fullest run of a few that passes."""
+    for width in RUNS:
+        sums = np.convolve(counts, np.ones(width), "valid")
+        passing = sums >= _level(noise, scale, width)
+        if passing.any():
+            if width > 1:
+                passing = np.arange(sums.size) == sums.argmax()
+            return np.convolve(passing, np.ones(width)) > 0
+    return np.zeros(counts.size, dtype=np.bool_)
+
+
+def _near(core: NDArray[np.bool_], scale: Fraction, noise: Noise) -> NDArray[np.float64]:
+    """Return the least count of every bin that the core lets in: the more it would widen the bounds, the larger."""
+    powers = np.abs(np.arange(core.size + 1) - core.size // 2 - 0.5)  # from edge to edge one, the same on both sides
+    outer = np.maximum(powers[1:], powers[:-1])
+    wider = np.maximum(outer - outer[core].max(), 0).astype(np.intp)
+    strict = _level(noise, scale, 1)
+    levels = np.full(wider.max() + 1, strict, dtype=float)
+    for doublings, bins in enumerate(np.bincount(wider)):
+        level = _reached(noise, scale, NEAR / 8.0 ** max(doublings - 1, 0) / max(int(bins), 1))
+        if level >= strict:
+            break
+        levels[doublings] = level
+    return levels[wider]
+
+
+@lru_cache(maxsize=256)
+def _level(noise: Noise, scale: Fraction, width: int) -> int:
+    """Return the least sum of a run of bins that noise alone hardly reaches, in any run of any width."""
+    runs = magnitude_edges().size - width
+    return _reached(noise, scale, SURE / len(RUNS) / runs, width)
+
+
+@lru_cache(maxsize=4096)
+def _reached(noise: Noise, scale: Fraction, chance: float, width: int = 1) -> int:
+    """Return the least sum that the noise of a run of bins reaches with at most this probability."""
     low, high = 0, 1
-    while float(log_tail(noise, scale, high)) > math.log(chance):
+    while _log_tail(noise, scale, high, width) > math.log(chance):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if float(log_tail(noise, scale, middle)) > math.log(chance) else (low, middle)
+        low, high = (middle, high) if _log_tail(noise, scale, middle, width) > math.log(chance) else (low, middle)
     return high
+
+
+def _log_tail(noise: Noise, scale: Fraction, least: int, width: int) -> float:
+    """Return a bound on log P(V_1 + ... + V_width >= least), exact for one.
+
+    Rounding moves a Gaussian value by 1/2 at most; a discrete Laplace value is at most 1 above a continuous one, by the
+    two tails. Sums of continuous Laplace noise have the tail e^-y times a polynomial in y.
+    """
+    if width == 1:
+        return float(log_tail(noise, scale, least))
+    if noise == "gaussian":
+        from scipy.special import log_ndtr
+
+        return float(log_ndtr(-(least - width / 2) / (float(scale) * math.sqrt(width))))
+    y = (least - width) / float(scale)
+    if y <= 0:
+        return 0.0
+    polynomial = (2 + y) / 4 if width == 2 else (8 + 5 * y + y * y) / 16
+    return math.log(polynomial) - y

@@ -16,7 +16,7 @@ from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
 from dpnotebook.sql.aggregates.bins import bins, cumulative
 from dpnotebook.sql.aggregates.measuring import Block, Matrix, Measuring, Part
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
-from dpnotebook.sql.aggregates.shares import Shares, needs_bounds
+from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Statistic
 from dpnotebook.sql.statement import Aggregate, Contribution, PrivateSelect
 
@@ -26,7 +26,7 @@ WHOLE = 31  # bits of the largest integer: sums over 10^9 units stay 64-bit inte
 FINE = 26  # bits of a value that is no whole number: rounding it is invisible beside any noise
 COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best where means are 2/3 of the way to a bound
-UNKNOWN = (Fraction(0), Fraction(1))  # stands for bounds that are to be found; nothing is measured with it
+UNKNOWN = (Fraction(0), Fraction(1))  # stands for bounds that are not known; no answer is worked out with it
 
 
 def measuring(
@@ -34,7 +34,7 @@ def measuring(
     shares: Shares,
     accountant: Accountant,
     delta: Fraction = Fraction(0),
-    found: Mapping[int, Bounds] | None = None,
+    found: Mapping[int, Bounds | None] | None = None,
 ) -> Measuring:
     """Return what is measured for a private aggregation, and with how much noise.
 
@@ -49,7 +49,7 @@ def measuring(
     delta
         Probability with which a unit's own group may show; used where groups are not declared.
     found
-        Bounds that were found from the data, by the number of the aggregate.
+        Bounds that were found from the data, by the number of the aggregate; None where they were sought in vain.
 
     Raises
     ------
@@ -64,10 +64,11 @@ def measuring(
     for i, aggregate in enumerate(select.aggregates):
         _check_contribution(aggregate, select.contribution, accountant.noise)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.bounds
-        if bounds is None and not needs_bounds(select, i):
-            bounds = UNKNOWN  # counts of rows and of units have none
         part = builder.part(aggregate, bounds or UNKNOWN, _cost(select, shares, i))
-        parts.append(part if bounds is not None else replace(part, bounds=None))
+        if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none
+            sought = accountant.scale(shares.auto[found_with(select, i)], 1)
+            part = replace(part, found=False) if i in found else replace(part, bounds=None, sought=sought)
+        parts.append(part)
     if select.selection != "threshold":
         return builder.measuring(tuple(parts), bool(select.keys))
     if delta <= 0:

@@ -32,13 +32,17 @@ def estimate(measuring: Measuring, noisy: NDArray[np.int64], confidence: float) 
 
     Returns
     -------
-    One for each aggregate, of shape (groups,); arrays of quantiles (groups, quantiles).
+    One for each aggregate, of shape (groups,); arrays of quantiles (groups, quantiles). NaN where its bounds were not
+    found.
     """
     numbers = np.asarray(noisy, dtype=np.int64).reshape(-1, measuring.measured)
     return [_part(measuring, part, numbers, confidence) for part in measuring.parts]
 
 
 def _part(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+    if not part.found:
+        shape = (len(noisy), len(part.fractions)) if part.array else (len(noisy),)
+        return Estimates(*(np.full(shape, math.nan) for _ in range(4)))
     match part.kind:
         case "count" | "units" | "sum":
             return _total(measuring, part, noisy, confidence)

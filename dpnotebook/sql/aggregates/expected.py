@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
+from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.estimating import whole_width
 from dpnotebook.sql.aggregates.measuring import Measuring, Part
 from dpnotebook.sql.aggregates.partitions import units_needed
@@ -138,7 +139,7 @@ def warnings(measuring: Measuring, confidence: float, rows: float | None = None)
     rows
         About how many rows there are.
     """
-    found = _hidden(measuring) + _clipping(measuring, confidence)
+    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence)
     return tuple(dict.fromkeys(found))
 
 
@@ -151,6 +152,18 @@ def _hidden(measuring: Measuring) -> list[str]:
     if any(measuring.counted in part.blocks for part in measuring.parts):
         found.append(f"of groups with about {least:,} units those are shown whose count noise has raised")
     return found
+
+
+def _not_found(measuring: Measuring) -> list[str]:
+    """Return what becomes of aggregates whose bounds noise hides."""
+    scales = [part.sought for part in measuring.parts if part.sought is not None]
+    if not scales:
+        return []
+    needed = units_found(measuring.noise, max(scales))
+    return [
+        f"bounds are found where about {needed:,} units are of one order of magnitude, somewhat more where they are of "
+        "several; with fewer the answer is 'not found', and is paid for all the same. Bounds that you write need none"
+    ]
 
 
 def groups_need(measuring: Measuring, probability: float = 0.95) -> int:

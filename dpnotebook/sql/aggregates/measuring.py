@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -51,6 +51,10 @@ class Part:
         Numbers of its blocks.
     bounds
         Lower and upper, as they were written or found; None while they are to be found.
+    sought
+        While they are to be found: the scale of the noise on the histogram that they are read off.
+    found
+        Whether they are known in the end; where noise hid them, nothing is answered.
     step
         What one integer is worth in the answer's units; for variances, of a centred value.
     half
@@ -74,6 +78,8 @@ class Part:
     population: bool = True
     edges: tuple[float, ...] = ()
     points: bool = False
+    sought: Fraction | None = field(default=None, compare=False)
+    found: bool = True
 
 
 @dataclass(frozen=True)
@@ -177,6 +183,7 @@ class Measuring:
                     "population": part.population,
                     "edges": list(part.edges),
                     "points": part.points,
+                    "found": part.found,
                 }
                 for part in self.parts
             ],
@@ -226,6 +233,7 @@ class Measuring:
                     entry["population"],
                     tuple(entry["edges"]),
                     entry["points"],
+                    found=entry.get("found", True),
                 )
                 for entry in value["parts"]
             ),
