@@ -100,3 +100,7 @@ class LedgerConflict(LedgerError):
 
 class LedgerMismatch(LedgerError):
     """The ledger was made for another budget, or knows this table name as another snapshot."""
+
+
+class LedgerWarning(UserWarning):
+    """Something about a ledger that its owner should know: who else can reach it, or what it does not count."""

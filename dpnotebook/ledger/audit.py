@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpnotebook.errors import LedgerCorrupt
+from dpnotebook.errors import LedgerCorrupt, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, faults
 from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
@@ -86,6 +86,8 @@ def audit_file(path: str | Path, expected: str | None = None, *, timeout: float 
     ------
     LedgerCorrupt
         If the file is no ledger at all.
+    LedgerError
+        If it cannot be read, or what was given is no path or head.
     """
     store = Store(path, timeout, None)
     try:
@@ -96,6 +98,7 @@ def audit_file(path: str | Path, expected: str | None = None, *, timeout: float 
 
 def examine(store: Store, expected: str | None = None) -> Audit:
     """Return what an audit of an open store finds; see `Audit`."""
+    noted = None if expected is None else _head(expected)
     view = View()
     problems: list[str] = []
     hashes: set[str] = set()
@@ -108,7 +111,7 @@ def examine(store: Store, expected: str | None = None) -> Audit:
                     break
     except LedgerCorrupt as error:
         problems.append(str(error))
-    compared = None if expected is None else expected.strip().lower() in hashes
+    compared = None if noted is None else noted in hashes
     if compared is False:
         problems.append("the noted head is not among its entries: what came before it was removed or changed")
     pending = sum(line.record is None for line in view.lines)
@@ -124,6 +127,15 @@ def examine(store: Store, expected: str | None = None) -> Audit:
         compared=compared,
         summary=_summary(view, pending),
     )
+
+
+def _head(expected: object) -> str:
+    head = expected.strip().lower() if isinstance(expected, str) else ""
+    if len(head) != 64 or not set(head) <= set("0123456789abcdef"):
+        raise LedgerError(
+            "expected= is a head that was noted before: the 64 digits and letters after 'head' in an audit"
+        )
+    return head
 
 
 def _problems(connection: sqlite3.Connection, view: View, hashes: set[str]) -> Iterator[str]:

@@ -24,6 +24,31 @@ LOCAL_FUSE = frozenset(
 )
 
 
+def place_of(path: object) -> str:
+    """Return the path of a ledger as the user wrote it, with ~ for the home folder; ":memory:" as it is.
+
+    Raises
+    ------
+    LedgerError
+        If it is no path.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not isinstance(text := os.fspath(path), str):
+        raise LedgerError(
+            f"a ledger is the path of a file, such as 'clinic.ledger', or ':memory:'; not {type(path).__name__}"
+        )
+    shown = repr(text if len(text) <= 60 else text[:59] + "…")
+    if not text.strip():
+        raise LedgerError("a ledger is the path of a file, such as 'clinic.ledger'; this path is empty")
+    if "://" in text or text.startswith("file:"):
+        raise LedgerError(f"a ledger is a file on this machine: write its path, not the address {shown}")
+    try:
+        if b"\0" in os.fsencode(text):
+            raise ValueError  # noqa: TRY301 - one message for both
+    except ValueError:
+        raise LedgerError(f"{shown} cannot be the path of a file") from None
+    return os.path.expanduser(text)
+
+
 def check_place(path: Path) -> None:
     """Check that a ledger can live at `path`, whether or not there is one yet.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import sqlite3
 from collections.abc import Iterator
 from fractions import Fraction
@@ -28,8 +27,10 @@ class Opened:
     """A ledger's file, and the view of its entries, brought up to date in every transaction; see `Ledger`."""
 
     def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
-        if not (math.isfinite(timeout) and timeout >= 0):
-            raise ValueError(f"timeout must be a number of seconds, not {timeout!r}")
+        if not isinstance(budget, Budget):
+            raise AccuracyError(
+                f"a ledger is made for a Budget, such as dpn.Budget(epsilon=1.0); not {type(budget).__name__}"
+            )
         self.budget = budget
         self.accountant = accountant_for(budget)
         if self.accountant.total >= snapshot.LARGEST:

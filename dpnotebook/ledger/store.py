@@ -13,16 +13,19 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
+from numbers import Real
 from pathlib import Path
 
 from dpnotebook.errors import LedgerError
+from dpnotebook.ledger.exposure import check_exposure
 from dpnotebook.ledger.failures import corrupt, translated, translated_system
-from dpnotebook.ledger.files import check_place, create
+from dpnotebook.ledger.files import check_place, create, place_of
 from dpnotebook.ledger.forking import Handle
 from dpnotebook.ledger.journals import APPLICATION, EARLIER, FORMAT, check_beside, use_rollback_journal
 
 MEMORY = ":memory:"
 TURN = 0.25  # seconds
+LONGEST = 86_400.0
 
 # Nothing outside the chain is trusted: `state` and `snapshot` must follow from it, `refusal` is only a log.
 SCHEMA = (
@@ -59,9 +62,10 @@ class Store:
         If the file cannot be used; its subclasses say why.
     """
 
-    def __init__(self, path: Path | str, timeout: float, fill: Fill | None) -> None:
-        self.timeout = timeout
-        self.memory = str(path) == MEMORY
+    def __init__(self, path: str | os.PathLike[str], timeout: float, fill: Fill | None) -> None:
+        self.timeout = _seconds(timeout)
+        path = place_of(path)
+        self.memory = path == MEMORY
         self.path = MEMORY if self.memory else os.path.realpath(path)
         self._process = os.getpid()
         self._closed, self._upgrades = False, fill is not None
@@ -217,10 +221,19 @@ class Store:
                 if fill is None:
                     raise LedgerError(f"there is no ledger {file}")
                 create(file, build)
+            if fill is not None:
+                check_exposure(file)
         except sqlite3.Error as error:
             raise translated(error, self.path, self.timeout) from error
         except OSError as error:
             raise translated_system(error, self.path) from error
+
+
+def _seconds(timeout: object) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, Real) or not 0 <= float(timeout) <= LONGEST:
+        shown = timeout if isinstance(timeout, float) else f"a {type(timeout).__name__}"
+        raise LedgerError(f"timeout= is a number of seconds to wait for another process, from 0 to a day; not {shown}")
+    return float(timeout)
 
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -155,8 +155,9 @@ class View:
         LedgerError
             If there is none of this number.
         """
-        if not 1 <= number <= len(self.lines):
-            raise LedgerError(f"there is no release {number} in the ledger; it has {len(self.lines)}")
+        if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= len(self.lines):
+            shown = number if isinstance(number, int) and abs(number) < 10**15 else "of that number"
+            raise LedgerError(f"there is no release {shown} in the ledger; it has {len(self.lines)}")
         return self.lines[number - 1]
 
     def numbers(self, table: str, question: str | None = None, after: int = 0) -> list[int]:

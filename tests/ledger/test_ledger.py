@@ -244,7 +244,7 @@ def test_a_budget_that_protects_nobody(path, budget):
 
 def test_a_timeout_that_is_none(path):
     for timeout in (-1, float("nan"), float("inf")):
-        with pytest.raises(ValueError, match="seconds"):
+        with pytest.raises(LedgerError, match="seconds"):
             Ledger(path, Budget(1.0), timeout=timeout)
 
 
