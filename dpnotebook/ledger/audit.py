@@ -99,34 +99,57 @@ def audit_file(path: str | Path, expected: str | None = None, *, timeout: float 
 def examine(store: Store, expected: str | None = None) -> Audit:
     """Return what an audit of an open store finds; see `Audit`."""
     noted = None if expected is None else _head(expected)
-    view = View()
-    problems: list[str] = []
-    hashes: set[str] = set()
+    found = _Found()
     try:
         with store.reading() as connection:
-            for problem in _problems(connection, view, hashes):
-                problems.append(problem)
-                if len(problems) == MOST_PROBLEMS:
-                    problems.append("and perhaps more")
-                    break
+            found.look(connection)
     except LedgerCorrupt as error:
-        problems.append(str(error))
-    compared = None if noted is None else noted in hashes
-    if compared is False:
-        problems.append("the noted head is not among its entries: what came before it was removed or changed")
-    pending = sum(line.record is None for line in view.lines)
-    return Audit(
-        ok=not problems,
-        entries=view.entries,
-        releases=len(view.lines),
-        pending=pending,
-        spent=view.spent,
-        delta=Fraction(view.delta, DELTA_UNITS),
-        head=view.head.hex(),
-        problems=tuple(problems),
-        compared=compared,
-        summary=_summary(view, pending),
-    )
+        found.problems.append(str(error))
+    return found.audit(noted)
+
+
+def examine_connection(connection: sqlite3.Connection) -> Audit:
+    """Return what an audit of a database finds, all of whose texts are read as bytes."""
+    found = _Found()
+    found.look(connection)
+    return found.audit(None)
+
+
+class _Found:
+    """What an audit has seen so far."""
+
+    def __init__(self) -> None:
+        self.view = View()
+        self.problems: list[str] = []
+        self.hashes: set[str] = set()
+
+    def look(self, connection: sqlite3.Connection) -> None:
+        """Replay every entry and note what is wrong, up to a number of problems."""
+        for problem in _problems(connection, self.view, self.hashes):
+            self.problems.append(problem)
+            if len(self.problems) == MOST_PROBLEMS:
+                self.problems.append("and perhaps more")
+                break
+
+    def audit(self, noted: str | None) -> Audit:
+        """Return what was found, compared with a head that was noted elsewhere if there is one."""
+        view, problems = self.view, self.problems
+        compared = None if noted is None else noted in self.hashes
+        if compared is False:
+            problems.append("the noted head is not among its entries: what came before it was removed or changed")
+        pending = sum(line.record is None for line in view.lines)
+        return Audit(
+            ok=not problems,
+            entries=view.entries,
+            releases=len(view.lines),
+            pending=pending,
+            spent=view.spent,
+            delta=Fraction(view.delta, DELTA_UNITS),
+            head=view.head.hex(),
+            problems=tuple(problems),
+            compared=compared,
+            summary=_summary(view, pending),
+        )
 
 
 def _head(expected: object) -> str:

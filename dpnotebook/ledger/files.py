@@ -62,8 +62,7 @@ def check_place(path: Path) -> None:
         If the file is empty, or only the files that SQLite keeps beside it are there.
     """
     folder = path.parent
-    if not folder.is_dir():
-        raise LedgerError(f"there is no folder {str(folder)!r} to keep the ledger in: create it, or write another path")
+    check_folder(path)
     kind = network_file_system(path)
     if kind is not None:
         raise LedgerError(
@@ -90,6 +89,20 @@ def check_place(path: Path) -> None:
         raise LedgerReadOnly(
             f"the folder {str(folder)!r} is read-only for you, and a ledger writes beside its file; "
             f"make the folder writable, or write another path"
+        )
+
+
+def check_folder(path: Path) -> None:
+    """Check that there is a folder for a file.
+
+    Raises
+    ------
+    LedgerError
+        If there is none.
+    """
+    if not path.parent.is_dir():
+        raise LedgerError(
+            f"there is no folder {str(path.parent)!r} to keep the ledger in: create it, or write another path"
         )
 
 
@@ -122,8 +135,8 @@ def network_file_system(path: Path, mounts: str | None = None) -> str | None:
     return kind if remote else None
 
 
-def create(path: Path, build: Callable[[Path], None]) -> None:
-    """Make a file that others see whole or not at all; where several processes try, one file stays.
+def create(path: Path, build: Callable[[Path], None]) -> bool:
+    """Make a file that others see whole or not at all; return whether this did, where several processes try.
 
     Parameters
     ----------
@@ -136,12 +149,15 @@ def create(path: Path, build: Callable[[Path], None]) -> None:
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         build(draft)
-        with contextlib.suppress(FileExistsError):
+        try:
             _publish(draft, path)
+        except FileExistsError:
+            return False
         _sync_folder(path.parent)
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{draft}{suffix}").unlink(missing_ok=True)
+    return True
 
 
 def _publish(draft: Path, path: Path) -> None:

@@ -14,6 +14,7 @@ from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.audit import Audit, examine
 from dpnotebook.ledger.chain import Broken
 from dpnotebook.ledger.checks import check_same_budget
+from dpnotebook.ledger.copies import back_up
 from dpnotebook.ledger.failures import corrupt
 from dpnotebook.ledger.reading import hash_of, key_of, replay
 from dpnotebook.ledger.store import Store
@@ -113,6 +114,37 @@ class Opened:
             Whether all is as it should be, and what is not.
         """
         return examine(self._store, expected)
+
+    def backup(self, path: str | Path) -> Audit:
+        """Write a copy of the ledger to a new file, which only its owner may read.
+
+        The copy is consistent, also while other kernels write, is audited, and is on the disk when this returns. The
+        ledger's own file can be copied by other means as well, but such a copy may be torn, and is refused then.
+
+        To restore a copy, close every kernel that uses the ledger, move what is left of the ledger away, and copy the
+        backup to its path. What was charged after the backup was made is forgotten then: the budget is enforced as if
+        those answers had never been given, so the promise no longer covers whoever saw them. Keep the head of the
+        latest audit elsewhere; `audit(expected=head)` tells whether a copy knows everything up to it. Never use a
+        ledger and its copy side by side: each would spend the whole budget.
+
+        Parameters
+        ----------
+        path
+            Of a file that does not exist yet; on any disk, also of another machine.
+
+        Returns
+        -------
+        Audit
+            Of the copy. Its head is that of the ledger.
+
+        Raises
+        ------
+        LedgerError
+            If the file exists or cannot be written; nothing is left of it then.
+        LedgerCorrupt
+            If the ledger itself is damaged.
+        """
+        return back_up(self._store, path)
 
     def close(self) -> None:
         """Close the ledger; it cannot be used afterwards."""
