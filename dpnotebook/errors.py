@@ -74,6 +74,10 @@ class Cancelled(DPError):
     """Work that was stopped before its end; nothing was changed and nothing was spent."""
 
 
+class TourError(DPError):
+    """A tour that cannot be put into its folder, opened, or run to its end."""
+
+
 class LedgerError(DPError):
     """A ledger that cannot be used; subclasses say why."""
 

@@ -1,6 +1,7 @@
 """Shared by the tests: random workloads, workloads built row by row from definitions, and a table of made-up people."""
 
 import importlib.util
+import sys
 from functools import reduce
 from pathlib import Path
 
@@ -35,9 +36,17 @@ from dpnotebook.workload import (
     WidthRange,
 )
 
-_spec = importlib.util.spec_from_file_location("servers", Path(__file__).parent / "engine" / "servers.py")
-servers = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(servers)
+
+def _load(name, path):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
+
+
+servers = _load("servers", "engine/servers.py")
+fresh = _load("fresh", "fresh.py")
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +61,21 @@ def spark():
     """Return a Spark session on this machine."""
     with servers.running_spark() as session:
         yield session
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory):
+    """Return an environment with the wheel of this repository in it, and nothing else of it."""
+    return fresh.install(tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.fixture(scope="session")
+def toured(installed, tmp_path_factory):
+    """Return a folder where `dpnotebook tour --run` has run, cut off from the network; its name needs quoting."""
+    folder = tmp_path_factory.mktemp("an empty folder, café")
+    found = installed.run("tour", "--run", cwd=folder, alone=True)
+    assert found.returncode == 0, found.stdout + found.stderr
+    return folder, found
 
 
 def _by_definition(w):

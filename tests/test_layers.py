@@ -31,7 +31,7 @@ LAYERS = [
         "testing",
     },
     {"notebook"},
-    {"__init__"},
+    {"__init__", "__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 MATHEMATICS = (

@@ -98,6 +98,12 @@ def test_ci_runs_the_test_command_of_the_readme():
     assert command in script.replace("pip install -q ", "pip install ")
 
 
+def test_the_first_command_opens_the_tour():
+    """It is run as it stands in tests/test_tour_from_scratch.py, which takes minutes and a network."""
+    first = blocks("sh")[0].strip()
+    assert first.endswith('pip install ".[lab]" && .venv/bin/dpnotebook tour')
+
+
 def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target

@@ -19,7 +19,7 @@ def _load(path):
     return module
 
 
-labtest = _load(HERE / "labtest.py")
+driver = _load(HERE / "labtest.py")
 reading = _load(HERE.parent / "notebook/reading.py")
 
 SETUP = """
@@ -62,26 +62,49 @@ def workdir(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def base(workdir):
-    for package in ("playwright", "jupyterlab"):
-        if importlib.util.find_spec(package) is None:
-            _missing(f"{package} is not installed")
-    if not Path(labtest.CHROMIUM).exists():
-        _missing(f"no Chromium at {labtest.CHROMIUM} (CHROMIUM= names another)")
-    with labtest.lab_server(workdir, str(ROOT)) as url:
+    if importlib.util.find_spec("jupyterlab") is None:
+        _missing("jupyterlab is not installed")
+    with driver.lab_server(workdir, str(ROOT)) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def context(base):
+def playwright():
+    if importlib.util.find_spec("playwright") is None:
+        _missing("playwright is not installed")
+    if not Path(driver.CHROMIUM).exists():
+        _missing(f"no Chromium at {driver.CHROMIUM} (CHROMIUM= names another)")
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright, labtest.chromium(playwright, base) as opened:
+    with sync_playwright() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def context(playwright, base):
+    with driver.chromium(playwright, base) as opened:
         yield opened
 
 
+@pytest.fixture
+def labtest():
+    """Return the module that drives JupyterLab."""
+    return driver
+
+
+@pytest.fixture
+def chromium(playwright):
+    """Return what opens a browser that may ask one address, and things below it, for something."""
+    return lambda address: driver.chromium(playwright, address)
+
+
 @pytest.fixture(autouse=True)
-def offline(context):
+def offline(request):
     """Fail a test that asked for anything outside this machine."""
+    if "context" not in request.fixturenames:
+        yield
+        return
+    context = request.getfixturevalue("context")
     yield
     asked, context.blocked[:] = list(context.blocked), []
     assert asked == []
@@ -97,7 +120,7 @@ def open_notebook(base, context, workdir):
     def open_it(name, cells=None, setup=SETUP):
         if cells is not None:
             write_notebook(workdir / name, [setup, *cells] if setup else cells)
-        notebook = labtest.Notebook(context.new_page(), base, name)
+        notebook = driver.Notebook(context.new_page(), base, name)
         opened.append(notebook)
         return notebook
 

@@ -123,13 +123,15 @@ class Notebook:
         A new page of the browser.
     base, path
         Where the server is, and the notebook below its root.
+    address
+        The whole address to open it at, where that is not the usual one.
     """
 
-    def __init__(self, page: Any, base: str, path: str) -> None:
+    def __init__(self, page: Any, base: str, path: str, address: str | None = None) -> None:
         self.page, self.path = page, path
         self.errors: list[str] = []
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
-        page.goto(f"{base}/lab/tree/{path}?reset")
+        page.goto(address or f"{base}/lab/tree/{path}?reset")
         page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.content?.widgets")
         self.wait_kernel()
 
