@@ -12,16 +12,21 @@ from fractions import Fraction
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.stats
 from private_selects import aggregate, plan, select, totals
 
+import dpnotebook as dpn
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
+from dpnotebook.sql.recorded import statement_from_json
 from dpnotebook.sql.rewrite.totals import totals as engine_totals
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
@@ -339,3 +344,53 @@ def test_a_unit_that_leaves_a_table_changes_no_more_than_is_charged(accountant, 
             largest[i] = max(largest[i], loss(measured, change))
     assert np.all(largest <= 1 + 1e-12)
     assert largest[1] > 0.3  # the unit takes part
+
+
+def own_groups_shown(measured, weights):
+    """Return the probability that a group of one unit alone is shown, by the exact law of the noise on its count."""
+    scale = measured.blocks[measured.counted].scale
+    least = measured.tau - np.asarray(weights, dtype=float)
+    if measured.noise == "gaussian":
+        hidden = scipy.stats.norm.logcdf((least - 0.5) / float(scale))
+    else:
+        chance = math.exp(-1 / scale)
+        tail = np.where(
+            least > 0, chance ** np.maximum(least, 0) / (1 + chance), 1 - chance ** (1 - least) / (1 + chance)
+        )
+        hidden = np.log1p(-tail)
+    return -math.expm1(hidden.sum())
+
+
+@pytest.mark.parametrize(
+    ("noise", "contribution", "most"),
+    [("gaussian", "l2", 4096), *itertools.product(["gaussian", "laplace"], [None], [1, 7])],
+)
+def test_groups_that_a_unit_has_to_itself_show_with_the_delta_that_is_charged(noise, contribution, most):
+    """From a public session to what its ledger says: the threshold against the weights that the engine adds up."""
+    frame = pd.DataFrame({"person": np.arange(3000) % 1000, "k": np.arange(3000) % 3})
+    session = dpn.Session(budget=dpn.Budget(4.0, 1e-5, noise=noise))
+    session.protect(frame, "t", unit="person", max_rows=5000)
+    options = "" if contribution == "l2" else f"WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = {most})"
+    text = f"SELECT {options} k, COUNT(*) AS n FROM t GROUP BY k"
+    release = session.sql(text, epsilon=1.0, contribution=contribution).run()
+    record = session.ledger.get(release.number)
+    measured = Measuring.from_json(record.details["selects"][0]["measuring"])
+    charged = sum(map(Fraction, record.plan["deltas"]))
+    assert charged == session.ledger.delta_spent
+    assert charged > 0
+    chosen = replace(
+        statement_from_json(record.plan["statement"]).selects[0], rows="SELECT u, k0 FROM t", tables=("t",)
+    )
+    column = measured.blocks[measured.counted].columns[0]
+    worst = 0.0
+    for groups in sorted({1, 2, 3, 4, 5, 7, 8, 10, 30, 100, 1000, 4096, 5000}):
+        rows = [("only", k) for k in range(groups)]
+        connection = duckdb.connect()
+        connection.register("t", pd.DataFrame(rows, columns=["u", "k0"]))
+        found = engine_totals(chosen, measured.components, lambda q, c=connection: c.execute(q).fetchnumpy(), "key")
+        weights = found.numbers[:, column]
+        assert np.count_nonzero(weights) <= most
+        worst = max(worst, own_groups_shown(measured, weights[weights > 0]))
+    assert worst <= float(charged)
+    assert worst > float(charged) / 10  # hides no more than it must
+    session.close()
