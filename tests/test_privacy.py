@@ -262,6 +262,40 @@ def test_a_unit_never_changes_more_than_is_charged(delta, data):
     without.close()
 
 
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("planner", "kind"), [("optimal", "count"), ("optimal", "histogram"), ("optimal", "sum"), ("pioneer", "count")]
+)
+def test_a_refinement_costs_what_it_tells_of_all_rows_of_a_unit(most, planner, kind):
+    """The same question, ever stricter: a unit with `most` rows in one cell, its exact loss, and the charge."""
+    ask = {
+        "count": lambda table, variance: table.count(where="age >= 1", variance=variance),
+        "histogram": lambda table, variance: table.histogram("age", variance=variance),
+        "sum": lambda table, variance: table.sum(
+            "age", bounds=(0, 3), granularity=1, where="age >= 2", variance=variance
+        ),
+    }[kind]
+    domain = Domain({"age": Range(0, 3)})
+    frame = pd.DataFrame({"age": [0, 1, 2] + [3] * most, "who": [1, 2, 3] + [4] * most})
+    session = Session(Budget(100.0), planner=planner)
+    table = session.protect(frame, "t", domain=domain, unit="who", max_rows=most)
+    without = engine(frame[frame["who"] != 4], domain, "who", most, session.ledger.key)
+    lost, refined = Fraction(0), 0
+    for variance in (200.0, 30.0, 8.0, 2.0):
+        query = ask(table, variance)
+        plan = planned(query)
+        refined += sum(item.refines is not None for item in plan.measurements)
+        loss = losses((table.engine, without), plan)
+        before = session.ledger.spent
+        query.run()
+        assert loss <= session.ledger.spent - before
+        lost += loss
+    assert refined >= 3
+    assert lost <= session.ledger.spent <= lost * (1 + Fraction(1, 10**6))  # tight: half of it would be too little
+    session.close()
+    without.close()
+
+
 SMALL = {"age": Range(0, 3), "sex": ["F", "M"], "income": Bins(0, 100, width=25)}
 VERBS = {
     "count": lambda table: table.count(where="age >= 1 or sex == 'F'", epsilon=1.0),
