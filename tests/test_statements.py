@@ -108,7 +108,7 @@ class TestOrder:
 
         query = session.sql(BY_DRUG, epsilon=0.5)
         monkeypatch.setattr(session.ledger, "record", refuse)
-        with pytest.raises(OSError, match="disk"):
+        with pytest.raises(EngineError, match="nothing of it was shown"):
             query.run()
 
     def test_more_than_is_left_is_refused_and_nothing_is_spent(self, session):
@@ -143,6 +143,16 @@ class TestAgain:
         pd.testing.assert_frame_equal(before.frame, after.frame)
         pd.testing.assert_frame_equal(second.release(before.number).frame, after.frame)
         second.close()
+
+    @pytest.mark.parametrize("accuracy", [{"epsilon": 0.1}, {"epsilon": 0.37}, {"epsilon": 0.4171}, {"error": 300}])
+    def test_a_price_that_several_queries_cannot_share_evenly_is_paid_once(self, session, accuracy):
+        parts = [f"(SELECT COUNT(*) AS n{i} FROM visits WHERE age > {i}0) AS q{i}" for i in range(3)]
+        query = session.sql(f"SELECT * FROM {' CROSS JOIN '.join(parts)}", **accuracy)
+        query.run()
+        spent = session.spent
+        assert query.plan.free
+        assert query.run().paid == 0
+        assert session.spent == spent
 
     def test_a_better_answer_is_used_and_a_worse_one_is_not(self, session):
         session.sql(BY_DRUG, epsilon=0.5).run()

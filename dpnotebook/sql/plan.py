@@ -13,7 +13,7 @@ from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.sql.aggregates.expected import steps, warnings
-from dpnotebook.sql.prices import Part, Priced, StatementBooks, everywhere, price, units_for
+from dpnotebook.sql.prices import Part, Priced, StatementBooks, everywhere, price, split, units_for
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
@@ -88,7 +88,7 @@ def make_statement_plan(
     accountant = books.accountant
     rows = _rows(statement, relations) if rows is None else rows
     units = units_for(statement, accuracy, books, rows)
-    past = None if fresh else _recorded(statement, accuracy, units, books, rows)
+    past = None if fresh else _recorded(statement, sum(split(statement.selects, units, accountant)), books)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, rows)
@@ -135,9 +135,7 @@ def make_statement_plan(
     )
 
 
-def _recorded(
-    statement: Statement, accuracy: Accuracy, units: int, books: StatementBooks, rows: float | None
-) -> tuple[int, int] | None:
+def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
     """Return number and price of the most accurate release of the very statement, if it is as good as asked."""
     key = statement.key
     past = [*books.records(statement.table, key), *(c for c in books.pending(statement.table) if c.question == key)]

@@ -15,6 +15,7 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
 from dpnotebook.reuse.setting import Books
+from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -76,10 +77,12 @@ def price(
     """Return what each private aggregation of a statement gets of a price in units, and the errors that gives."""
     accountant = books.accountant
     parts, measurings, deltas = [], [], []
-    split = _split(statement.selects, units, accountant)
-    for select, share in zip(statement.selects, split, strict=True):
+    each = split(statement.selects, units, accountant)
+    for select, share in zip(statement.selects, each, strict=True):
         delta = threshold_delta(select, share, books)
-        measured = measuring(select, shares(select, share, accountant), accountant, delta)
+        costs = shares(select, share, accountant)
+        measured = measuring(select, costs, accountant, delta)
+        check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)
         for i, (aggregate, error) in enumerate(
@@ -88,7 +91,7 @@ def price(
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
             parts.append(Part(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note))
-    return Priced(split, tuple(deltas), tuple(measurings), tuple(parts))
+    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts))
 
 
 def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) -> Fraction:
@@ -199,8 +202,8 @@ def everywhere(units: int) -> CellCost:
     return CellCost((Term(Fraction(units), {}),))
 
 
-def _split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) -> tuple[int, ...]:
-    """Share a price among private aggregations: as the statement weighs them, else evenly."""
+def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) -> tuple[int, ...]:
+    """Share a price among private aggregations, as the statement weighs them or evenly; some units may be left."""
     given = [None if select.epsilon is None else accountant.units(select.epsilon) for select in selects]
     known = [weight for weight in given if weight is not None]
     usual = max(sum(known) // len(known), 1) if known else 1
