@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DPError, EngineError, QueryFailed
+from dpnotebook.errors import EngineError, LedgerError
 from dpnotebook.inference.adjusted import nonnegative_estimates
 from dpnotebook.inference.answers import Estimates
-from dpnotebook.ledger import Ledger, Record
+from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.progress import Progress, silent
 from dpnotebook.protected import ProtectedTable
@@ -24,34 +24,33 @@ from dpnotebook.question import Question
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
-from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
+from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json, planned_from_json
 from dpnotebook.scans import exact_answers
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Integers = NDArray[np.int64]
-Draw = Callable[[Planned, Noise], Integers]
-Redraw = Callable[[Planned, Integers], Integers]
+Draw = Callable[[Planned, Noise, Source], Integers]
+Redraw = Callable[[Planned, Integers, Source], Integers]
 Combine = Callable[[Sequence[Integers]], dict[str, Any]]
 
 
-def draw_noise(item: Planned, noise: Noise) -> Integers:
+def draw_noise(item: Planned, noise: Noise, source: Source) -> Integers:
     """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
-    return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers)
+    return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers, source)
 
 
-def redraw_noise(item: Planned, first: Integers) -> Integers:
+def redraw_noise(item: Planned, first: Integers, source: Source) -> Integers:
     """Return the noise of a refinement, given that of the answers it refines, shape (answers,)."""
     assert item.before is not None
-    return refined_laplace(first, item.before, item.scale)
+    return refined_laplace(first, item.before, item.scale, source)
 
 
 def measure(
     ledger: Ledger,
     protected: ProtectedTable,
-    number: int,
-    measurements: Sequence[Planned],
+    charge: Charge,
     draw: Draw,
     report: Progress = silent,
     combine: Combine | None = None,
@@ -63,12 +62,10 @@ def measure(
     ----------
     ledger, protected
         Where it is recorded, and what is measured.
-    number
-        Of the charge.
-    measurements
-        What was charged for.
+    charge
+        What was paid for.
     draw, redraw
-        Where noise comes from: fresh, and given that of the answers that are refined.
+        How noise is drawn: fresh, and given that of the answers that are refined.
     report
         Told how far it is.
     combine
@@ -82,53 +79,71 @@ def measure(
     Raises
     ------
     EngineError
-        If the data could not be counted.
+        If it failed, whatever the reason.
+    LedgerError
+        If it cannot be measured any more.
     """
-    noisy = []
-    with charged(number, f"{protected.table.name} could not be counted"):
+
+    def work(randomness: Randomness) -> Record:
+        domain, noisy = protected.table.domain, []
+        measurements = planned_from_json(charge.plan, domain)
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
-            exact = exact_answers(item.measurement, protected.table.domain, protected.engine.totals)
-            noisy.append(_noisy(ledger, item, exact << item.bits, draw, redraw))
-    report(0.9, "recording")
-    return ledger.record(number, noisy, combine(noisy) if combine is not None else {})
+            exact = exact_answers(item.measurement, domain, protected.engine.totals)
+            source = randomness.source("noise", i)
+            noisy.append(_noisy(ledger, item, exact << item.bits, draw, redraw, source))
+        report(0.9, "recording")
+        return ledger.record(charge.number, noisy, combine(noisy) if combine is not None else {})
+
+    return after_charge(ledger, charge, work)
 
 
-@contextmanager
-def charged(number: int, failing: str) -> Iterator[None]:
-    """Say of what fails after a charge how to go on; what an engine says may quote a value, so none of it is passed on.
+def after_charge(ledger: Ledger, charge: Charge, work: Callable[[Randomness], Record]) -> Record:
+    """Measure for a charge, or fail in the one way that tells nothing.
+
+    Whatever goes wrong between the charge and the record may depend on the rows and on the noise, so nothing of it is
+    passed on: not its kind, not its words, not its context. The noise stays as it is, so that trying again tells no
+    more. What the ledger says of its own file is about neither.
 
     Parameters
     ----------
-    number
-        Of the charge.
-    failing
-        What to say of a failure that has no words of its own.
+    ledger, charge
+        Where it is recorded, and what was paid for.
+    work
+        Measures and records, drawing all that is random from what it is given.
 
     Raises
     ------
     EngineError
-        If the data could not be read.
+        If it failed.
+    LedgerError
+        If what is random about it is gone, and nobody recorded it meanwhile.
     """
-    advice = (
-        f"Release {number} was charged and nothing of it was shown: run the query again to measure it for that charge"
-    )
+    randomness, said, stopped = ledger.randomness(charge), "", False
+    if randomness is None:
+        return ledger.get(charge.number)  # another kernel was faster
     try:
-        yield
-    except QueryFailed as failure:
-        raise EngineError(f"{failure}. {advice}") from None
-    except DPError:
-        raise
-    except Exception as error:
-        raise EngineError(f"{failing} ({type(error).__name__}). {advice}") from None
+        return work(randomness)
+    except LedgerError as failure:
+        said = f" The ledger says: {failure}"
+    except KeyboardInterrupt:
+        stopped = True
+    except Exception:
+        said = ""
+    if stopped:
+        raise KeyboardInterrupt
+    raise EngineError(  # out here neither has a context
+        f"Release {charge.number} was charged, but answering it failed and nothing of it was shown. Run the query "
+        f"again, or session.retry({charge.number}), to try again for the same charge.{said}"
+    )
 
 
-def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw, redraw: Redraw) -> Integers:
+def _noisy(ledger: Ledger, item: Planned, exact: Integers, draw: Draw, redraw: Redraw, source: Source) -> Integers:
     if item.refines is None:
-        return exact + draw(item, ledger.accountant.noise).reshape(exact.shape)
+        return exact + draw(item, ledger.accountant.noise, source).reshape(exact.shape)
     release, place = item.refines
     first = ledger.get(release).answers[place] - exact
-    return exact + redraw(item, first.ravel()).reshape(exact.shape)
+    return exact + redraw(item, first.ravel(), source).reshape(exact.shape)
 
 
 def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:

@@ -19,7 +19,7 @@ from dpnotebook.reuse.combining import combined_details, determined, linear_of
 from dpnotebook.reuse.history import History, Measured
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
-from dpnotebook.reuse.recorded import plan_from_json, planned_from_json
+from dpnotebook.reuse.recorded import plan_from_json
 from dpnotebook.reuse.table import Table
 from dpnotebook.strategy.blas import threads_for
 
@@ -87,7 +87,6 @@ class Histories:
             As for `measure`.
         """
         table = protected.table
-        planned = planned_from_json(charge.plan, table.domain)
         confidence: float = charge.plan.get("combined", 0.0)  # 0 where the answer is that of its own measurement
 
         def combine(noisy: Sequence[Integers]) -> dict[str, Any]:
@@ -99,7 +98,7 @@ class Histories:
 
         using = combine if confidence else None
         try:
-            record = measure(self.ledger, protected, charge.number, planned, draw, report, using, redraw)
+            record = measure(self.ledger, protected, charge, draw, report, using, redraw)
         except BaseException:
             self._known.pop(table.name, None)
             raise

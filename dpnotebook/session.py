@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,6 +23,7 @@ from dpnotebook.errors import (
     AccuracyError,
     BudgetExceeded,
     DomainError,
+    EngineError,
     LedgerError,
     NotProtected,
 )
@@ -183,7 +186,8 @@ class Session:
             frames.bind(data, protected)
             for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
                 if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
-                    self._finish(protected, charge, report)
+                    with contextlib.suppress(EngineError):  # listed in the history, to be tried again
+                        self._finish(protected, charge, report)
         return protected
 
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
@@ -355,7 +359,8 @@ class Session:
             protected.source.check_unchanged()
             if query.guard is not None:
                 query.guard()
-            for charge in self.ledger.pending(protected.table.name):  # paid for when measuring it was interrupted
+            pending = () if query.fresh else self.ledger.pending(protected.table.name)
+            for charge in pending:  # paid for when measuring it was interrupted
                 if charge.question == query.question.key:
                     self._finish(protected, charge, report)
             report(0.0, "planning")
@@ -396,15 +401,41 @@ class Session:
         NotProtected
             If its table is not protected in this session.
         """
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {number!r}")
-        record = self.ledger.get(number)
-        protected = self.table(record.table)
-        if "statement" in record.plan:
-            return self._statements.again(self, record)
-        domain = protected.table.domain
-        question = Question.from_json(record.plan["question"], domain)
-        return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
+        return self._again(self.ledger.get(_release_number(number)))
+
+    def retry(self, number: int) -> Release:
+        """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
+
+        Running the same query again does this too.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it, in the state "charged". One that is recorded is returned as it is.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such release, or what is random about it is gone (it is listed as "lost"): ask again.
+        NotProtected
+            If its table is not protected in this session.
+        FrameChanged
+            If a table that it reads is another than it was.
+        EngineError
+            If it fails again.
+        """
+        charge = self.ledger.charged(_release_number(number))
+        if isinstance(charge, Record):
+            return self._again(charge)
+        protected = self.table(charge.table)
+        with self._running, watched() as report:
+            if "statement" in charge.plan:
+                record = self._statements.finish(self, charge, report)
+            else:
+                protected.source.check_unchanged()
+                record = self._finish(protected, charge, report)
+        self._changed()
+        return self._again(record)
 
     @property
     def spent(self) -> Amount:
@@ -517,6 +548,14 @@ class Session:
                 return self._finish(protected, charge, report)
         return self.ledger.get(number)
 
+    def _again(self, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+        protected = self.table(record.table)
+        if "statement" in record.plan:
+            return self._statements.again(self, record)
+        question = Question.from_json(record.plan["question"], protected.table.domain)
+        return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
+
     def _reveal(self, record: Record, query: Query, paid: int) -> Release:
         release = reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
         return release if query.statement is None else self._statements.worked_out(release, query.statement)
@@ -591,6 +630,12 @@ def _call(callbacks: list[Callable[[], None]]) -> None:
             callback()
         except Exception:  # what watches a release must not lose it
             logging.getLogger(__name__).exception("a callback of a session failed")
+
+
+def _release_number(number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {shorten(number)}")
+    return int(number)
 
 
 def _check_table_name(name: str) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.answering import charged
+from dpnotebook.answering import after_charge
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query import Query
 from dpnotebook.release import Release, column_name, column_of
@@ -38,8 +39,18 @@ Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
 
 
-def statement_plan_to_json(plan: StatementPlan, statement: Statement) -> dict[str, Any]:
-    """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again."""
+def statement_plan_to_json(
+    plan: StatementPlan, statement: Statement, fingerprints: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again.
+
+    Parameters
+    ----------
+    plan, statement
+        What is planned.
+    fingerprints
+        Of the tables' undeclared columns and of public tables, to tell later whether they are still the same.
+    """
     return {
         "words": plan.title,
         "units": plan.units,
@@ -49,6 +60,7 @@ def statement_plan_to_json(plan: StatementPlan, statement: Statement) -> dict[st
         "shares": list(plan.shares),
         "deltas": [str(delta) for delta in plan.deltas],
         "statement": statement_to_json(statement),
+        "fingerprints": dict(fingerprints),
     }
 
 
@@ -56,9 +68,8 @@ def measure_statement(
     ledger: Ledger,
     charge: Charge,
     execute: Execute,
-    fingerprints: Mapping[str, str],
-    draw: Draw = draw_integers,
     *,
+    draw: Draw | None = None,
     hide: bool = True,
     report: Progress = silent,
 ) -> Record:
@@ -70,10 +81,8 @@ def measure_statement(
         Where it is recorded, and what was paid for.
     execute
         Runs SQL over the named tables.
-    fingerprints
-        Of the tables' undeclared columns and of public tables, to tell later whether they are still the same.
     draw
-        Where noise comes from.
+        Draws the noise instead of the charge's own randomness: in tests without noise.
     hide
         Whether thresholds hide small groups; not in tests without noise.
     report
@@ -87,20 +96,26 @@ def measure_statement(
     Raises
     ------
     EngineError
-        If the data could not be read.
+        If it failed, whatever the reason.
+    LedgerError
+        If it cannot be measured any more.
     """
-    statement = statement_from_json(charge.plan["statement"])
-    accountant = ledger.accountant
-    numbers, told = [], []
-    for i, select in enumerate(statement.selects):
-        report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
-        units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
-        with charged(charge.number, f"{', '.join(select.tables)} could not be asked"):
-            answer, about = _measured(select, units, delta, accountant, execute, draw, hide)
-        numbers.append(answer)
-        told.append(about)
-    report(0.9, "recording")
-    return ledger.record(charge.number, numbers, {"selects": told, "fingerprints": dict(fingerprints)})
+
+    def work(randomness: Randomness) -> Record:
+        statement = recorded_statement(charge)
+        numbers, told = [], []
+        for i, select in enumerate(statement.selects):
+            report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+            units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
+            source, secret = randomness.source("noise", i), randomness.secret("sample", i)
+            law = draw or partial(draw_integers, source=source)
+            answer, about = _measured(select, units, delta, ledger.accountant, execute, law, secret, hide)
+            numbers.append(answer)
+            told.append(about)
+        report(0.9, "recording")
+        return ledger.record(charge.number, numbers, {"selects": told, "fingerprints": charge.plan["fingerprints"]})
+
+    return after_charge(ledger, charge, work)
 
 
 def _measured(
@@ -110,10 +125,10 @@ def _measured(
     accountant: Accountant,
     execute: Execute,
     draw: Draw,
+    secret: str,
     hide: bool,
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
-    secret = secrets.token_hex(16)
 
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
@@ -191,9 +206,9 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     )
 
 
-def recorded_statement(record: Record) -> Statement:
-    """Return the statement that a record answers."""
-    return statement_from_json(record.plan["statement"])
+def recorded_statement(charge: Charge) -> Statement:
+    """Return the statement that was charged for."""
+    return statement_from_json(charge.plan["statement"])
 
 
 def select_frame(record: Record, place: int, select: PrivateSelect, confidence: float) -> pd.DataFrame:

@@ -152,13 +152,10 @@ class Statements:
 
         statement = query.question
         assert isinstance(statement, Statement)
-        self.workspace.check(
-            [*statement.tables, *(name for select in statement.selects for name in select.public)],
-            [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
-        )
-        for charge in self.ledger.pending(statement.table):  # paid for when measuring it was interrupted
+        self._check_readable(statement)
+        for charge in () if query.fresh else self.ledger.pending(statement.table):  # measuring was interrupted
             if charge.question == statement.key:
-                self._finish(charge, statement, report)
+                self.finish(query.session, charge, report)
         report(0.0, "planning")
         plan = self.plan(query, alternatives=False)
         if plan.recorded is not None:
@@ -166,9 +163,9 @@ class Statements:
             self._check_same(record, statement)
             return self.reveal(record, query, paid=0)
         report(0.1, "charging the ledger")
-        told = statement_plan_to_json(plan, statement)
+        told = statement_plan_to_json(plan, statement, self._fingerprints(statement))
         charge = self.ledger.charge(statement.table, statement.key, told, plan.cells, delta=plan.threshold_delta)
-        record = self._finish(charge, statement, report)
+        record = self._measure(charge, report)
         report(1.0, "done")
         return self.reveal(record, query, paid=charge.units)
 
@@ -177,6 +174,27 @@ class Statements:
         from dpnotebook.statement_answers import reveal_statement
 
         return reveal_statement(record, query, self.ledger.accountant, paid, self._outer)
+
+    def finish(self, session: Any, charge: Charge, report: Progress) -> Record:
+        """Measure and record what was charged when that was interrupted, of tables that are still the same.
+
+        Raises
+        ------
+        NotProtected
+            If a table is not protected in the session.
+        FrameChanged
+            If a table is another than it was.
+        EngineError
+            If it fails again.
+        """
+        from dpnotebook.statement_answers import recorded_statement
+
+        statement = recorded_statement(charge)
+        for name in statement.tables:
+            session.table(name)
+        self._check_readable(statement)
+        self._check_same(charge, statement)
+        return self._measure(charge, report)
 
     def again(self, session: Any, record: Record) -> Release:
         """Return what a record answered, at no cost."""
@@ -212,18 +230,16 @@ class Statements:
         self._protected.clear()
         self._public.clear()
 
-    def _finish(self, charge: Charge, statement: Statement, report: Progress) -> Record:
-        from dpnotebook.privacy.noise import draw_integers
+    def _measure(self, charge: Charge, report: Progress) -> Record:
         from dpnotebook.statement_answers import measure_statement
 
-        return measure_statement(
-            self.ledger,
-            charge,
-            self.workspace.run,
-            self._fingerprints(statement),
-            self.draw or draw_integers,
-            hide=self.hide,
-            report=report,
+        return measure_statement(self.ledger, charge, self.workspace.run, draw=self.draw, hide=self.hide, report=report)
+
+    def _check_readable(self, statement: Statement) -> None:
+        """Make sure, before anything is charged, that all tables are there as they were and the queries can run."""
+        self.workspace.check(
+            [*statement.tables, *(name for select in statement.selects for name in select.public)],
+            [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
         )
 
     def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]) -> pd.DataFrame:
@@ -255,12 +271,13 @@ class Statements:
             return fingerprint_like(digest, source, source.columns, self.ledger.key)
         return None
 
-    def _check_same(self, record: Record, statement: Statement) -> None:
-        now = self._fingerprints(statement)
-        for name, digest in record.details["fingerprints"].items():
+    def _check_same(self, charge: Charge, statement: Statement) -> None:
+        """Raise FrameChanged if a table is another than when it was charged for a statement."""
+        now, told = self._fingerprints(statement), charge.details if isinstance(charge, Record) else charge.plan
+        for name, digest in told["fingerprints"].items():
             if now.get(name) != digest and self._fingerprint_like(name, digest) != digest:
                 what = "the public table" if name in self._public else "a column that is not declared of"
                 raise FrameChanged(
-                    f"{what} {name} was another when release {record.number} answered this statement; nothing was "
-                    "spent. fresh=True asks about what is there now, and costs what the plan says then"
+                    f"{what} {name} was another when release {charge.number} was charged for this statement; nothing "
+                    "was spent. fresh=True asks about what is there now, and costs what the plan says then"
                 )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import DPError
 from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.randomness import Source
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.session import Session
 
@@ -41,11 +42,11 @@ def exact_session(*args: Any, **kwargs: Any) -> Session:
     return session
 
 
-def _no_noise(item: Planned, noise: Noise) -> NDArray[np.int64]:
+def _no_noise(item: Planned, noise: Noise, source: Source) -> NDArray[np.int64]:
     return np.zeros(item.measurement.answers, dtype=np.int64)
 
 
-def _none_again(item: Planned, first: NDArray[np.int64]) -> NDArray[np.int64]:
+def _none_again(item: Planned, first: NDArray[np.int64], source: Source) -> NDArray[np.int64]:
     return np.zeros_like(first)
 
 

@@ -733,12 +733,12 @@ def test_a_ledger_that_is_locked_between_charge_and_record(tmp_path, monkeypatch
     draw = ward.session._draw
     with contextlib.ExitStack() as stack:
 
-        def slow(item, noise):
+        def slow(item, noise, source):
             stack.enter_context(held(path))
-            return draw(item, noise)
+            return draw(item, noise, source)
 
         monkeypatch.setattr(ward.session, "_draw", slow)
-        with pytest.raises(dpn.LedgerLocked) as caught:
+        with pytest.raises(dpn.EngineError, match="held by another process") as caught:
             ward.frame.dp.count(epsilon=0.5).run()
         said(caught)
     monkeypatch.setattr(ward.session, "_draw", draw)

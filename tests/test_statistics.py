@@ -117,7 +117,8 @@ def test_many_answers(session, kind):
 def test_a_tenth_less_noise_is_noticed(session, kind):
     """The same check of the variance with noise of 9/10 of the planned scale fails."""
     query, exact, times = many(session)[kind]
-    session._draw = lambda item, noise: draw_noise(replace(item, scale=item.scale * Fraction(9, 10)), noise)
+    less = Fraction(9, 10)
+    session._draw = lambda item, noise, source: draw_noise(replace(item, scale=item.scale * less), noise, source)
     errors, _ = errors_of(frames_of(query, times // 5), exact)
     with pytest.raises(AssertionError):
         check_variance(errors, query.plan.std_errors)
@@ -140,8 +141,8 @@ def test_single_answers(session):
     steps = [float(item.measurement.summand.step) for item in planned]
     drawn = []
 
-    def draw(item, noise):
-        drawn.append(draw_noise(item, noise))
+    def draw(item, noise, source):
+        drawn.append(draw_noise(item, noise, source))
         return drawn[-1]
 
     session._draw = draw

@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from operator import index
+from pathlib import Path
 from typing import Any
 
 from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.checks import check_cost, check_refines, check_same_table, refused, refused_delta
 from dpnotebook.ledger.opened import Opened
+from dpnotebook.ledger.random_states import RandomStates
 from dpnotebook.ledger.reading import (
     read_charge,
     read_history,
@@ -20,10 +22,12 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
+from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.view import SNAPSHOT_WORK, View
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend
 
 
@@ -51,6 +55,11 @@ class Ledger(Opened):
     LedgerReadOnly, LedgerLocked, LedgerFull, LedgerError
         If the file cannot be used for another reason; the text says which and what to do.
     """
+
+    def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
+        super().__init__(path, budget, timeout=timeout)
+        self._random_states = RandomStates(None if self.path == MEMORY else self.path)
+        self._forget_random_states()
 
     def register(
         self, name: str, *, fingerprint: str, domain: dict[str, Any], unit: str | None, max_rows: int | None
@@ -128,7 +137,7 @@ class Ledger(Opened):
             If the ledger knows no such table.
         """
         terms, refines = cost.to_json(), [(index(number), index(place)) for number, place in refines]
-        parts = math.ceil(delta * DELTA_UNITS)
+        parts, random_state = math.ceil(delta * DELTA_UNITS), None
         if parts < 0:
             raise ValueError(f"a threshold costs no less than nothing, not {delta}")
         try:
@@ -151,6 +160,7 @@ class Ledger(Opened):
                     values |= {"delta": parts, "delta_spent": view.delta + parts}
                 if refines:
                     values["refines"] = refines
+                values["random_state"] = random_state = self._random_states.make()
                 entry = append(connection, view, "charge", values, units=units)
                 view.computed(entry, after)
                 if state.work >= SNAPSHOT_WORK:
@@ -160,6 +170,10 @@ class Ledger(Opened):
             with contextlib.suppress(LedgerError), self._store.writing() as connection:
                 write_refusal(connection, table, question, no.requested, no.remaining)
             raise no.told(self.budget, self.accountant) from None
+        except BaseException:
+            if random_state is not None:
+                self._random_states.forget(random_state)
+            raise
         return charge_from(entry.values, entry.time)
 
     def record(self, number: int, answers: Sequence[Any], details: dict[str, Any]) -> Record:
@@ -187,6 +201,8 @@ class Ledger(Opened):
                 return read_record(connection, line)
             charge = read_charge(connection, line)
             entry = append(connection, view, "record", values, blob=blob)
+        if charge.random_state is not None:
+            self._random_states.forget(charge.random_state)
         return record_from(charge, unpack(blob, about), entry.values["details"])
 
     def note(self, table: str, question: str, plan: dict[str, Any], details: dict[str, Any]) -> Record:
@@ -245,9 +261,17 @@ class Ledger(Opened):
             return frozenset(place for places in view.table(table).pending.values() for place in places)
 
     def pending(self, table: str) -> tuple[Charge, ...]:
-        """Return the charges of a table whose answers were never recorded: paid for, and still to be measured."""
+        """Return the charges of a table that are paid for and still to be measured, with the noise they were made with.
+
+        Those whose random state is gone are lost: they can never be measured.
+        """
         with self._reading() as (connection, view):
-            return tuple(read_charge(connection, view.lines[number - 1]) for number in view.pending(table))
+            found = [read_charge(connection, view.lines[number - 1]) for number in view.pending(table)]
+        return tuple(charge for charge in found if self.randomness(charge) is not None)
+
+    def randomness(self, charge: Charge) -> Randomness | None:
+        """Return all that is random about the answer to a charge, while it is not recorded; None where it is gone."""
+        return self._random_states.find(charge.random_state)
 
     def records(self, table: str, question: str | None = None, *, after: int = 0) -> tuple[Record, ...]:
         """Return the recorded answers of a table in order; of one question only, or after a number only, if given."""
@@ -267,13 +291,31 @@ class Ledger(Opened):
         Raises
         ------
         LedgerError
-            If there is no such charge, or its answer was not recorded.
+            If there is no such charge, or its answer was not recorded; the text says whether it still can be.
+        """
+        found = self.charged(number)
+        if isinstance(found, Record):
+            return found
+        if self.randomness(found) is not None:
+            raise LedgerError(
+                f"release {number} was charged but its answer was not recorded yet: session.retry({number}) measures it"
+            )
+        raise LedgerError(
+            f"release {number} was charged, but what is random about its answer is gone, so that it can never be "
+            "measured. Ask again: that pays again"
+        )
+
+    def charged(self, number: int) -> Charge | Record:
+        """Return a charge by its number: its record where its answer was recorded.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such charge.
         """
         with self._reading() as (connection, view):
             line = view.line(number)
-            if line.record is None:
-                raise LedgerError(f"release {number} was charged but its answer was not recorded yet")
-            return read_record(connection, line)
+            return read_charge(connection, line) if line.record is None else read_record(connection, line)
 
     def price(self, table: str, cost: CellCost) -> int:
         """Return by how many units a cost would raise the session's total; appends nothing."""
@@ -295,15 +337,30 @@ class Ledger(Opened):
     def history(self) -> list[dict[str, Any]]:
         """Return every charge in order: number, time, table, question, plan, units and state.
 
-        The state is "recorded", or "charged" while the answer is missing.
+        The state is "recorded"; "charged" while the answer is missing and can still be measured for that charge; "lost"
+        where it cannot, because the random state of the charge is gone.
         """
         with self._reading() as (connection, view):
-            return read_history(connection, view)
+            rows = read_history(connection, view)
+            states = {number: token for token, number in view.random_states.items()}
+        for row in rows:
+            if row["state"] == "charged" and self._random_states.find(states.get(row["number"])) is None:
+                row["state"] = "lost"
+        return rows
 
     def refusals(self) -> list[dict[str, Any]]:
         """Return the log of refused charges: time, table, question, requested and remaining units."""
         with self._reading() as (connection, _):
             return read_refusals(connection)
+
+    def _forget_random_states(self) -> None:
+        """Destroy random states that no charge waits for: of answers that were recorded, of charges never made."""
+        if not self._random_states.tokens():
+            return
+        with contextlib.suppress(LedgerError), self._writing() as (_, view):  # nobody is making a charge meanwhile
+            for token in self._random_states.tokens():
+                if token not in view.random_states:
+                    self._random_states.forget(token)
 
     def _knows(self, view: View, values: dict[str, Any]) -> bool:
         if values["name"] not in view.tables:

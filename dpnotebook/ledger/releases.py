@@ -47,6 +47,9 @@ class Charge:
         place in it, from 0. Each is refined once, by one charge.
     delta
         What its thresholds cost beside the units.
+    random_state
+        The token of what is random about its answer; see `RandomStates`. None for what is free, and for charges of
+        versions that kept none.
     """
 
     number: int
@@ -58,6 +61,7 @@ class Charge:
     time: str
     refines: tuple[tuple[int, int], ...]
     delta: Fraction = field(default=Fraction(0), kw_only=True)
+    random_state: str | None = field(default=None, kw_only=True, repr=False)
 
     @cached_property
     def cost(self) -> CellCost:
@@ -93,6 +97,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         time,
         tuple((number, place) for number, place in values.get("refines", ())),
         delta=Fraction(values.get("delta", 0), DELTA_UNITS),
+        random_state=values.get("random_state"),
     )
 
 
@@ -110,6 +115,7 @@ def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str
         answers,
         details,
         delta=charge.delta,
+        random_state=charge.random_state,
     )
 
 

@@ -28,13 +28,17 @@ Place = tuple[int, int]
 
 @dataclass(slots=True)
 class Line:
-    """One charge: where it and its record are in the chain, what it cost, and how many measurements were recorded."""
+    """One charge: where it and its record are in the chain, what it cost, and how many measurements were recorded.
+
+    The random state is named until the answer is recorded.
+    """
 
     table: str
     units: int
     entry: int
     record: int | None = None
     measurements: int = 0
+    random_state: str | None = None
 
 
 @dataclass(slots=True)
@@ -95,6 +99,7 @@ class View:
         self.tables: dict[str, Table] = {}
         self.lines: list[Line] = []
         self.refined: dict[Place, int] = {}
+        self.random_states: dict[str, int] = {}  # of charges whose answers were not recorded yet, by token
         self._questions: dict[tuple[str, bytes], list[int]] = {}
         self._snapshots = dict(snapshots or {})
         self._computed: tuple[bytes, Spend] | None = None
@@ -238,6 +243,9 @@ class View:
         table.units += units
         self.spent += units
         self._add(table, charge, entry, values)
+        if "random_state" in values:
+            self.lines[-1].random_state = token = str(values["random_state"])
+            self.random_states[token] = charge
         if "delta" in values:
             delta = int(values["delta"])
             self.delta += delta
@@ -275,6 +283,9 @@ class View:
             raise Broken(f"entry {entry.number} records an answer that was not charged, or a second one")
         line = self.lines[charge - 1]
         line.record, line.measurements = entry.number, len(values["answers"]["shapes"])
+        if line.random_state is not None:
+            self.random_states.pop(line.random_state, None)
+            line.random_state = None
         table = self.tables[line.table]
         table.version = entry.number
         del table.pending[charge]

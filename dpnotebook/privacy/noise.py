@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from numbers import Real
 
 import numpy as np
@@ -27,8 +25,6 @@ Floats = NDArray[np.float64]
 
 MOST_SCALE = 2**53  # above it the noise and its sums would leave the 64-bit integers
 LEAST_SCALE = Fraction(1, 2**53)  # below it there is no noise to speak of
-OPENDP_SIZE = 10**5  # draws up to which OpenDP's sampler, at some 6 microseconds a draw, is used
-_OPENDP_LEAST = Fraction(1, 100)  # its running time grows like 1 / scale below one
 
 
 def discrete_laplace(scale: object, size: int, source: Source | None = None) -> Integers:
@@ -37,13 +33,11 @@ def discrete_laplace(scale: object, size: int, source: Source | None = None) -> 
     Parameters
     ----------
     scale
-        b = sensitivity / epsilon in steps, above 0 and at most 2^53. It is honoured exactly, which refinement rests on:
-        OpenDP's sampler takes floats, and scales that are none go to the package's own.
+        b = sensitivity / epsilon in steps, above 0 and at most 2^53; honoured exactly, which refinement rests on.
     size
         How many independent draws.
     source
-        Where random bytes come from, instead of the operating system: for tests. The package's own sampler is then
-        used whatever the size.
+        Where random bytes come from; the operating system when None.
 
     Returns
     -------
@@ -54,10 +48,7 @@ def discrete_laplace(scale: object, size: int, source: Source | None = None) -> 
     AccuracyError
         If the scale or the size is out of its range.
     """
-    b, count = checked_scale(scale), _size(size)
-    if source is None and count <= OPENDP_SIZE and b >= _OPENDP_LEAST and Fraction(float(b)) == b:
-        return np.array(_opendp(float(b))(np.zeros(count, dtype=np.int64)), dtype=np.int64)
-    return discrete_laplace_sampler(b).draw(count, source or random_bytes)
+    return discrete_laplace_sampler(checked_scale(scale)).draw(_size(size), source or random_bytes)
 
 
 def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> Integers:
@@ -70,7 +61,7 @@ def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> 
     size
         How many independent draws.
     source
-        Where random bytes come from, instead of the operating system: for tests.
+        Where random bytes come from; the operating system when None.
 
     Returns
     -------
@@ -84,9 +75,9 @@ def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> 
     return RoundedGaussian(checked_scale(sigma)).draw(_size(size), source or random_bytes)
 
 
-def draw_integers(noise: Noise, scale: object, size: int) -> Integers:
+def draw_integers(noise: Noise, scale: object, size: int, source: Source | None = None) -> Integers:
     """Draw integer noise of a law and a scale, as `discrete_laplace` and `rounded_gaussian`; shape (size,)."""
-    return discrete_laplace(scale, size) if noise == "laplace" else rounded_gaussian(scale, size)
+    return discrete_laplace(scale, size, source) if noise == "laplace" else rounded_gaussian(scale, size, source)
 
 
 def integer_variance(noise: Noise, scale: object) -> float:
@@ -179,13 +170,3 @@ def _size(size: object) -> int:
     if count < 0 or isinstance(size, bool):
         raise AccuracyError(f"the number of draws must be a whole number from 0, not {size!r}")
     return count
-
-
-@lru_cache(maxsize=256)
-def _opendp(scale: float) -> Callable[[Integers], list[int]]:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    integers = dp.vector_domain(dp.atom_domain(T="i64"))
-    mechanism: Callable[[Integers], list[int]] = dp.m.make_laplace(integers, dp.l1_distance(T="i64"), scale=scale)
-    return mechanism

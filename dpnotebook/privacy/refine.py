@@ -83,7 +83,7 @@ def refined_laplace(first: ArrayLike, before: object, after: object, source: Sou
     before, after
         Scales of the discrete Laplace laws in steps, `after` less than `before`.
     source
-        Where random bytes come from, instead of the operating system: for tests.
+        Where random bytes come from; the operating system when None.
 
     Returns
     -------

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpnotebook.privacy.noise import OPENDP_SIZE, discrete_laplace, rounded_gaussian
-from dpnotebook.privacy.randomness import random_bytes
+from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
+from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.tails import half_widths
 
 SCALES = {"1": Fraction(1), "10": Fraction(10), "10^6": Fraction(10**6), "2^53": Fraction(2**53)}
@@ -31,10 +31,10 @@ def noise_times(draws: int = 10**6) -> Iterator[tuple[str, float, float]]:
     plain = np.random.default_rng()
     laplace, normal = seconds(lambda: plain.laplace(size=draws)), seconds(lambda: plain.normal(size=draws))
     for text, scale in SCALES.items():
-        spent = seconds(lambda b=scale: discrete_laplace(b, draws, random_bytes))
+        spent = seconds(lambda b=scale: discrete_laplace(b, draws, Randomness().source()))
         yield f"discrete Laplace, b = {text}", spent, spent / laplace
     for text, scale in SCALES.items():
-        spent = seconds(lambda s=scale: rounded_gaussian(s, draws))
+        spent = seconds(lambda s=scale: rounded_gaussian(s, draws, Randomness().source()))
         yield f"rounded Gaussian, sigma = {text}", spent, spent / normal
 
 
@@ -42,9 +42,6 @@ def main(draws: int = 10**6) -> None:
     """Print the times."""
     for name, spent, ratio in noise_times(draws):
         print(f"{name:32s} {draws:>10,} draws {spent:8.3f} s  {ratio:6.1f} x numpy")
-    few = min(draws, OPENDP_SIZE)
-    spent = seconds(lambda: discrete_laplace(10, few), 1)
-    print(f"{'discrete Laplace by OpenDP':32s} {few:>10,} draws {spent:8.3f} s  {spent / few * 1e6:6.1f} us a draw")
     weights = np.random.default_rng().normal(size=(1000, 1000))
     spent = seconds(lambda: half_widths(weights, 10, "laplace", 0.95), 3)
     print(f"{'half-widths of 1,000 sums':32s} {weights.size:>10,} weights {spent:6.3f} s")

@@ -123,7 +123,7 @@ def use(path, seed):
             continue
         say("charged", charge.number, charge.units)
         if source.random() < 0.5:
-            time.sleep(source.random() * 0.003)  # as long as a query of the data may take
+            time.sleep(source.random() * 0.01)  # as long as a query of the data may take
         noise = np.array([source.getrandbits(40) for _ in range(source.choice([1, 300]))])
         record = ledger.record(charge.number, [noise], {})
         say("shown", record.number, shown(record.answers))

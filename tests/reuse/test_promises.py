@@ -89,8 +89,8 @@ class Scripted:
         if script is not None:
             draw, redraw = self.session._draw, self.session._redraw
             given = iter(script)
-            self.session._draw = lambda item, law: self._kept(item, next(given)(lambda: draw(item, law)))
-            self.session._redraw = lambda item, first: self._kept(item, next(given)(lambda: redraw(item, first)))
+            self.session._draw = lambda item, *law: self._kept(item, next(given)(lambda: draw(item, *law)))
+            self.session._redraw = lambda item, *of: self._kept(item, next(given)(lambda: redraw(item, *of)))
         if plans is not None:
             # What is planned does not depend on the noise: planned once, it need not be planned again.
             recorded = iter(plans)

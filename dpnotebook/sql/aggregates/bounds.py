@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.noise import checked_scale, draw_integers
+from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
 from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
@@ -97,6 +98,25 @@ def _bounds(
     if clipped or aggregate.kind == "count":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper
+
+
+def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, delta: Fraction) -> None:
+    """Make sure, before anything is charged, that noise can be drawn whatever bounds will be found.
+
+    The wider the bounds, the more noise there is in steps, up to a point: so it is enough to try the widest.
+
+    Raises
+    ------
+    AccuracyError
+        If noise would be out of its range.
+    """
+    widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
+    unknown = {i: widest for i in range(len(select.aggregates)) if needs_bounds(select, i)}
+    if unknown:
+        measuring(select, shares, accountant, delta, unknown)
+    for units in shares.auto:
+        if units:
+            checked_scale(histogram_scale(accountant, units))
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
+from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.bins import bins, cumulative
 from dpnotebook.sql.aggregates.measuring import Block, Matrix, Measuring, Part
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
@@ -69,6 +70,8 @@ def measuring(
             sought = accountant.scale(shares.auto[found_with(select, i)], 1)
             part = replace(part, found=False) if i in found else replace(part, bounds=None, sought=sought)
         parts.append(part)
+    for block in builder.blocks:
+        checked_scale(block.scale)
     if select.selection != "threshold":
         return builder.measuring(tuple(parts), bool(select.keys))
     if delta <= 0:
@@ -181,7 +184,7 @@ class _Builder:
             # A count is never negative, so that its lower bound never makes it one.
             most = abs(high) if statistic == "count" else max(abs(low), abs(high))
             whole = statistic == "count" or (aggregate.integer and low.denominator == high.denominator == 1)
-            step = max(Fraction(1), _dyadic(most, WHOLE)) if whole else self._step(most, FINE, cost)
+            step = max(Fraction(1), self._step(most, WHOLE, cost)) if whole else self._step(most, FINE, cost)
         return Component(statistic, aggregate.input, low, high, step, max(1, math.floor(most / step)))
 
     def _mean(self, part: Part, column: int | None, bounds: Bounds, cost: int) -> Part:
@@ -249,7 +252,7 @@ class _Builder:
         """Return the step of numbers up to `most`: fine, but not so fine that noise would leave the integers."""
         rate = Fraction(UNITS * self._worst, cost)
         noise_bits = math.log2(rate) / (1 if self.power == 1 else 2)
-        return _dyadic(most, min(bits, 48 - math.ceil(noise_bits)))
+        return _dyadic(most, max(0, min(bits, 48 - math.ceil(noise_bits))))
 
     @property
     def _worst(self) -> int:
