@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.engine.source import Source, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.errors import DomainError, FrameChanged
+from dpnotebook.errors import DomainError, DPError, EngineError, FrameChanged
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
@@ -173,7 +174,7 @@ class Statements:
         """Return what a record answers to a statement."""
         from dpnotebook.statement_answers import reveal_statement
 
-        return reveal_statement(record, query, self.ledger.accountant, paid, self._outer)
+        return reveal_statement(record, query, self.ledger.accountant, paid, partial(self._outer, record.number))
 
     def finish(self, session: Any, charge: Charge, report: Progress) -> Record:
         """Measure and record what was charged when that was interrupted, of tables that are still the same.
@@ -197,11 +198,15 @@ class Statements:
         return self._measure(charge, report)
 
     def again(self, session: Any, record: Record) -> Release:
-        """Return what a record answered, at no cost."""
+        """Return what a record answered, at no cost; the plain answer where nothing can be worked out from it."""
         from dpnotebook.statement_answers import recorded_statement
 
         query = Query(session, recorded_statement(record), Accuracy(1.0, confidence=record.plan["confidence"]))
-        return self.reveal(record, query, paid=0)
+        try:
+            return self.reveal(record, query, paid=0)
+        except EngineError:
+            assert isinstance(query.question, Statement)
+            return self.reveal(record, replace(query, question=replace(query.question, outer=None)), paid=0)
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
@@ -214,7 +219,7 @@ class Statements:
         frame = release.frame.rename(columns=names)
         keys = list(frame.columns[: len(release.ordered)])
         if statement.outer is not None:
-            frame = self._outer(statement.outer, {"release_0": frame}, statement.public)
+            frame = self._outer(release.number, statement.outer, {"release_0": frame}, statement.public)
         ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
         return replace(release, frame=frame, ordered=ordered, adjusted=None)
 
@@ -242,13 +247,29 @@ class Statements:
             [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
         )
 
-    def _outer(self, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]) -> pd.DataFrame:
+    def _outer(
+        self, number: int, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]
+    ) -> pd.DataFrame:
+        """Return what a statement works out from a release; one constant error where its numbers make that fail.
+
+        Raises
+        ------
+        EngineError
+            If it fails.
+        """
         from dpnotebook.engine.released import outer
 
         known = dict(frames)
-        for name in public:
-            known[name] = self.workspace.frame(name)
-        return outer(query, known)
+        try:
+            for name in public:
+                known[name] = self.workspace.frame(name)
+            return outer(query, known)
+        except DPError:
+            pass
+        raise EngineError(
+            f"Release {number} is recorded, but what the statement works out from it cannot be worked out from its "
+            f"numbers: one may be too large for a type that it is cast to. session.release({number}) shows them"
+        )
 
     def _fingerprints(self, statement: Statement) -> dict[str, str]:
         """Return what tells whether columns that the ledger does not know of, and public tables, are still the same."""

@@ -373,3 +373,17 @@ def test_nothing_of_a_failure_stays_reachable(monkeypatch):
         gc.collect()
         for frame in own:
             assert not any(isinstance(value, Marked) for value in frame.f_locals.values())
+
+
+@pytest.mark.parametrize("key", ["town", "sex"])
+def test_what_cannot_be_worked_out_from_an_answer_is_one_error_and_the_answer_is_not_lost(key):
+    with contextlib.closing(opened("gaussian")) as session:
+        inner = f"SELECT {key}, COUNT(*) AS n FROM people GROUP BY {key}"
+        small = session.sql(f"SELECT CAST(n AS TINYINT) AS n FROM ({inner}) AS a WHERE n > 130", epsilon=4)
+        with pytest.raises(EngineError, match=r"session.release\(1\) shows them") as caught:
+            small.run()
+        assert not any(number in str(caught.value) for number in ("127", "128", "13", "INT8"))
+        assert caught.value.__context__ is None
+        plain = session.release(1)
+        assert {key, "n", "n_lower"} <= set(plain.frame.columns)
+        assert plain.frame["n"].max() > 130

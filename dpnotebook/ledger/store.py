@@ -128,6 +128,8 @@ class Store:
                         with contextlib.suppress(sqlite3.Error):
                             connection.execute("ROLLBACK")
                     raise
+            except UnicodeDecodeError:  # SQLite quotes a damaged schema in what it says
+                raise corrupt(self.path, "its tables are not those of a ledger") from None
             except sqlite3.Error as error:
                 raise translated(error, self.path, self.timeout) from error
 
