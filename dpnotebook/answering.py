@@ -133,8 +133,8 @@ def after_charge(ledger: Ledger, charge: Charge, work: Callable[[Randomness], Re
     if stopped:
         raise KeyboardInterrupt
     raise EngineError(  # out here neither has a context
-        f"Release {charge.number} was charged, but answering it failed and nothing of it was shown. Run the query "
-        f"again, or session.retry({charge.number}), to try again for the same charge.{said}"
+        f"Release {charge.number} was charged, but answering it failed and nothing of it was shown. Run it again, or "
+        f"session.retry({charge.number}), for the same charge.{said}"
     )
 
 

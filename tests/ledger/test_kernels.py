@@ -70,7 +70,7 @@ def test_a_refinement_that_was_interrupted_is_measured_for_its_charge(kernel, mo
     people.count(variance=32).run()
     with monkeypatch.context() as dying:
         dying.setattr("dpnotebook.answering.refined_laplace", die)
-        with pytest.raises(EngineError, match=r"Release 2 was charged, .* was shown\. Run the query again"):
+        with pytest.raises(EngineError, match=r"Release 2 was charged, .* was shown\. Run it again"):
             people.count(variance=8).run()
         spent = session.spent.epsilon
         with pytest.raises(EngineError, match="Release 2 was charged"):
