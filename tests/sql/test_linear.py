@@ -523,7 +523,6 @@ MEASURED_BY_ITSELF = [
     "SELECT COUNT(*) FROM (SELECT * FROM visits)",
     "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*) FROM visits AS v(a, b)",
-    "SELECT COUNT(*) FROM visits TABLESAMPLE (10 PERCENT)",
     "SELECT SUM(age) FILTER (WHERE smoker) FROM visits",
     "SELECT MEDIAN(age) FROM visits",
     "SELECT MAX(age) FROM visits",

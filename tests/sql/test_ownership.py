@@ -88,7 +88,6 @@ SOUND = [
     "WHERE n > 1",
     "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) AS a(x), UNNEST(v.tags) AS b(y) WHERE x > y",
     "SELECT COUNT(*) FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)",
-    "SELECT COUNT(*) FROM people TABLESAMPLE SYSTEM (50 PERCENT)",
     "SELECT COUNT(*) FROM (SELECT * FROM visits TABLESAMPLE BERNOULLI (50 PERCENT)) JOIN users USING (uid)",
     # names
     'SELECT COUNT(*) FROM VISITS "V" JOIN "Users" u ON v."UID" = U.uId',
@@ -224,6 +223,7 @@ ATTACKS = [
     "SELECT COUNT(*) FROM visits v, UNNEST(v.tags) t(tag) JOIN users u ON u.name = tag",
     "SELECT COUNT(*) FROM UNNEST((SELECT LIST(uid) FROM visits)) AS t(x)",
     "SELECT COUNT(*) FROM visits TABLESAMPLE RESERVOIR (3 ROWS)",
+    "SELECT COUNT(*) FROM people TABLESAMPLE SYSTEM (50 PERCENT)",
     "SELECT SUM(b) FROM (SELECT uid, (SELECT SUM(v.age) FROM regions r) AS b FROM visits v)",
     "SELECT COUNT(*) FROM visits v WHERE EXISTS (SELECT pop FROM regions GROUP BY pop HAVING SUM(v.age) > 3)",
     "SELECT SUM(b) FROM (SELECT uid, (SELECT pop FROM regions ORDER BY SUM(v.age) LIMIT 1) AS b FROM visits v)",

@@ -1,7 +1,8 @@
 """TABLESAMPLE: a sample of the units of a private table, the same for everyone else when one unit leaves.
 
 An engine's sample of rows depends on where other rows lie, and differs between the queries of one statement. So what is
-kept is decided by each unit's own digest: that is a condition on the row, like one in WHERE.
+kept is decided by each unit's own digest: that is a condition on the row, like one in WHERE. Rows that are units have
+nothing to tell them by but their place, which moves when another row leaves.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def sampled(source: Source, sample: exp.TableSample, reader: Reader) -> Source:
     Raises
     ------
     SQLError
-        If it is a private table's, and is not a percentage that is written out.
+        If it is a private table's, and is not a percentage that is written out, or rows are units of their own.
     """
     if source.unit is None:
 
@@ -47,6 +48,12 @@ def sampled(source: Source, sample: exp.TableSample, reader: Reader) -> Source:
             return table
 
         return replace(source, build=with_sample)
+    if source.owner is not None and source.owner.unit is None:
+        raise reader.text.error(
+            f"each row of {source.called} is a unit of its own, and which of them are in a sample would depend on the "
+            "others: leave TABLESAMPLE out, or protect it with unit=",
+            sample,
+        )
     percent, seed = sample.args.get("percent"), sample.args.get("seed")
     extra = [part for part, value in sample.args.items() if value and part not in ("percent", "seed", "method", "this")]
     if extra or not _is_number(percent) or (seed is not None and not isinstance(seed, exp.Literal)):

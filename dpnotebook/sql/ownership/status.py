@@ -39,7 +39,8 @@ def source_status(node: exp.Expr, environment: Environment, reader: Reader) -> S
     """Return the status of something in FROM."""
     if isinstance(node, exp.Subquery):
         statuses = [reader.status(node.this, reader.with_common_tables(node, environment))]
-        statuses += [source_status(item.this, environment, reader) for item in node.this.args.get("joins") or []]
+        if isinstance(node.this, exp.Table):  # joins in parentheses; a query has looked at its own
+            statuses += [source_status(item.this, environment, reader) for item in node.this.args.get("joins") or []]
         return _worst(statuses)
     if isinstance(node, exp.Table):
         common = reader.common_table(node, environment)
