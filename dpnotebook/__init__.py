@@ -36,6 +36,7 @@ from dpnotebook.errors import (
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
 from dpnotebook.notebook.explorer import explore
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.unit import Unit
 from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
@@ -81,6 +82,7 @@ __all__ = [
     "Release",
     "SQLError",
     "Session",
+    "Unit",
     "WorkloadError",
     "active_session",
     "cdf",

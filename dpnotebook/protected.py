@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpnotebook.domain.values import shorten
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected
@@ -52,7 +53,7 @@ class ProtectedTable(Verbs):
             if name not in columns:
                 raise DomainError(f"{name!r} is in the domain but not in {has}")
         if table.unit is not None and table.unit not in columns:
-            raise DomainError(f"unit={table.unit!r} is not a column of {has}")
+            raise DomainError(f"unit={shorten(table.unit)} is not a column of {has}")
         self._used = list(dict.fromkeys([*table.domain.names, *([table.unit] if table.unit else [])]))
         folded: dict[str, str] = {}
         for name in self._used:
@@ -111,7 +112,7 @@ class ProtectedTable(Verbs):
                 )
 
     def __repr__(self) -> str:
-        unit = f"one {self.table.unit}, up to {self.table.max_rows} rows" if self.table.unit else "one row"
+        unit = f"one {self.table.one}" + (f", up to {self.table.max_rows} rows" if self.table.unit else "")
         return f"<protected table {self.table.name!r}: {', '.join(self.table.domain.names)}; privacy unit: {unit}>"
 
 

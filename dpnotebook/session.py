@@ -33,6 +33,7 @@ from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Budget, positive
+from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.query import Query
@@ -138,7 +139,7 @@ class Session:
         name: str,
         *,
         domain: Mapping[str, Any] | None = None,
-        unit: str | None = None,
+        unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
     ) -> ProtectedTable:
@@ -156,7 +157,9 @@ class Session:
             What public knowledge says of the columns: Range, Bins, a list of levels, bool. These can be asked about
             through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: no column.
         unit
-            The column that says whose row it is; None when each row is a person of its own.
+            The column that says whose row it is; None when each row is a person of its own. Tables about the same
+            people say so by `Unit("patient", column="patient_id")`, with the same name: only these are put together by
+            outer joins, UNION, INTERSECT and EXCEPT. The name goes into the ledger, for everyone who uses it.
         max_rows
             With `unit`: most rows of one unit that count; more are sampled away, once, here.
         rows
@@ -167,19 +170,22 @@ class Session:
         DomainError
             If the domain cannot be, or the table does not hold what it says.
         LedgerMismatch
-            If the ledger knows this name as another table.
+            If the ledger knows this name as another table, or as one of another population.
         """
         table = _checked_table(name, domain, unit, max_rows, rows)
         with watched() as report:
             report(None, f"reading {name}")
-            known = self.ledger.tables().get(name, {}).get("fingerprint")
-            protected = ProtectedTable(self, table, data, self.ledger.key, known)
+            known = self.ledger.tables().get(name, {})
+            if table.population is None:  # what was said once of whose rows they are holds for everyone
+                table = replace(table, population=known.get("population"))
+            protected = ProtectedTable(self, table, data, self.ledger.key, known.get("fingerprint"))
             self.ledger.register(
                 name,
                 fingerprint=protected.fingerprint,
                 domain=table.domain.to_json(),
-                unit=unit,
-                max_rows=table.max_rows if unit is not None else None,
+                unit=table.unit,
+                max_rows=table.max_rows if table.unit is not None else None,
+                population=table.population,
             )
             self._statements.protect(protected)
             self._tables[name] = protected
@@ -236,7 +242,7 @@ class Session:
             raise NotProtected(f"no table {name!r} is protected in this session (protected: {known})") from None
 
     def tables(self) -> pd.DataFrame:
-        """Return what is protected: name, attributes, cells, unit, max_rows."""
+        """Return what is protected: name, attributes, cells, unit, population, max_rows."""
         import pandas as pd
 
         rows = [
@@ -245,11 +251,12 @@ class Session:
                 "attributes": ", ".join(protected.table.domain.names),
                 "cells": protected.table.domain.size,
                 "unit": protected.table.unit or "row",
+                "population": protected.table.whose,
                 "max_rows": protected.table.max_rows,
             }
             for name, protected in self._tables.items()
         ]
-        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "max_rows"])
+        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "population", "max_rows"])
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -646,18 +653,18 @@ def _check_table_name(name: str) -> None:
 
 
 def _checked_table(
-    name: str, domain: Mapping[str, Any] | None, unit: str | None, max_rows: int | None, rows: float | None
+    name: str, domain: Mapping[str, Any] | None, unit: str | Unit | None, max_rows: int | None, rows: float | None
 ) -> Table:
     _check_table_name(name)
+    column, population = column_and_population(unit)
     declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
-    if unit is None and max_rows is not None:
+    if column is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
-    if unit is not None and not isinstance(unit, str):
-        raise DomainError(f"unit= is the name of the column that says whose row it is, not {shorten(unit)}")
     most = plain(max_rows)
-    if unit is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
+    if column is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
         raise DomainError(
-            f"with unit={unit!r} say how many rows of one {unit} may count at most: max_rows=8, for example "
-            f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
+            f"with unit={shorten(unit)} say how many rows of one {shorten(population or column)} may count at most: "
+            f"max_rows=8, for example (got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
-    return Table(name, declared, unit, most or 1, None if rows is None else float(positive(rows, "rows")))
+    known = None if rows is None else float(positive(rows, "rows"))
+    return Table(name, declared, column, most or 1, known, population)

@@ -58,6 +58,7 @@ class Statements:
             domain=table.domain,
             rows=table.rows,
             elements=self.workspace.elements(table.name),
+            population=table.population,
         )
 
     def register(self, name: str, source: Source) -> None:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = bytes(32)
-KINDS = ("open", "register", "charge", "record")
+KINDS = ("open", "register", "population", "charge", "record")
 
 
 class Broken(Exception):
@@ -31,7 +31,7 @@ class Entry:
     number
         1, 2, 3, ... without a gap.
     kind
-        "open", "register", "charge" or "record".
+        One of `KINDS`.
     time
         When it was written, ISO 8601 in UTC.
     payload

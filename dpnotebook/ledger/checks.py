@@ -102,6 +102,29 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         )
 
 
+def check_same_population(path: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Check that a table is not said to be about other units than before: answers may rest on what was said.
+
+    Parameters
+    ----------
+    path
+        Of the ledger.
+    known, values
+        What is registered, and what is to be: the population is one that was named, or missing.
+
+    Raises
+    ------
+    LedgerMismatch
+        If both name one, and not the same.
+    """
+    before, now = known.get("population"), values.get("population")
+    if before is not None and now is not None and before != now:
+        raise LedgerMismatch(
+            f"the ledger {path} knows the units of {values['name']!r} as the population {before!r}, which cannot "
+            f"change, because answers may rest on it: write unit=dpn.Unit({before!r}, column={values['unit']!r})"
+        )
+
+
 def refused_delta(requested: Fraction, remaining: Fraction, budget: Budget) -> BudgetExceeded:
     """Return the error for a threshold that costs more delta than is left of what is kept for thresholds.
 

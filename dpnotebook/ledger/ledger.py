@@ -12,7 +12,14 @@ from typing import Any
 
 from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
-from dpnotebook.ledger.checks import check_cost, check_refines, check_same_table, refused, refused_delta
+from dpnotebook.ledger.checks import (
+    check_cost,
+    check_refines,
+    check_same_population,
+    check_same_table,
+    refused,
+    refused_delta,
+)
 from dpnotebook.ledger.opened import Opened
 from dpnotebook.ledger.random_states import RandomStates
 from dpnotebook.ledger.reading import (
@@ -62,9 +69,20 @@ class Ledger(Opened):
         self._forget_random_states()
 
     def register(
-        self, name: str, *, fingerprint: str, domain: dict[str, Any], unit: str | None, max_rows: int | None
+        self,
+        name: str,
+        *,
+        fingerprint: str,
+        domain: dict[str, Any],
+        unit: str | None,
+        max_rows: int | None,
+        population: str | None = None,
     ) -> None:
         """Make a table known, or check that it is the one that is known by this name.
+
+        A table that was registered without a population can be given one later, by an entry of its own: that changes
+        no spend, and what was charged before covers the units of every population that the table may be of. A
+        population that was named stays.
 
         Parameters
         ----------
@@ -76,15 +94,20 @@ class Ledger(Opened):
             The declared domain, as `Domain.to_json` gives it.
         unit, max_rows
             The column that identifies a privacy unit and the most rows of one that count; None for units of one row.
+        population
+            The population that units belong to, where it is named; None: that of this table alone, or the one that
+            the ledger knows.
 
         Raises
         ------
         LedgerMismatch
-            If another snapshot, domain or unit is known by this name.
+            If another snapshot, domain, unit or population is known by this name.
         """
         values = {"name": name, "fingerprint": fingerprint, "domain": domain, "unit": unit, "max_rows": max_rows}
+        if population is not None:
+            values["population"] = population
         with self._reading() as (_, view):
-            if self._knows(view, values):
+            if self._knows(view, values) and not self._names(view, values):
                 return
         from dpnotebook.domain import Domain
 
@@ -93,6 +116,8 @@ class Ledger(Opened):
         with self._writing() as (connection, view):
             if not self._knows(view, values):
                 append(connection, view, "register", values | {"sizes": sizes})
+            elif self._names(view, values):
+                append(connection, view, "population", {"name": name, "population": population})
 
     def charge(
         self,
@@ -330,7 +355,7 @@ class Ledger(Opened):
             return snapshot.shown(view.table(table).spend)
 
     def tables(self) -> dict[str, dict[str, Any]]:
-        """Return the registered tables by name: fingerprint, domain, unit and max_rows as they were registered."""
+        """Return the registered tables by name: fingerprint, domain, unit, max_rows, and population if it is named."""
         with self._reading() as (_, view):
             return {name: dict(table.registered) for name, table in view.tables.items()}
 
@@ -365,8 +390,15 @@ class Ledger(Opened):
     def _knows(self, view: View, values: dict[str, Any]) -> bool:
         if values["name"] not in view.tables:
             return False
-        check_same_table(self.path, view.tables[values["name"]].registered, values, view.tables)
+        known = view.tables[values["name"]].registered
+        check_same_table(self.path, known, values, view.tables)
+        check_same_population(self.path, known, values)
         return True
+
+    def _names(self, view: View, values: dict[str, Any]) -> bool:
+        """Whether a known table is given a population that it has not had."""
+        known = view.tables[values["name"]].registered
+        return values.get("population") is not None and known.get("population") is None
 
 
 class _Refused(Exception):

@@ -48,7 +48,7 @@ class Table:
     Parameters
     ----------
     registered
-        What it was registered with.
+        What it was registered with, and the population that its units were said to belong to later.
     spend, digest, maximum
         What was spent on each cell after the last charge; the digest of all that, and the spend of the dearest cell.
     version
@@ -128,7 +128,13 @@ class View:
     def take(self, entry: Entry) -> None:
         """Replay what an entry says, whether or not its hash follows."""
         self.entries, self.head = entry.number, entry.hash
-        take = {"open": self._open, "register": self._register, "charge": self._charge, "record": self._record}
+        take = {
+            "open": self._open,
+            "register": self._register,
+            "population": self._population,
+            "charge": self._charge,
+            "record": self._record,
+        }
         if entry.kind not in take:
             raise Broken(f"entry {entry.number} is of no known kind")
         try:
@@ -226,6 +232,13 @@ class View:
             raise Broken(f"entry {entry.number} registers a table a second time")
         spend = Spend(dict(values["sizes"]), self.opening["cells"], self.opening.get("merge", False))
         self.tables[name] = Table(values, spend, snapshot.digest(spend), entry.number)
+
+    def _population(self, entry: Entry, values: dict[str, Any]) -> None:
+        table, population = self.tables[values["name"]], values["population"]
+        known = table.registered
+        if not isinstance(population, str) or known.get("unit") is None or known.get("population") is not None:
+            raise Broken(f"entry {entry.number} names a population of units that have one, or of rows")
+        table.registered = known | {"population": population}
 
     def _charge(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["table"]]

@@ -9,6 +9,7 @@ import pandas as pd
 
 from dpnotebook.domain import Domain
 from dpnotebook.notebook.explorer import Explorer, explore
+from dpnotebook.privacy.unit import Unit
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.session import Session, active_session
 from dpnotebook.verbs import Verbs
@@ -58,7 +59,7 @@ class DPAccessor:
         name: str,
         *,
         domain: Mapping[str, Any],
-        unit: str | None = None,
+        unit: str | Unit | None = None,
         max_rows: int | None = None,
         rows: float | None = None,
         session: Session | None = None,

@@ -19,6 +19,8 @@ class Table:
         The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
     rows
         About how many rows it has, where the owner has said so; never read from the data.
+    population
+        The population that its units belong to; None: one of this table alone.
     """
 
     name: str
@@ -26,3 +28,14 @@ class Table:
     unit: str | None = None
     max_rows: int = 1
     rows: float | None = None
+    population: str | None = None
+
+    @property
+    def one(self) -> str:
+        """What one unit is called: by its population, else by its column."""
+        return self.population or self.unit or "row"
+
+    @property
+    def whose(self) -> str:
+        """Which population it is, in words."""
+        return self.population or (f"rows of {self.name}" if self.unit is None else f"{self.unit} of {self.name}")

@@ -92,7 +92,7 @@ def steps(table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], 
     found = []
     if table.unit is not None:
         found.append(
-            f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.unit}"
+            f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.one}"
         )
     law = "discrete Laplace" if noise == "laplace" else "Gaussian"
     for answer, scale in zip(answers, scales, strict=True):

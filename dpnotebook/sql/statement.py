@@ -49,6 +49,8 @@ class Relation:
         About how many rows there are, where that is public.
     elements
         What the elements of its lists hold, where that is one of the kinds of a single value.
+    population
+        Of a private table: the named population of its units; None: one of this table alone.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Relation:
     domain: Domain | None = None
     rows: float | None = None
     elements: Mapping[str, Kind] = field(default_factory=dict)
+    population: str | None = None
 
 
 @dataclass(frozen=True)

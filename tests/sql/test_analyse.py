@@ -327,7 +327,7 @@ def test_quantiles_of_declared_columns_have_their_edges():
 
 
 def test_what_the_plan_says_of_choices():
-    assert "at most 8 rows of each uid count, as declared" in one("SELECT COUNT(*) FROM visits").notes
+    assert "at most 8 rows of each person count, as declared" in one("SELECT COUNT(*) FROM visits").notes
     assert any("a join multiplies" in note for note in one("SELECT COUNT(*) FROM visits, regions").notes)
     assert any("max_groups_contributed" in note for note in one(DP + "age, COUNT(*) FROM visits GROUP BY age").notes)
     assert any("AUTO" in note for note in one("SELECT SUM(cost) FROM visits").notes)

@@ -138,7 +138,7 @@ REJECTED = [
     ("SELECT * FROM visits", ["rows cannot be shown", "COUNT(*)"], "*"),
     ("SELECT region FROM visits ORDER BY age LIMIT 3", ["rows cannot be shown"], "region"),
     ("SELECT uid, SUM(age) FROM visits GROUP BY uid", ["single unit"], "uid"),
-    (DP + "uid, SUM(age) FROM visits GROUP BY uid", ["single uid"], None),
+    (DP + "uid, SUM(age) FROM visits GROUP BY uid", ["single person"], None),
     # set operations
     ("SELECT COUNT(*) FROM (SELECT uid, age FROM visits UNION ALL SELECT boss, uid FROM users)",
      ["position 1", "position 2", "same position"], "boss"),

@@ -83,7 +83,7 @@ def private_aggregation(
     group = grouping(select, source.scope, environment, reader)
     if group.by_unit:
         raise text.error(
-            f"each group would be a single {source.owner.unit}; group by other columns, or use this query in FROM",
+            f"each group would be a single {source.owner.one}; group by other columns, or use this query in FROM",
             select.args["group"],
         )
     private = clause is not None or any(call_at(node).private for node in calls)

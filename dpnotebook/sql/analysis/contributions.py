@@ -85,7 +85,7 @@ def contribution_of(
     assert source.owner is not None
     tables = [relations[name] for name in source.tables]
     max_rows = max(1 if table.unit is None else table.max_rows for table in tables)
-    unit = f"row of {source.owner.table}" if source.owner.unit is None else source.owner.unit
+    unit = source.owner.one
     notes: list[str] = []
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
     if wanted == "l2":

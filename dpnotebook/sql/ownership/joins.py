@@ -1,12 +1,13 @@
 """Joins: rows of two units are never joined, and no row is left without its unit.
 
 The rules are those of Table 4.3 of the paper, for joins: private tables equate their units, and outer joins keep the
-rows of the private side only. Equal units are always written into the condition by us, whatever the statement says.
+rows of the private side only, or of one population (`dpnotebook.sql.ownership.populations`). Equal units are always
+written into the condition by us, whatever the statement says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -14,8 +15,10 @@ from sqlglot import exp
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.kinds import check_comparisons, with_kind
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
+from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
-from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.ownership.scope import Column, Owner, Scope
+from dpnotebook.sql.statement import Relation
 from dpnotebook.sql.text import Text
 
 SIDES = ("LEFT", "RIGHT", "FULL")
@@ -56,7 +59,7 @@ def join(left: From, right: Source, node: exp.Join, environment: Environment, re
     _check_sides(left, right, how, node, bool(groups), reader.text)
     both = left.owner is not None and right.owner is not None
     if both:
-        _check_units(left, right, how, condition, node, reader.text)
+        _check_units(left, right, how, condition, node, reader)
     parts = list(condition.rest)
     if both:
         parts.insert(0, exp.EQ(this=_copy(left.scope.unit), expression=_copy(right.unit)))
@@ -71,7 +74,7 @@ def join(left: From, right: Source, node: exp.Join, environment: Environment, re
     return From(
         Scope(columns, unit, left.scope.outer, left.scope.dropped),
         [*left.joined, Joined(emitted, right, on)],
-        left.owner or right.owner,
+        _owner(left, right),
         both and left.single and right.single and how != "FULL",
         tuple(dict.fromkeys([*left.tables, *right.tables])),
         tuple(dict.fromkeys([*left.public, *right.public])),
@@ -83,6 +86,7 @@ class Joiner:
     """What a join needs to know of the statement; `ownership.Reader` is one."""
 
     text: Text
+    relations: Mapping[str, Relation]
     named: bool
     public_groups: Callable[[From, Source, str], Source | None]
 
@@ -167,10 +171,11 @@ def _check_sides(left: From, right: Source, how: str, node: exp.Join, groups: bo
         )
 
 
-def _check_units(left: From, right: Source, how: str, condition: _Condition, node: exp.Join, text: Text) -> None:
-    """Refuse two private sides whose units are not equated."""
+def _check_units(left: From, right: Source, how: str, condition: _Condition, node: exp.Join, reader: Joiner) -> None:
+    """Refuse two private sides whose units are not equated, or that an outer join may keep when they have left."""
     assert left.owner is not None
     assert right.owner is not None
+    text = reader.text
     for owner in (left.owner, right.owner):
         if owner.unit is None:
             raise text.error(
@@ -178,14 +183,12 @@ def _check_units(left: From, right: Source, how: str, condition: _Condition, nod
                 "it with unit= to join it with another protected table",
                 node.this,
             )
-    if any(first.unit and second.unit for first, second in condition.equal):
-        if not left.owner.matches(right.owner):
-            raise text.error(
-                f"the units of {left.owner.table} and {right.owner.table} are of different kinds and cannot be equal",
-                node.this,
-            )
-        return
-    raise _unequated(left, right, how, node, text)
+    if not any(first.unit and second.unit for first, second in condition.equal):
+        raise _unequated(left, right, how, node, text)
+    if left.owner.kind != right.owner.kind:
+        raise text.error(different_kinds(left.owner, right.owner), node.this)
+    if stays(how, left.owner, right.owner):
+        raise text.error(refusal(f"{how} JOIN", [*left.tables, *right.tables], reader.relations, True), node.this)
 
 
 def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) -> SQLError:
@@ -200,6 +203,12 @@ def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) 
     equal = f"{units[0].qualifier}.{units[0].name} = {others[0].qualifier or right.called}.{others[0].name}"
     word = "JOIN" if how in ("CROSS", "INNER") else f"{how} JOIN"
     return text.error(f"{message}: write {word} ... ON {equal}, and further conditions after AND", node.this)
+
+
+def _owner(left: From, right: Source) -> Owner | None:
+    if left.owner is None or right.owner is None:
+        return left.owner or right.owner
+    return joined(left.owner, right.owner)
 
 
 def _unit(left: From, right: Source, how: str) -> exp.Expr | None:

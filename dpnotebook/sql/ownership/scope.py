@@ -7,7 +7,7 @@ wrote reaches the engine but those of tables and their columns, so nothing can h
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from sqlglot import exp
@@ -21,7 +21,7 @@ UNIT = "u"  # the unit's column of a query over private rows
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose rows they are: which column identifies the unit, in words, and what its values can be compared with.
+    """Whose rows they are: which column identifies the unit, what its values can be compared with, whose they are.
 
     Parameters
     ----------
@@ -31,17 +31,26 @@ class Owner:
         The first table they come from.
     kind
         What the unit's column holds.
+    populations
+        Those of all tables they come from; see `dpnotebook.sql.ownership.populations`.
+    named
+        The population, where it is one that was given a name.
     """
 
     unit: str | None
     table: str
     kind: MaybeKind
+    populations: frozenset[tuple[str, str]]
+    named: str | None = None
 
-    def matches(self, other: Owner) -> bool:
-        """Whether equal values mean the same unit."""
-        if self.unit is None or other.unit is None:
-            return self.unit is None and other.unit is None and self.table == other.table
-        return self.kind == other.kind
+    @property
+    def one(self) -> str:
+        """What a unit is called."""
+        return self.named or self.unit or f"row of {self.table}"
+
+    def of(self, populations: frozenset[tuple[str, str]]) -> Owner:
+        """Return the owner of rows that come from tables of these populations."""
+        return replace(self, populations=populations, named=self.named if len(populations) == 1 else None)
 
 
 @dataclass(frozen=True)

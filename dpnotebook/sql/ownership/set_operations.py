@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.privacy.unit import EXAMPLE
 from dpnotebook.sql.kinds import WORDS, alike, joint
 from dpnotebook.sql.ownership.catalog import bounded
+from dpnotebook.sql.ownership.populations import different_kinds, refusal
 from dpnotebook.sql.ownership.queries import Environment, Output, Rows
 from dpnotebook.sql.ownership.scope import Scope
 
@@ -73,14 +75,17 @@ def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, r
         )
     if left.owner is None or right.owner is None:
         return
-    if not left.owner.matches(right.owner):
-        if left.owner.unit is None or right.owner.unit is None:
-            message = (
-                f"the rows of {left.owner.table} and {right.owner.table} are units of different tables; protect both "
-                "with unit= to put them together"
-            )
-        else:
-            message = f"the units of {left.owner.table} and {right.owner.table} are of different kinds"
+    same = left.owner.populations == right.owner.populations
+    if not same and (left.owner.unit is None or right.owner.unit is None):
+        raise text.error(
+            f"the rows of {left.owner.table} and {right.owner.table} are units of different tables; protect both with "
+            f"the same {EXAMPLE} to put them together",
+            _first(query.expression),
+        )
+    if left.owner.kind != right.owner.kind:
+        raise text.error(different_kinds(left.owner, right.owner), _first(query.expression))
+    if not same:
+        message = refusal(word, [*left.tables, *right.tables], reader.relations, False)
         raise text.error(message, _first(query.expression))
     places = [{number for number, output in enumerate(side.outputs, 1) if output.unit} for side in (left, right)]
     if places[0] & places[1] or not any(places):

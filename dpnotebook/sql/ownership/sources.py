@@ -12,6 +12,7 @@ from dpnotebook.sql.kinds import MaybeKind, joint, kind_of
 from dpnotebook.sql.ownership.catalog import columns_of, find_relation
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
+from dpnotebook.sql.ownership.populations import population_of
 from dpnotebook.sql.ownership.queries import Environment, From, Joined, Rows, Source, output_column, unit_column
 from dpnotebook.sql.ownership.sampling_clause import sampled
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
@@ -111,7 +112,9 @@ def _table(node: exp.Table, reader: Reader) -> Source:
     )
     owner = unit = None
     if relation.private:
-        owner = Owner(relation.unit, relation.name, relation.columns.get(relation.unit or "", "integer"))
+        kind = relation.columns.get(relation.unit or "", "integer")
+        populations = frozenset([population_of(relation)])
+        owner = Owner(relation.unit, relation.name, kind, populations, relation.population)
         unit = exp.column(exp.to_identifier(relation.unit or ROW_UNIT, quoted=True), table=alias)
 
     def build(wanted: Iterable[int]) -> exp.Expr:
