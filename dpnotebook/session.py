@@ -662,9 +662,10 @@ def _checked_table(
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
     most = plain(max_rows)
     if column is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
+        one = shorten(population or column)[1:-1]
         raise DomainError(
-            f"with unit={shorten(unit)} say how many rows of one {shorten(population or column)} may count at most: "
-            f"max_rows=8, for example (got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
+            f"with unit={shorten(unit)} say how many rows of one {one} may count at most: max_rows=8, for example "
+            f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
     known = None if rows is None else float(positive(rows, "rows"))
     return Table(name, declared, column, most or 1, known, population)

@@ -66,7 +66,7 @@ def column_and_population(unit: Any) -> tuple[str | None, str | None]:
     if unit is None:
         return None, None
     if not isinstance(unit, str) or not unit:
-        said = "an empty name" if isinstance(unit, str) else f"a {_kind(unit)}"
+        said = shorten(unit) if type(unit) in (str, int, float, bool) else f"a {_kind(unit)}"
         raise DomainError(f"unit= is the column that says whose row it is, or {EXAMPLE}, not {said}")
     return str(unit), None
 

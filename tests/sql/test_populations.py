@@ -235,6 +235,20 @@ def test_a_refusal_shows_the_lines_to_write():
     assert "write JOIN" not in message
 
 
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("a JOIN c t ON a.k = t.k", "write JOIN ... ON a.id = t.id"),
+        ("a FULL JOIN b USING (id) JOIN c t ON a.k = t.k", "write JOIN ... USING (id)"),
+        ("a JOIN b USING (id) JOIN c t ON a.k = t.k", "write JOIN ... ON a.id = t.id"),
+        ("a FULL JOIN b ON a.id = b.id JOIN c t ON t.id = a.id", "join those before by USING"),
+        ("(SELECT k FROM a) s JOIN c t ON s.k = t.k", "select it before"),
+    ],
+)
+def test_what_is_not_equated_is_told_how(source, words):
+    assert words in refused(f"SELECT COUNT(*) FROM {source}", NAMED)
+
+
 @pytest.mark.parametrize("source", ["a s JOIN b t USING (id)", "a s LEFT JOIN b t ON s.id = t.id", SETS["UNION"]])
 def test_units_of_two_kinds_are_never_compared(source):
     known = NAMED | {"b": Relation("b", {"id": "text", "k": "text", "x": "number"}, unit="id", population="patient")}

@@ -192,16 +192,21 @@ def _check_units(left: From, right: Source, how: str, condition: _Condition, nod
 
 
 def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) -> SQLError:
-    units = [column for column in left.scope.columns if column.unit and column.qualifier]
+    units = [column for column in left.scope.columns if column.unit and (column.qualifier or column.bare)]
     others = [column for column in right.columns if column.unit]
     before = " and ".join(dict.fromkeys(item.source.called for item in left.joined if item.source.owner is not None))
     message = f"{before} and {right.called} are both private, and rows of different units would be joined"
     if not others:
         return text.error(f"{message}: select the unit's column in {right.called}, and join on it", node.this)
     if not units:
-        return text.error(f"{message}: select the unit's column before, and join on it", node.this)
-    equal = f"{units[0].qualifier}.{units[0].name} = {others[0].qualifier or right.called}.{others[0].name}"
+        by = "join those before by USING" if any(item.how == "FULL" for item in left.joined) else "select it before"
+        return text.error(f"{message}: the unit's column cannot be named there; {by}, and join on it", node.this)
+    named = next((column for column in units if column.qualifier), units[0])
+    unit = f"{named.qualifier}.{named.name}" if named.qualifier else named.name
     word = "JOIN" if how in ("CROSS", "INNER") else f"{how} JOIN"
+    if unit.casefold() == others[0].name.casefold():  # a column that USING has made of two
+        return text.error(f"{message}: write {word} ... USING ({unit})", node.this)
+    equal = f"{unit} = {others[0].qualifier or right.called}.{others[0].name}"
     return text.error(f"{message}: write {word} ... ON {equal}, and further conditions after AND", node.this)
 
 
