@@ -35,6 +35,7 @@ from dpnotebook.errors import (
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
 from dpnotebook.notebook.explorer import explore
+from dpnotebook.privacy.auditing import PrivacyAudit, audit
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.query import Query
@@ -77,6 +78,7 @@ __all__ = [
     "NotProtected",
     "Plan",
     "PredicateError",
+    "PrivacyAudit",
     "Query",
     "Range",
     "Release",
@@ -85,6 +87,7 @@ __all__ = [
     "Unit",
     "WorkloadError",
     "active_session",
+    "audit",
     "cdf",
     "explore",
     "identity",
