@@ -11,7 +11,7 @@ from typing import Any
 
 from dpnotebook.errors import LedgerCorrupt, LedgerError
 from dpnotebook.ledger import snapshot
-from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, faults
+from dpnotebook.ledger.chain import Broken, entry_from_row, faults
 from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
 from dpnotebook.ledger.releases import unpack
 from dpnotebook.ledger.store import Store
@@ -121,10 +121,15 @@ class _Found:
     def __init__(self) -> None:
         self.view = View()
         self.problems: list[str] = []
-        self.hashes: set[str] = set()
+        self.hashes: set[bytes] = set()
 
     def look(self, connection: sqlite3.Connection) -> None:
         """Replay every entry and note what is wrong, up to a number of problems."""
+        try:
+            (charges,) = connection.execute("SELECT count(*) FROM entry WHERE kind = 'charge'").fetchone()
+            self.view = View(charges=charges)
+        except sqlite3.DatabaseError:  # what follows says what it is
+            pass
         for problem in _problems(connection, self.view, self.hashes):
             self.problems.append(problem)
             if len(self.problems) == MOST_PROBLEMS:
@@ -134,7 +139,7 @@ class _Found:
     def audit(self, noted: str | None) -> Audit:
         """Return what was found, compared with a head that was noted elsewhere if there is one."""
         view, problems = self.view, self.problems
-        compared = None if noted is None else noted in self.hashes
+        compared = None if noted is None else bytes.fromhex(noted) in self.hashes
         if compared is False:
             problems.append("the noted head is not among its entries: what came before it was removed or changed")
         pending = sum(line.record is None for line in view.lines)
@@ -161,7 +166,7 @@ def _head(expected: object) -> str:
     return head
 
 
-def _problems(connection: sqlite3.Connection, view: View, hashes: set[str]) -> Iterator[str]:
+def _problems(connection: sqlite3.Connection, view: View, hashes: set[bytes]) -> Iterator[str]:
     """Replay every entry into `view`, collect every hash, and yield what is wrong."""
     for (line,) in connection.execute("PRAGMA integrity_check(5)"):
         if line != b"ok":
@@ -177,11 +182,12 @@ def _problems(connection: sqlite3.Connection, view: View, hashes: set[str]) -> I
         except Broken as error:
             yield str(error)
             continue
-        hashes.add(entry.hash.hex())
+        hashes.add(entry.hash)
         yield from faults(entry, view.entries + 1, view.head)
         try:
-            view.take(entry)
-            _check_answers(entry, answers)
+            values = view.take(entry)
+            if entry.kind == "record":
+                _check_answers(entry.number, answers, values["answers"])
         except Broken as error:
             yield str(error)
         if entry.kind == "charge" and view.lines:
@@ -189,6 +195,9 @@ def _problems(connection: sqlite3.Connection, view: View, hashes: set[str]) -> I
             if name in kept and kept[name][0] == len(view.lines):
                 yield from _snapshot_faults(name, kept.pop(name)[1], view.tables[name].spend)
     yield from (f"there is a snapshot of the spend of {name!r} that belongs to no charge" for name in kept)
+    for name, table in view.tables.items():
+        if not table.checked and snapshot.digest(table.spend) != table.digest:
+            yield f"the spend of {name!r} is not what was written with its last charge"
     yield from _beside(connection, view)
 
 
@@ -201,12 +210,11 @@ def _snapshot_faults(name: str, packed: bytes, spend: Spend) -> Iterator[str]:
         yield f"the snapshot of the spend of {name!r} does not follow from the entries"
 
 
-def _check_answers(entry: Entry, answers: object) -> None:
-    if entry.kind == "record":
-        try:
-            unpack(answers, entry.values["answers"])
-        except Broken as error:
-            raise Broken(f"entry {entry.number}: {error}") from None
+def _check_answers(number: int, answers: object, about: dict[str, Any]) -> None:
+    try:
+        unpack(answers, about)
+    except Broken as error:
+        raise Broken(f"entry {number}: {error}") from None
 
 
 def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:

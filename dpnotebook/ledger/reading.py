@@ -37,6 +37,7 @@ def replay(connection: sqlite3.Connection, view: View | None) -> View:
     if entries > view.entries:
         for row in connection.execute(f"SELECT {COLUMNS} FROM entry WHERE number > ? ORDER BY number", (view.entries,)):
             view.apply(entry_from_row(row))
+        view.share()
     if entries < view.entries:
         raise Broken("entries that were there are gone")
     if (view.entries, view.spent, view.head) != (entries, spent, head) or last != entries or view.unused_snapshots:

@@ -14,6 +14,8 @@ import pytest
 
 from dpnotebook.domain import Domain, Range
 from dpnotebook.ledger import Ledger
+from dpnotebook.ledger.chain import GENESIS, entry_from_row, entry_hash
+from dpnotebook.ledger.reading import COLUMNS
 from dpnotebook.ledger.store import SCHEMA
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.budget import Budget
@@ -55,6 +57,23 @@ def raw(path):
             connection.execute(statement)
 
 
+def rehash(connection, start):
+    """Do what a forger would: make every hash from an entry on follow again."""
+    before = connection.execute("SELECT hash FROM entry WHERE number = ?", (start - 1,)).fetchone()
+    head = before[0] if before else GENESIS
+    connection.text_factory = bytes
+    connection.execute("BEGIN")
+    for row in connection.execute(
+        f"SELECT {COLUMNS} FROM entry WHERE number >= ? ORDER BY number", (start,)
+    ).fetchall():
+        entry = entry_from_row(row)
+        hashed = entry_hash(entry.number, entry.kind, entry.time, entry.payload, head)
+        connection.execute("UPDATE entry SET prev = ?, hash = ? WHERE number = ?", (head, hashed, entry.number))
+        head = hashed
+    connection.execute("UPDATE state SET head = ?", (head,))
+    connection.execute("COMMIT")
+
+
 def script(text, *arguments, **options):
     """Run Python text in another process and return what it printed."""
     done = subprocess.run(
@@ -77,7 +96,14 @@ def environment():
 @pytest.fixture
 def kit():
     return SimpleNamespace(
-        cost=cost, register=register, answer=answer, raw=raw, script=script, environment=environment, domain=DOMAIN
+        cost=cost,
+        register=register,
+        answer=answer,
+        raw=raw,
+        rehash=rehash,
+        script=script,
+        environment=environment,
+        domain=DOMAIN,
     )
 
 

@@ -8,8 +8,6 @@ import pytest
 
 from dpnotebook.errors import DPError, LedgerCorrupt, LedgerError
 from dpnotebook.ledger import Ledger, audit_file
-from dpnotebook.ledger.chain import GENESIS, entry_from_row, entry_hash
-from dpnotebook.ledger.reading import COLUMNS
 from dpnotebook.privacy.budget import Budget
 
 PARTS = ("kind", "time", "payload", "prev", "hash")
@@ -170,21 +168,6 @@ def test_a_missing_state_counts(used, kit):
     assert refused(used)
 
 
-def rehash(connection, start):
-    """Do what a forger would: make every hash from an entry on follow again."""
-    before = connection.execute("SELECT hash FROM entry WHERE number = ?", (start - 1,)).fetchone()
-    head = before[0] if before else GENESIS
-    connection.text_factory = bytes
-    for row in connection.execute(
-        f"SELECT {COLUMNS} FROM entry WHERE number >= ? ORDER BY number", (start,)
-    ).fetchall():
-        entry = entry_from_row(row)
-        hashed = entry_hash(entry.number, entry.kind, entry.time, entry.payload, head)
-        connection.execute("UPDATE entry SET prev = ?, hash = ? WHERE number = ?", (head, hashed, entry.number))
-        head = hashed
-    connection.execute("UPDATE state SET head = ?", (head,))
-
-
 def test_a_forged_cost_does_not_add_up(used, kit):
     """A cost lowered and every hash made anew: what the cells were charged no longer gives the totals."""
     with kit.raw(used) as connection:
@@ -192,7 +175,7 @@ def test_a_forged_cost_does_not_add_up(used, kit):
             'UPDATE entry SET payload = CAST(replace(CAST(payload AS TEXT), \'"rate":"200000000000"\', '
             '\'"rate":"100000000000"\') AS BLOB) WHERE number = 5'
         )
-        rehash(connection, 5)
+        kit.rehash(connection, 5)
     audit = audit_file(used)
     assert any("release 2 does not add up" in problem for problem in audit.problems)
     assert refused(used)
@@ -221,7 +204,7 @@ def test_a_forged_refinement_is_told(path, kit, other, what):
         forged = payload.replace(b'"refines":[[2,0]]', b'"refines":' + other)
         assert forged != payload
         connection.execute("UPDATE entry SET payload = ? WHERE number = 10", (forged,))
-        rehash(connection, 10)
+        kit.rehash(connection, 10)
     assert audit_file(path).problems == (what,)
     with pytest.raises(LedgerCorrupt, match=what.replace("[", r"\[")):
         Ledger(path, Budget(1.0))
@@ -233,7 +216,7 @@ def test_more_than_the_budget_is_reported(used, kit):
             "UPDATE entry SET payload = CAST(replace(CAST(payload AS TEXT), '\"total\":1000000000000', "
             "'\"total\":499999999999') AS BLOB) WHERE number = 1"
         )
-        rehash(connection, 1)
+        kit.rehash(connection, 1)
     assert audit_file(used).problems == ("more was spent than the budget allows",)
     with contextlib.closing(Ledger(used, Budget(1.0))) as ledger:
         assert (ledger.total, ledger.spent, ledger.remaining) == (499_999_999_999, 5 * 10**11, 0)
@@ -249,7 +232,7 @@ def test_a_consistent_forgery_is_told_by_a_noted_head(used, kit):
         assert "nothing up to the noted head was removed or changed" in str(ledger.audit(expected=head))
     with kit.raw(used) as connection:
         connection.execute("UPDATE entry SET time = '2000-01-01' WHERE number = 4")
-        rehash(connection, 4)
+        kit.rehash(connection, 4)
     assert audit_file(used).ok
     forged = audit_file(used, expected=head)
     assert not forged.ok

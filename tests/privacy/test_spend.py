@@ -186,3 +186,45 @@ def test_norms_are_whole_and_not_negative(norm):
 def test_rates_are_not_negative():
     with pytest.raises(ValueError, match="negative"):
         Term(Fraction(-1), {})
+
+
+@pytest.mark.parametrize(
+    "norms",
+    [
+        {"a": [0, 1, 1, 0]},  # a box
+        {"a": [0, 2, 2, 0], "b": [0, 3]},
+        {"a": [1, 0, 0, 1]},  # none
+        {"a": [0, 1, 2, 0]},
+        {"a": [0, 0, 0, 0]},
+        {},
+    ],
+)
+@pytest.mark.parametrize("rate", ["1/3", "7", str(2**61), str(2**64)])
+def test_in_place_boxes_and_others(norms, rate):
+    sizes = {"a": 4, "b": 2}
+    cost = CellCost((Term(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()}),))
+    one, other, maximum = Spend(sizes), Spend(sizes), 0
+    for more in (CellCost((Term(Fraction(5), {"b": np.array([0, 1])}),)), cost, cost):
+        one.add(more)
+        maximum = other.add_in_place(more.to_json(), maximum)
+        assert maximum == one.maximum == other.maximum
+        np.testing.assert_array_equal(one.cells, other.cells)
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        {"rate": "1", "norms": {"c": [[1, 4]]}},
+        {"rate": "1", "norms": {"a": [[1, 3]]}},
+        {"rate": "1", "norms": {"a": [[-1, 4]]}},
+        {"rate": "1", "norms": {"a": [[1, -4], [1, 8]]}},
+        {"rate": "-1", "norms": {"a": [[1, 4]]}},
+        {"rate": "x", "norms": {}},
+        {"rate": "1"},
+    ],
+)
+def test_in_place_what_is_no_term_is_refused(term):
+    spend = Spend({"a": 4, "b": 2})
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        spend.add_in_place([term], 0)
+    assert spend.maximum == 0

@@ -215,6 +215,21 @@ def test_spend_is_the_column_norm_of_all_measurements(budget, history, rows):
 
 
 @pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6)], ids=["pure", "gaussian"])
+@given(histories(), st.integers(1, 3), st.sampled_from([1, 5, 12, 20, 60]), st.booleans())
+@settings(deadline=None, max_examples=60)
+def test_what_is_added_in_place_is_what_is_added(budget, history, rows, limit, merge):
+    """Replaying a ledger touches only the box of each term, and finds what charging found on all cells."""
+    (asked, paid), accountant = history, accountant_for(budget)
+    one, other, maximum = Spend(DOMAIN.sizes, limit, merge), Spend(DOMAIN.sizes, limit, merge), 0
+    for cost in charges(asked, paid, accountant, rows):
+        one.add(cost)
+        maximum = other.add_in_place(cost.to_json(), maximum)
+        assert maximum == one.maximum == other.maximum
+        assert (one.everywhere, one.labels.keys()) == (other.everywhere, other.labels.keys())
+        np.testing.assert_array_equal(one.cells, other.cells)
+
+
+@pytest.mark.parametrize("budget", [Budget(1.0), Budget(1.0, 1e-6)], ids=["pure", "gaussian"])
 @given(histories(), st.integers(1, 3), st.sampled_from([1, 3, 4, 5, 12, 20]))
 @settings(deadline=None, max_examples=80)
 def test_with_few_cells_the_spend_is_never_less(budget, history, rows, limit):
