@@ -202,6 +202,7 @@ def test_a_population_is_of_the_column_it_was_said_of(opened):
 def test_a_ledger_from_before_opens_and_keeps_what_it_answered(opened, tmp_path):
     path = tmp_path / "before.ledger"
     shutil.copy(BEFORE, path)
+    path.chmod(0o600)
     assert audit_file(path, expected=HEAD).ok
     session = opened("uid", "uid", path)
     assert session.tables()["population"].tolist() == ["uid of users", "uid of visits"]

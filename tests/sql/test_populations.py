@@ -198,6 +198,32 @@ def test_the_tests_see_what_the_rule_of_populations_keeps_out(monkeypatch):
     assert not any(holds(select, NAMED, seeds=range(8)) for select in kept_out)
 
 
+MEANT = [
+    "a FULL JOIN b USING (id) WHERE id > 2",
+    "a FULL JOIN b USING (id) WHERE id BETWEEN 2 AND 11 AND id <> 9",
+    "a FULL JOIN b USING (id) FULL JOIN a s USING (id) WHERE id IN (2, 10)",
+    "a FULL JOIN b USING (id, x) WHERE x > 2 AND id >= 2",
+    "a FULL JOIN b ON a.id = b.id WHERE COALESCE(a.id, b.id) > 2",
+    "(SELECT id, MAX(x) AS x FROM a FULL JOIN b USING (id, x) WHERE id > 2 GROUP BY id) t WHERE x > 3",
+    "(SELECT id, COUNT(*) AS n FROM a FULL JOIN b USING (id) GROUP BY id HAVING id > 2) t",
+    "a LEFT JOIN (SELECT id FROM a FULL JOIN b USING (id) WHERE id < 10) t USING (id)",
+]
+
+
+@pytest.mark.parametrize("source", MEANT)
+def test_a_column_that_full_join_makes_of_two_is_compared_as_what_it_holds(source):
+    """Whole numbers were compared as texts there, and so 10 was less than 2; grouped by, they stopped the engine."""
+    (select,) = analyse(f"SELECT COUNT(*) AS n FROM {source}", NAMED).selects
+    with connect(NAMED, np.random.default_rng(0), most=0) as connection:
+        connection.execute("INSERT INTO a VALUES (1, 'a', 3), (2, 'b', 10), (10, 'c', 2), (10, 'c', 30)")
+        connection.execute("INSERT INTO b VALUES (2, 'b', 10), (9, 'b', 9), (10, 'd', 2), (11, 'e', NULL)")
+        found, meant = (
+            connection.execute(f"SELECT COUNT(*) FROM {query}").fetchone() for query in (f"({select.rows})", source)
+        )
+    assert found == meant
+    assert meant[0] > 0
+
+
 # What a refusal says
 
 

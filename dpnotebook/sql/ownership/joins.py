@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.kinds import check_comparisons, with_kind
+from dpnotebook.sql.kinds import check_comparisons, joint, with_kind
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
@@ -220,7 +220,8 @@ def _unit(left: From, right: Source, how: str) -> exp.Expr | None:
     if left.owner is None or right.owner is None:
         return _copy(left.scope.unit if left.owner is not None else right.unit) if left.owner or right.owner else None
     if how == "FULL":
-        return exp.Coalesce(this=_copy(left.scope.unit), expressions=[_copy(right.unit)])
+        first, second = (with_kind(_copy(unit), left.owner.kind) for unit in (left.scope.unit, right.unit))
+        return exp.Coalesce(this=first, expressions=[second])
     return _copy(right.unit if how == "RIGHT" else left.scope.unit)
 
 
@@ -256,13 +257,12 @@ def _spread(
 
 def _merged(first: Column, second: Column, unit: bool, how: str) -> Column:
     """Return the one column that USING makes of two."""
-    chosen = second if how == "RIGHT" else first
-    node: exp.Expr = chosen.node
-    if how == "FULL":
-        node = exp.Coalesce(this=first.node.copy(), expressions=[second.node.copy()])
-    owned = unit if how == "FULL" else chosen.unit
-    origin = None if how == "FULL" else chosen.origin
-    return replace(chosen, qualifier=None, node=node, unit=owned, origin=origin, bare=True, shown=True)
+    shown = replace(second if how == "RIGHT" else first, qualifier=None, bare=True, shown=True)
+    if how != "FULL":
+        return shown
+    either = [with_kind(column.node.copy(), column.kind) for column in (first, second)]
+    node = exp.Coalesce(this=either[0], expressions=either[1:])
+    return replace(shown, node=node, kind=joint([first.kind, second.kind]), unit=unit, origin=None, element=None)
 
 
 def _place(columns: list[Column], wanted: Column) -> int:
