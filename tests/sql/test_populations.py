@@ -279,7 +279,9 @@ def test_what_is_not_equated_is_told_how(source, words):
 def test_units_of_two_kinds_are_never_compared(source):
     known = NAMED | {"b": Relation("b", {"id": "text", "k": "text", "x": "number"}, unit="id", population="patient")}
     message = refused(ask(source, "a", "b"), known)
-    assert "the units of a and b are of different kinds, whole numbers and texts" in message
+    assert "the units of a and b are of different kinds, whole numbers and texts: protect both" in message
+    known["b"] = Relation("b", {"id": "number", "k": "text", "x": "number"}, unit="id", population="patient")
+    assert 'columns of one type, such as b["id"].astype("Int64")' in refused(ask(source, "a", "b"), known)
 
 
 @pytest.mark.parametrize("unit", ["id", "s.id", "t.id"])

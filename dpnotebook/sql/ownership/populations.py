@@ -68,9 +68,12 @@ def stays(how: str, left: Owner, right: Owner) -> bool:
 def different_kinds(left: Owner, right: Owner) -> str:
     """Return why units that hold different things are not equated, and what to do."""
     held = [HELD.get(owner.kind or "other", "other values") for owner in (left, right)]
+    # The usual case: a column of whole numbers with a missing one among them, as pandas reads it.
+    whole = [owner for owner in (left, right) if owner.kind == "number"] if "integer" in (left.kind, right.kind) else []
+    how = f', such as {whole[0].table}[{_quoted(whole[0].unit or "")}].astype("Int64")' if whole else ""
     return (
         f"the units of {left.table} and {right.table} are of different kinds, {held[0]} and {held[1]}: "
-        "protect both by columns of one type"
+        f"protect both by columns of one type{how}"
     )
 
 
