@@ -359,7 +359,7 @@ def test_whoever_leaves_any_population_changes_no_more_than_is_paid_for():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 110))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_many_random_joins(seed):
-    check_rows(seed, 400)
-    check_totals(seed + 100, 60)
+    check_rows(seed, 200)
+    check_totals(seed + 100, 30)
