@@ -66,7 +66,8 @@ class Session:
     Parameters
     ----------
     budget
-        The most that all answers together may reveal about one privacy unit.
+        The most that all answers together may reveal about one privacy unit. A ledger that is there already keeps its
+        own, which may have been raised since; this must be one that it has had.
     ledger
         Path of the file that records every charge and every answer; ":memory:" keeps it for this process only.
     planner
@@ -110,11 +111,8 @@ class Session:
             raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {confirm!r}")
         self.planner = planner
         self.confirm: Confirm = confirm
-        self.confirm_above = (
-            0.05 * budget.epsilon if confirm_above is None else float(positive(confirm_above, "confirm_above"))
-        )
+        self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.ledger = Ledger(ledger, budget, timeout=timeout)
-        self.budget = self.ledger.budget
         self._histories = Histories(self.ledger, planner)
         self._statements = Statements(self.ledger)
         self._tables: dict[str, ProtectedTable] = {}
@@ -453,6 +451,88 @@ class Session:
     def remaining(self) -> Amount:
         """What a single further query could still take, as (epsilon, delta)."""
         return self._amount(self.ledger.remaining, self.ledger.delta_remaining)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget that holds: what the ledger was made for, or what its owner raised it to last."""
+        return self.ledger.budget
+
+    @property
+    def confirm_above(self) -> float:
+        """Epsilon above which a magic asks before it spends; 5% of the budget unless it was said."""
+        return 0.05 * self.budget.epsilon if self._confirm_above is None else self._confirm_above
+
+    def raise_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Raise the budget to a new whole, for all that was and will be answered together.
+
+        This is a decision of whoever answers for the data, not of an analyst: it is an entry of the ledger that stays,
+        with its reason, and the new whole is what is enforced and shown from then on, in every kernel. Nothing that was
+        spent is forgotten. Thresholds spend delta of their own: where they are used, raise that as well.
+
+        Parameters
+        ----------
+        budget
+            The new whole: in epsilon, delta and threshold_delta no less than the present one, and of the same noise.
+        reason
+            Why, in a sentence.
+
+        Returns
+        -------
+        Budget
+            The budget that holds now.
+
+        Raises
+        ------
+        AccuracyError
+            If it is less in any respect, or no reason is given.
+        """
+        whole = self.ledger.raise_budget(budget, reason=reason)
+        self._changed()
+        return whole
+
+    def renew_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Put another budget on top of the present one, for example for the second year of a study.
+
+        What holds then is what both compose to: the sum of pure epsilons; for Gaussian noise the sum of mu^2, said as
+        the epsilon that it is at the delta of the present budget; and the sum of what both keep for thresholds. As for
+        `raise_budget`, it is an entry of the ledger that stays.
+
+        Parameters
+        ----------
+        budget
+            What is added, of the same noise.
+        reason
+            Why, in a sentence.
+
+        Returns
+        -------
+        Budget
+            The whole that holds now.
+
+        Raises
+        ------
+        AccuracyError
+            If the noise is another, or no reason is given.
+        """
+        whole = self.ledger.renew_budget(budget, reason=reason)
+        self._changed()
+        return whole
+
+    def budgets(self) -> pd.DataFrame:
+        """Return what the ledger was made for and every raise of it: time, epsilon, delta, added, reason."""
+        import pandas as pd
+
+        rows = [
+            {
+                "time": pd.Timestamp(one.time),
+                "epsilon": one.budget.epsilon,
+                "delta": one.budget.delta,
+                "added": "" if one.added is None else str(one.added),
+                "reason": one.reason,
+            }
+            for one in self.ledger.budgets()
+        ]
+        return pd.DataFrame(rows)
 
     def history(self) -> pd.DataFrame:
         """Return every charge of the ledger: number, time, table, question, epsilon, paid, state.

@@ -227,16 +227,17 @@ def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:
             key_of(connection, view)
     except Broken as error:
         yield str(error)
-    budget, total = _budget(view)
-    if view.entries and view.spent > total:
+    budget, _ = _budget(view)
+    if view.overdrawn:
         yield "more was spent than the budget allows"
     if budget is not None and Fraction(view.delta, DELTA_UNITS) > budget.for_thresholds:
         yield "thresholds cost more delta than is kept for them"
 
 
 def _budget(view: View) -> tuple[Budget | None, int]:
-    values: dict[str, Any] = view.opening
-    return (Budget.from_json(values["budget"]), int(values["total"])) if values else (None, 0)
+    if not view.budgets:
+        return None, 0
+    return Budget.from_json(view.budgets[-1]["budget"]), int(view.budgets[-1]["total"])
 
 
 def _summary(view: View, pending: int) -> str:
@@ -245,10 +246,11 @@ def _summary(view: View, pending: int) -> str:
         return "no entry could be read"
     accountant = accountant_for(budget)
     waiting = f", {pending} without a recorded answer" if pending else ""
+    raised = f", raised from {Budget.from_json(view.opening['budget'])}" if len(view.budgets) > 1 else ""
     spent = f"ε = {accountant.epsilon(view.spent):.6g}"
     if view.delta:
         spent += f" and, on thresholds, δ = {view.delta / DELTA_UNITS:.3g}"
     return (
         f"{view.entries} entries, {len(view.lines)} releases{waiting}; spent {spent} "
-        f"of the budget of {budget} ({view.spent / total:.1%})"
+        f"of the budget of {budget}{raised} ({view.spent / total:.1%})"
     )

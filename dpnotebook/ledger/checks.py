@@ -57,22 +57,6 @@ def check_refines(refusal: str) -> None:
         )
 
 
-def check_same_budget(path: str, opening: Mapping[str, Any], budget: Budget, noise: str) -> None:
-    """Check that a ledger was made for this budget.
-
-    Raises
-    ------
-    LedgerMismatch
-        If it was made for another one.
-    """
-    made_for = Budget.from_json(opening["budget"])
-    if not budget.agrees(made_for) or opening["noise"] != noise:
-        raise LedgerMismatch(
-            f"{path} was made for a budget of {made_for}, not {budget}. A budget cannot be changed once it is used: "
-            f"open the ledger with {made_for!r}, or write another path for a new one"
-        )
-
-
 def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, Any], names: Collection[str]) -> None:
     """Check that a table is the one that was registered by its name.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sqlite3
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from operator import index
@@ -12,6 +13,7 @@ from typing import Any
 
 from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
     check_cost,
     check_refines,
@@ -32,7 +34,7 @@ from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.view import SNAPSHOT_WORK, View
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
-from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant
+from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend
@@ -49,7 +51,7 @@ class Ledger(Opened):
     path
         The file; made if there is none. ":memory:" keeps the ledger in this process only.
     budget
-        What all answers together may cost. An existing ledger must have been made for the same one.
+        What all answers together may cost. An existing ledger must have been made for the same one, or raised to it.
     timeout
         Seconds to wait while another process writes.
 
@@ -118,6 +120,36 @@ class Ledger(Opened):
                 append(connection, view, "register", values | {"sizes": sizes})
             elif self._names(view, values):
                 append(connection, view, "population", {"name": name, "population": population})
+
+    def raise_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Raise the budget to a new whole; see `Session.raise_budget`."""
+        why = checked_reason(reason)
+        with self._writing() as (connection, view):
+            whole = raised(self.budget, checked_budget(budget))
+            self._append_budget(connection, view, whole, None, why)
+        return self.budgets()[-1].budget
+
+    def renew_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Put another budget on top of the present one; see `Session.renew_budget`."""
+        why = checked_reason(reason)
+        with self._writing() as (connection, view):
+            whole = checked_budget(renewed(self.budget, checked_budget(budget)))
+            self._append_budget(connection, view, whole, budget, why)
+        return self.budgets()[-1].budget
+
+    def budgets(self) -> tuple[BudgetRaise, ...]:
+        """Return the budget that the ledger was made for, and every one that it was raised to, in order."""
+        with self._reading() as (_, view):
+            return tuple(
+                BudgetRaise(
+                    Budget.from_json(values["budget"]),
+                    None if values["added"] is None else Budget.from_json(values["added"]),
+                    values["reason"],
+                    values["time"],
+                    values["entry"],
+                )
+                for values in view.budgets
+            )
 
     def charge(
         self,
@@ -386,6 +418,13 @@ class Ledger(Opened):
             for token in self._random_states.tokens():
                 if token not in view.random_states:
                     self._random_states.forget(token)
+
+    @staticmethod
+    def _append_budget(
+        connection: sqlite3.Connection, view: View, whole: Budget, added: Budget | None, reason: str
+    ) -> None:
+        values: dict[str, Any] = {"budget": whole.to_json(), "total": accountant_for(whole).total, "reason": reason}
+        append(connection, view, "budget", values | {"added": None if added is None else added.to_json()})
 
     def _knows(self, view: View, values: dict[str, Any]) -> bool:
         if values["name"] not in view.tables:

@@ -7,13 +7,12 @@ import sqlite3
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-from dpnotebook.errors import AccuracyError
 from dpnotebook.forks import lock
-from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.audit import Audit, examine
+from dpnotebook.ledger.budgets import accountant_of, check_same_budget, checked_budget
 from dpnotebook.ledger.chain import Broken
-from dpnotebook.ledger.checks import check_same_budget
 from dpnotebook.ledger.copies import back_up
 from dpnotebook.ledger.failures import corrupt
 from dpnotebook.ledger.reading import hash_of, key_of, replay
@@ -28,14 +27,9 @@ class Opened:
     """A ledger's file, and the view of its entries, brought up to date in every transaction; see `Ledger`."""
 
     def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
-        if not isinstance(budget, Budget):
-            raise AccuracyError(
-                f"a ledger is made for a Budget, such as dpn.Budget(epsilon=1.0); not {type(budget).__name__}"
-            )
-        self.budget = budget
+        self.budget = checked_budget(budget)
         self.accountant = accountant_for(budget)
-        if self.accountant.total >= snapshot.LARGEST:
-            raise AccuracyError(f"a budget of {budget} protects nobody; write an epsilon below a thousand")
+        self._followed = 0  # how many budgets of the ledger are followed
         self._lock = lock()  # held while the view is read or moved on
         self._view: View | None = None
         self._seen: tuple[int, bytes] | None = None
@@ -44,12 +38,7 @@ class Opened:
         try:
             with self._reading() as (connection, view):
                 self._key = key_of(connection, view)
-                check_same_budget(self.path, view.opening, budget, self.accountant.noise)
-                # What is kept for thresholds is what was kept when the ledger was made, which may have been nothing.
-                self.budget = Budget.from_json(view.opening["budget"])
-                self.accountant = accountant_for(self.budget)
-                # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
-                self._limit = min(int(view.opening["total"]), self.accountant.total)
+                check_same_budget(self.path, [Budget.from_json(one["budget"]) for one in view.budgets], budget)
         except BaseException:
             self._store.close()
             raise
@@ -80,7 +69,7 @@ class Opened:
 
     @property
     def threshold_delta(self) -> Fraction:
-        """The most delta that all thresholds together may cost; fixed when the ledger was made."""
+        """The most delta that all thresholds together may cost; fixed when the ledger was made, but for raises."""
         return whole_delta(self.accountant.threshold_delta)
 
     @property
@@ -125,7 +114,8 @@ class Opened:
         backup to its path. What was charged after the backup was made is forgotten then: the budget is enforced as if
         those answers had never been given, so the promise no longer covers whoever saw them. Keep the head of the
         latest audit elsewhere; `audit(expected=head)` tells whether a copy knows everything up to it. Never use a
-        ledger and its copy side by side: each would spend the whole budget.
+        ledger and its copy side by side: each would spend the whole budget. A charge whose answer was not recorded yet
+        is lost in the copy, because its noise is kept beside the ledger alone: asked again, it is paid for again.
 
         Parameters
         ----------
@@ -175,4 +165,15 @@ class Opened:
         if self._seen is not None and hash_of(connection, self._seen[0]) != self._seen[1]:
             raise Broken("it is another copy than the one that was in use: entries that were there are gone")
         self._view, self._seen = view, (view.entries, view.head)
+        if len(view.budgets) != self._followed:
+            self._follow(view.budgets)
         return view
+
+    def _follow(self, budgets: list[dict[str, Any]]) -> None:
+        """Enforce the last of the ledger's budgets."""
+        # What is kept for thresholds is what was kept when the ledger was made, which may have been nothing.
+        known = [Budget.from_json(one["budget"]) for one in budgets]
+        self.accountant = accountant_of(known)
+        # mu^2 of a budget is computed in floating point: a later library may round its last digits otherwise.
+        self._limit = min(int(budgets[-1]["total"]), self.accountant.total)
+        self.budget, self._followed = known[-1], len(budgets)

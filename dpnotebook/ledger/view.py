@@ -14,6 +14,7 @@ from typing import Any
 
 from dpnotebook.errors import LedgerError, NotProtected
 from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
@@ -116,6 +117,8 @@ class View:
         self.spent = 0
         self.delta = 0  # of all thresholds, in units of 10^-24
         self.opening: dict[str, Any] = {}
+        self.budgets: list[dict[str, Any]] = []  # what the ledger was made for, and what that was raised to
+        self.overdrawn = False  # whether more was ever spent than the budget of that moment
         self.tables: dict[str, Table] = {}
         self.lines: list[Line] = []
         self.refined: dict[Place, int] = {}
@@ -158,6 +161,7 @@ class View:
             "open": self._open,
             "register": self._register,
             "population": self._population,
+            "budget": self._budget,
             "charge": self._charge,
             "record": self._record,
         }
@@ -252,6 +256,13 @@ class View:
         Budget.from_json(values["budget"])
         int(values["total"]), int(values["cells"]), values["noise"], values["key"]
         self.opening = values
+        self.budgets = [values | {"added": None, "reason": "", "time": entry.time, "entry": entry.number}]
+
+    def _budget(self, entry: Entry, values: dict[str, Any]) -> None:
+        check_entry(self.budgets, values, self.opening["noise"])
+        self.budgets.append(values | {"time": entry.time, "entry": entry.number})
+        for table in self.tables.values():
+            table.version = entry.number  # what is planned may be afforded now
 
     def _register(self, entry: Entry, values: dict[str, Any]) -> None:
         name = values["name"]
@@ -291,6 +302,7 @@ class View:
             self.delta += delta
             if type(values["delta"]) is not int or delta <= 0 or self.delta != values["delta_spent"]:
                 raise Broken(f"entry {entry.number} does not add up to the delta that it names")
+        self.overdrawn |= self.spent > int(self.budgets[-1]["total"])
         if self.spent != values["spent"] or units < 0:
             raise Broken(f"entry {entry.number} does not add up to the total that it names")
         if refusal:

@@ -47,6 +47,9 @@ class Accountant(Protocol):
     def units(self, epsilon: object) -> int:
         """Return the cost, in units, of a query that alone is (epsilon, delta)-private."""
 
+    def least_units(self, epsilon: object) -> int:
+        """Return the least cost that was ever that of `epsilon`: delta may have been another when it was asked."""
+
     def epsilon(self, units: int) -> float:
         """Return the epsilon, at this accountant's delta, of a total cost in units."""
 
@@ -84,6 +87,10 @@ class PureAccountant:
         """
         return _at_least(math.floor(positive(epsilon, "epsilon") * UNITS), epsilon)
 
+    def least_units(self, epsilon: object) -> int:
+        """Return `units`, which depend on no delta."""
+        return self.units(epsilon)
+
     def epsilon(self, units: int) -> float:
         """Return `units` as epsilon."""
         return units / UNITS
@@ -103,12 +110,16 @@ class PureAccountant:
 
 @dataclass(frozen=True)
 class GaussianAccountant:
-    """Gaussian DP with rounded Gaussian noise; column norms are squared L2 norms and costs are mu^2."""
+    """Gaussian DP with rounded Gaussian noise; column norms are squared L2 norms and costs are mu^2.
+
+    `before` are the deltas at which epsilons were said until the budget was raised.
+    """
 
     budget_epsilon: Fraction
     delta: float
     noise: Noise = "gaussian"
     threshold_delta: Fraction = Fraction(0)
+    before: tuple[float, ...] = ()
 
     @property
     def total(self) -> int:
@@ -124,6 +135,11 @@ class GaussianAccountant:
             If epsilon is not a finite number above 0, or too small to measure anything.
         """
         return _at_least(_gaussian_units(float(positive(epsilon, "epsilon")), self.delta), epsilon)
+
+    def least_units(self, epsilon: object) -> int:
+        """Return the least units of `epsilon` at this delta and at those of before."""
+        said = float(positive(epsilon, "epsilon"))
+        return min([self.units(epsilon), *(_gaussian_units(said, delta) for delta in self.before)])
 
     def epsilon(self, units: int) -> float:
         """Return the epsilon at which a mechanism of this mu^2 is (epsilon, delta)-DP."""

@@ -72,7 +72,7 @@ def _recorded(
             for answer, item in zip(recorded.answers, recorded.planned, strict=True)
         ]
     if accuracy.epsilon is not None:
-        good = units >= accountant.units(accuracy.epsilon)
+        good = units >= accountant.least_units(accuracy.epsilon)
     else:
         good = all(_keeps(accuracy, one) for one in expected)
     if not good:

@@ -88,7 +88,8 @@ def make_statement_plan(
     accountant = books.accountant
     rows = _rows(statement, relations) if rows is None else rows
     units = units_for(statement, accuracy, books, rows)
-    past = None if fresh else _recorded(statement, sum(split(statement.selects, units, accountant)), books)
+    enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
+    past = None if fresh else _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, rows)

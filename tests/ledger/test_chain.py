@@ -2,7 +2,7 @@ import hashlib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, entry_from_row, entry_hash, faults, intact, to_bytes
@@ -28,6 +28,7 @@ def test_every_bit_of_an_entry_is_under_its_hash():
     assert not any(intact(other) for other in changed)
 
 
+@settings(deadline=None)
 @given(st.text(max_size=5), st.text(max_size=5), st.binary(max_size=5), st.integers(1, 4))
 def test_moving_bytes_between_parts_changes_the_hash(kind, time, payload, shift):
     moved = (kind + time[:shift], time[shift:])

@@ -388,7 +388,7 @@ def test_a_gaussian_budget_adds_up_mu_squared(path, kit):
     assert f"would cost ε = 0.2, but of the budget of ε = 1 (at δ = 1e-06) only ε = {left:.3g} is left" in str(
         caught.value
     )
-    with pytest.raises(LedgerMismatch, match=r"open the ledger with Budget\(epsilon=1.0, delta=1e-06\)"):
+    with pytest.raises(LedgerMismatch, match=r"Open the ledger with Budget\(epsilon=1.0, delta=1e-06\)"):
         Ledger(path, Budget(1.0))
 
 

@@ -27,7 +27,8 @@ PAGE = 4096
 
 
 def files(path):
-    return sorted(file.name for file in path.parent.iterdir())
+    """Return the files that SQLite has to do with: random states are meant to be lost with a copy."""
+    return sorted(file.name for file in path.parent.iterdir() if "-random-" not in file.name)
 
 
 def version(path):
@@ -48,7 +49,7 @@ def test_a_copy_of_the_file_has_every_charge_that_was_granted(path, tmp_path, ki
         shutil.copy(path, copy)
         with contextlib.closing(Ledger(copy, Budget(1.0))) as copied:
             assert (copied.spent, copied.head) == (ledger.spent, ledger.head)
-            assert [charge.number for charge in copied.pending("people")] == [n]
+            assert copied.history()[n - 1]["units"] == charge.units
         ledger.record(charge.number, [np.array([n])], {})
         shutil.copy(path, copy)
         with contextlib.closing(Ledger(copy, Budget(1.0))) as copied:
