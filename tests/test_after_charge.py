@@ -375,6 +375,18 @@ def test_nothing_of_a_failure_stays_reachable(monkeypatch):
             assert not any(isinstance(value, Marked) for value in frame.f_locals.values())
 
 
+def test_what_no_level_can_be_made_is_refused_before_the_charge():
+    with contextlib.closing(opened("gaussian")) as session:
+        inner = "SELECT sex, COUNT(*) AS n FROM people WHERE town = 'Ulm' GROUP BY sex"
+        for asked in (
+            f"SELECT NOT sex AS other, n FROM ({inner}) AS a",
+            f"SELECT CAST(sex AS DATE), n FROM ({inner}) AS a",
+        ):
+            with pytest.raises(dpn.SQLError, match="cannot be worked out"):
+                session.sql(asked, epsilon=1)
+        assert len(session.history()) == 0
+
+
 @pytest.mark.parametrize("key", ["town", "sex"])
 def test_what_cannot_be_worked_out_from_an_answer_is_one_error_and_the_answer_is_not_lost(key):
     with contextlib.closing(opened("gaussian")) as session:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import datetime
 import functools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import seal
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import SQLError
@@ -20,11 +22,17 @@ if TYPE_CHECKING:
 
 _lock = lock()
 
+# A value of each kind that any cast of that kind takes; a text that is not declared may be anything.
+SAMPLE = {"integer": 1, "number": 1.0, "boolean": True, "time": datetime.datetime(2000, 1, 1)}
+BESIDE = len(interval_columns(""))
+
 TYPES = {"integer": "BIGINT", "number": "DOUBLE", "text": "VARCHAR", "boolean": "BOOLEAN", "time": "TIMESTAMP"}
 
 
 def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None:
-    """Refuse a statement whose outer part DuckDB cannot read, by trying it on empty tables of the same columns.
+    """Refuse a statement whose outer part DuckDB cannot work out, by trying it on tables of the same columns.
+
+    Their rows hold the declared levels of the keys, and numbers that no release is known by.
 
     Parameters
     ----------
@@ -55,6 +63,9 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
                 listed = ", ".join(f"{identifier(column)} {kind}" for column, kind in columns.items())
                 connection.execute(f"CREATE TABLE {identifier(name)} ({listed})")
             connection.execute(f"EXPLAIN {statement.outer}").fetchall()
+            for place, select in enumerate(statement.selects):
+                _fill(connection, f"release_{place}", select)
+            connection.execute(statement.outer).fetchall()
         except duckdb.Error as failure:
             text = str(failure).split("\n\nLINE")[0].strip().splitlines()
             raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
@@ -76,6 +87,16 @@ def _empty_database(process: int) -> duckdb.DuckDBPyConnection:
 def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
     if process == os.getpid():
         connection.close()
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, name: str, select: PrivateSelect) -> None:
+    """Insert rows such as a release may have, every declared level of every key among them."""
+    rows = max((len(key.levels) for key in select.keys if key.levels), default=1)
+    numbers = [[1.0] if aggregate.array else 1.0 for aggregate in select.aggregates for _ in range(1 + BESIDE)]
+    marks = ", ".join([*(f"TRY_CAST(? AS {TYPES[key.kind]})" for key in select.keys), *("?" for _ in numbers)])
+    for row in range(rows):
+        keys = [key.levels[row % len(key.levels)] if key.levels else SAMPLE.get(key.kind) for key in select.keys]
+        connection.execute(f"INSERT INTO {identifier(name)} VALUES ({marks})", [*map(plain, keys), *numbers])
 
 
 def _columns(select: PrivateSelect) -> dict[str, str]:
