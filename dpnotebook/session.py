@@ -169,8 +169,15 @@ class Session:
             If the domain cannot be, or the table does not hold what it says.
         LedgerMismatch
             If the ledger knows this name as another table, or as one of another population.
+
+        Warns
+        -----
+        LedgerWarning
+            If another ledger in the same folder knows a table of this name, domain or population: neither counts what
+            the other spends.
         """
         table = _checked_table(name, domain, unit, max_rows, rows)
+        self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
         with watched() as report:
             report(None, f"reading {name}")
             known = self.ledger.tables().get(name, {})

@@ -64,15 +64,15 @@ def check_exposure(path: Path) -> None:
             break
 
 
-def warn(text: str) -> None:
-    """Warn the user at the line of theirs that led here, once for each text."""
-    if text in _said:
+def warn(text: str, about: str = "") -> None:
+    """Warn the user at the line of theirs that led here, once for each text, or for what it is about."""
+    if (about or text) in _said:
         return
     package, level, frame = os.path.join(os.path.dirname(os.path.dirname(__file__)), ""), 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
     warnings.warn(text, LedgerWarning, stacklevel=level)
-    _said.add(text)
+    _said.add(about or text)
 
 
 def _names(path: Path) -> int:

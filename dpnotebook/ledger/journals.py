@@ -118,12 +118,13 @@ def _stranger(path: str, suffix: str, why: str) -> LedgerCorrupt:
 
 
 def _header(path: str) -> bytes:
-    with _as_it_lies(path) as connection:
+    with as_it_lies(path) as connection:
         return connection.serialize()[:100]
 
 
 @contextlib.contextmanager
-def _as_it_lies(path: str) -> Iterator[sqlite3.Connection]:
+def as_it_lies(path: str) -> Iterator[sqlite3.Connection]:
+    """Give a connection that reads a file and nothing beside it, and changes nothing."""
     # By SQLite: to open and close the file in another way would drop the locks that this process has on it.
     connection = sqlite3.connect(f"{Path(path).as_uri()}?mode=ro&immutable=1", uri=True, isolation_level=None)
     try:

@@ -22,9 +22,11 @@ from dpnotebook.ledger.checks import (
     refused,
     refused_delta,
 )
+from dpnotebook.ledger.nearby import warn_of_others
 from dpnotebook.ledger.opened import Opened
 from dpnotebook.ledger.random_states import RandomStates
 from dpnotebook.ledger.reading import (
+    hash_of,
     read_charge,
     read_history,
     read_record,
@@ -120,6 +122,30 @@ class Ledger(Opened):
                 append(connection, view, "register", values | {"sizes": sizes})
             elif self._names(view, values):
                 append(connection, view, "population", {"name": name, "population": population})
+
+    def warn_of_others(self, name: str, domain: dict[str, Any], population: str | None = None) -> None:
+        """Warn of other ledgers in the folder that know a table, or more of this ledger than it does; see `nearby`.
+
+        Parameters
+        ----------
+        name, domain, population
+            As for `register`.
+
+        Warns
+        -----
+        LedgerWarning
+            Of each such file, once.
+        """
+        if self.path == MEMORY:
+            return
+
+        def hash_at(number: int) -> bytes | None:
+            with self._reading() as (connection, _):
+                return hash_of(connection, number)
+
+        with self._reading() as (_, view):
+            last = view.entries
+        warn_of_others(self.path, last, hash_at, {"name": name, "domain": domain, "population": population})
 
     def raise_budget(self, budget: Budget, *, reason: str) -> Budget:
         """Raise the budget to a new whole; see `Session.raise_budget`."""
