@@ -6,7 +6,19 @@ shows in one or two lines, without a traceback through this package.
 
 from __future__ import annotations
 
+import datetime
+import functools
+import itertools
+import sys
+from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_NAMED = 5  # elements of a list or a dict that a message shows
 
 
 class DPError(Exception):
@@ -108,3 +120,96 @@ class LedgerMismatch(LedgerError):
 
 class LedgerWarning(UserWarning):
     """Something about a ledger that its owner should know: who else can reach it, or what it does not count."""
+
+
+def shorten(value: Any, limit: int = 60) -> str:
+    """Return what a message calls something that was passed, on one line of at most `limit` characters; never fails.
+
+    Plain values are written as in Python. Of anything else it says what kind of thing it is, and runs none of its
+    code: a column of data must not show its values, and what is wrong may be the very object.
+
+    Parameters
+    ----------
+    value
+        What was passed.
+    limit
+        The longest text.
+    """
+    try:
+        text = _named(value, 2)
+    except Exception:  # such as a whole number of more digits than Python prints
+        text = f"a {_kind(value)}"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def bare(function: Callable[P, R]) -> Callable[P, R]:
+    """Let an error of ours leave a public function without what led to it: no context, no cause, no inner frames.
+
+    Debuggers, verbose tracebacks and `sys.last_value` show what those hold, and they may hold rows and exact counts.
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except DPError as error:
+            failure = error.with_traceback(None)
+        del args, kwargs  # of this frame too: the rows may have been passed
+        failure.__cause__ = failure.__context__ = None
+        try:
+            raise failure
+        finally:
+            del failure
+
+    return called
+
+
+def _named(value: Any, depth: int) -> str:
+    if value is None or isinstance(value, (bool, type(Ellipsis))):
+        return repr(value)
+    if isinstance(value, str):
+        return str.__repr__(str.__getitem__(value, slice(200)))
+    if isinstance(value, int):
+        return int.__repr__(value) if value.bit_length() < 1000 else f"a number of {value.bit_length():,} bits"
+    if isinstance(value, float):
+        return float.__repr__(value)
+    if type(value) in (complex, bytes, Decimal, Fraction, range, datetime.date, datetime.datetime, datetime.timedelta):
+        return repr(value[:200] if isinstance(value, bytes) else value)
+    if isinstance(value, (list, tuple, set, frozenset, dict)):
+        return _several(value, depth)
+    if isinstance(value, type):
+        return f"the type {_kind(value, value)}"
+    kind, module = _kind(value), str(type(value).__module__)
+    if kind in ("NAType", "NaTType"):
+        return "a missing value"
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, numpy.generic) and depth:
+        return _named(value.item(), depth - 1)
+    if numpy is not None and type(value) is numpy.ndarray:
+        return f"an array of shape {value.shape}"
+    if module.split(".")[0] == "dpnotebook":
+        return " ".join(repr(value).split())
+    return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
+
+
+def _several(value: Any, depth: int) -> str:
+    kind: Any = next(one for one in (list, tuple, set, frozenset, dict) if isinstance(value, one))
+    if not depth or type(value) is not kind:
+        return f"a {_kind(value)} of {kind.__len__(value):,}"
+    if not value:
+        return repr(value)
+    shown = []
+    for element in itertools.islice(value, MOST_NAMED):
+        text = _named(element, depth - 1)
+        shown.append(f"{text}: {_named(value[element], depth - 1)}" if kind is dict else text)
+    inner = ", ".join(shown) + (", …" if len(value) > len(shown) else "," if kind is tuple and len(value) == 1 else "")
+    start, end = ("[", "]") if kind is list else ("(", ")") if kind is tuple else ("{", "}")
+    return f"{start}{inner}{end}"
+
+
+def _kind(value: Any, kind: Any = None) -> str:
+    try:
+        name = type.__dict__["__name__"].__get__(type(value) if kind is None else kind)
+        return "".join(filter(str.isprintable, name))[:40] or "thing"
+    except Exception:
+        return "thing"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.domain.values import shorten
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
-from dpnotebook.errors import DomainError, FrameChanged, NotProtected
+from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
 from dpnotebook.reuse.table import Table
 from dpnotebook.verbs import Verbs
 
@@ -51,14 +50,16 @@ class ProtectedTable(Verbs):
         has = f"the table, whose columns are {_listed(columns)}"
         for name in table.domain.names:
             if name not in columns:
-                raise DomainError(f"{name!r} is in the domain but not in {has}")
+                raise DomainError(f"{shorten(name)} is in the domain but not in {has}")
         if table.unit is not None and table.unit not in columns:
             raise DomainError(f"unit={shorten(table.unit)} is not a column of {has}")
         self._used = list(dict.fromkeys([*table.domain.names, *([table.unit] if table.unit else [])]))
         folded: dict[str, str] = {}
         for name in self._used:
             if folded.setdefault(name.casefold(), name) != name:
-                raise DomainError(f"{folded[name.casefold()]!r} and {name!r} differ only in case; rename one of them")
+                raise DomainError(
+                    f"{shorten(folded[name.casefold()])} and {shorten(name)} differ only in case; rename one of them"
+                )
         self.whole = source
         self.source = source.select(self._used) if isinstance(source, FrameSource) else source
         self._key, self._undeclared = key, None if self._used and not isinstance(source, ParquetSource) else ""
@@ -106,9 +107,9 @@ class ProtectedTable(Verbs):
         for name in self._used:
             if name not in frame.columns or not _same_memory(frame[name], self.source.frame[name]):
                 raise FrameChanged(
-                    f"{name!r} was changed after {self.table.name!r} was protected; nothing was spent. "
+                    f"{shorten(name)} was changed after {shorten(self.table.name)} was protected; nothing was spent. "
                     f"To ask about the new values, protect the frame under a new name. "
-                    f"session.table({self.table.name!r}) still asks about the old ones"
+                    f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
                 )
 
     def __repr__(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, cast
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.privacy.budget import positive
 from dpnotebook.progress import Progress, watched
 from dpnotebook.question import Accuracy, Question
@@ -101,5 +101,5 @@ class Query:
         """
         number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if value is not None and not number:
-            raise AccuracyError(f"value= is the mean that you expect, a finite number; not {value!r}")
+            raise AccuracyError(f"value= is the mean that you expect, a finite number; not {shorten(value)}")
         return replace(self, assumption=Assumption(None if rows is None else float(positive(rows, "rows")), value))

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Attribute, Domain
-from dpnotebook.domain.values import shorten
-from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
 from dpnotebook.workload import Workload
@@ -155,19 +154,22 @@ def bounded_value(
     """
     attribute = domain[column]
     if attribute.bounds is None:
-        raise DomainError(f"{column!r} is declared as {attribute!r}: only a Range or Bins can be summed or averaged")
+        raise DomainError(
+            f"{shorten(column)} is declared as {shorten(attribute)}: only a Range or Bins can be summed or averaged"
+        )
     low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
     if not attribute.bounds[0] <= float(low) <= float(high) <= attribute.bounds[1]:
         raise DomainError(
-            f"bounds {bounds!r} reach beyond the declaration of {column!r}, where values are clamped to "
+            f"bounds {shorten(bounds)} reach beyond the declaration of {shorten(column)}, where values are clamped to "
             f"{attribute.bounds[0]:g} to {attribute.bounds[1]:g}; write bounds within it"
         )
     if granularity is not None:
         step = positive(granularity, "granularity")
         if (high - low) % step or low % step:
             raise DomainError(
-                f"granularity {granularity!r} does not divide the bounds of {column!r}, {float(low)!r} to "
-                f"{float(high)!r}; write one that does, or bounds that are multiples of it"
+                f"granularity {shorten(granularity)} does not divide the bounds of {shorten(column)}, "
+                f"{shorten(float(low))} to "
+                f"{shorten(float(high))}; write one that does, or bounds that are multiples of it"
             )
     else:
         whole = low.denominator == high.denominator == 1
@@ -175,7 +177,7 @@ def bounded_value(
     reach = max(abs(low), abs(high), high - low)
     if reach / step > MOST_STEPS:
         raise DomainError(
-            f"{column!r} from {float(low):g} to {float(high):g} in steps of {float(step):g} is finer than whole "
+            f"{shorten(column)} from {float(low):g} to {float(high):g} in steps of {float(step):g} is finer than whole "
             f"numbers can add up; write granularity={float(reach / MOST_STEPS):g} or more"
         )
     return Summand(column, low, high, step, ends)
@@ -185,9 +187,11 @@ def _checked_bounds(column: str, bounds: tuple[float, float]) -> tuple[Fraction,
     try:
         low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):
-        raise DomainError(f"bounds of {column!r} must be two numbers (low, high), not {bounds!r}") from None
+        raise DomainError(
+            f"bounds of {shorten(column)} must be two numbers (low, high), not {shorten(bounds)}"
+        ) from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise DomainError(f"bounds of {column!r} must be finite and increasing, not {bounds!r}")
+        raise DomainError(f"bounds of {shorten(column)} must be finite and increasing, not {shorten(bounds)}")
     return Fraction(repr(low)), Fraction(repr(high))
 
 
@@ -381,7 +385,7 @@ class Accuracy:
         object.__setattr__(self, name, float(positive(value, name)))
         confidence = float(positive(self.confidence, "confidence"))
         if confidence >= 1:
-            raise AccuracyError(f"confidence must lie between 0 and 1, such as 0.95, not {self.confidence!r}")
+            raise AccuracyError(f"confidence must lie between 0 and 1, such as 0.95, not {shorten(self.confidence)}")
         object.__setattr__(self, "confidence", confidence)
 
     @property

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.answering import Draw, Redraw, draw_noise, redraw_noise, reveal
 from dpnotebook.domain import Domain
-from dpnotebook.domain.values import plain, shorten
+from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
 from dpnotebook.errors import (
     AccuracyError,
@@ -26,6 +26,8 @@ from dpnotebook.errors import (
     EngineError,
     LedgerError,
     NotProtected,
+    bare,
+    shorten,
 )
 from dpnotebook.forks import in_child, lock
 from dpnotebook.histories import Histories
@@ -89,6 +91,7 @@ class Session:
         If the ledger cannot be used; the subclass and the text say why.
     """
 
+    @bare
     def __init__(
         self,
         budget: Budget,
@@ -99,16 +102,16 @@ class Session:
         timeout: float = 60.0,
     ) -> None:
         if not isinstance(budget, Budget):
-            raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {budget!r}")
+            raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
         if planner not in PLANNERS:
-            raise ValueError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {planner!r}")
+            raise ValueError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {shorten(planner)}")
         if planner == "pioneer" and budget.noise == "gaussian":
             raise AccuracyError(
                 "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
                 "planner='optimal'"
             )
         if confirm not in ("auto", "always", "never"):
-            raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {confirm!r}")
+            raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
         self.planner = planner
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
@@ -131,6 +134,7 @@ class Session:
         self._callbacks.clear()
         self._endings.clear()
 
+    @bare
     def protect(
         self,
         data: Any,
@@ -201,6 +205,7 @@ class Session:
                         self._finish(protected, charge, report)
         return protected
 
+    @bare
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
         """Let statements use a public table: joined with protected ones, or as the list of all groups.
 
@@ -223,11 +228,13 @@ class Session:
         _check_table_name(name)
         if public is not True:
             raise DomainError(
-                f"what is registered is used as it is, without protection: write session.register(data, {name!r}, "
-                "public=True) if nothing in it is about a person, or session.protect(...) if something is"
+                "what is registered is used as it is, without protection: write session.register(data, "
+                f"{shorten(name, 120)}, public=True) if nothing in it is about a person, or session.protect(...) if "
+                "something is"
             )
         self._statements.register(name, source_of(data))
 
+    @bare
     def table(self, name: str) -> ProtectedTable:
         """Return a protected table by name.
 
@@ -244,7 +251,7 @@ class Session:
                     "this session was closed; open another on its ledger, which has every answer"
                 ) from None
             known = ", ".join(self._tables) or "none so far"
-            raise NotProtected(f"no table {name!r} is protected in this session (protected: {known})") from None
+            raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
 
     def tables(self) -> pd.DataFrame:
         """Return what is protected: name, attributes, cells, unit, population, max_rows."""
@@ -268,6 +275,7 @@ class Session:
         """What is public about every table that SQL can name, protected or registered: its columns, its unit."""
         return self._statements.relations
 
+    @bare
     def sql(
         self,
         statement: str,
@@ -309,6 +317,7 @@ class Session:
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
 
+    @bare
     def prefetch(
         self,
         workload: Workload | WorkloadRequest,
@@ -350,10 +359,12 @@ class Session:
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
         return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
 
+    @bare
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""
         return self._plan(query)
 
+    @bare
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
         report = progress or silent
@@ -398,6 +409,7 @@ class Session:
         self._changed()
         return release
 
+    @bare
     def release(self, number: int) -> Release:
         """Return a recorded release again, at no cost.
 
@@ -415,6 +427,7 @@ class Session:
         """
         return self._again(self.ledger.get(_release_number(number)))
 
+    @bare
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
 
@@ -577,6 +590,7 @@ class Session:
                 found[name, attribute] = np.array([self.ledger.accountant.epsilon(int(u)) for u in units])
         return found
 
+    @bare
     def audit(self, expected: str | None = None) -> Audit:
         """Check that nothing in the ledger was removed or changed.
 

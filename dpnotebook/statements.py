@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.engine.source import Source, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.errors import DomainError, DPError, EngineError, FrameChanged
+from dpnotebook.errors import DomainError, DPError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
@@ -70,7 +70,7 @@ class Statements:
             If a protected table has this name.
         """
         if name in self._protected:
-            raise DomainError(f"{name!r} is a protected table; register the public one under another name")
+            raise DomainError(f"{shorten(name)} is a protected table; register the public one under another name")
         self.workspace.add(name, source, None, private=False)
         self._public[name] = source, None
         elements = self.workspace.elements(name)

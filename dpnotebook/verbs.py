@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import AccuracyError, DomainError, WorkloadError
+from dpnotebook.errors import AccuracyError, DomainError, WorkloadError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query import Query
@@ -101,7 +101,7 @@ class Grouped:
     def quantile(self, column: str, q: float = 0.5, *, where: str | None = None, **accuracy: Any) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank."""
         if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-            raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {q!r}")
+            raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {shorten(q)}")
         return self._query(Measure("quantile", self._ranked(column), quantile=float(q)), where, accuracy)
 
     def _query(self, measure: Measure, where: str | None, options: dict[str, Any]) -> Query:
@@ -117,7 +117,9 @@ class Grouped:
 
     def _ranked(self, column: str) -> str:
         if self._known(column) in self._keys:
-            raise DomainError(f"{column!r} is grouped by: each group has one level of it, so there is nothing to rank")
+            raise DomainError(
+                f"{shorten(column)} is grouped by: each group has one level of it, so there is nothing to rank"
+            )
         return column
 
 
@@ -169,7 +171,7 @@ class Verbs(Grouped):
         if not isinstance(workload, Workload | WorkloadRequest):
             raise DomainError(
                 'answer() takes a workload, such as dpn.marginals(2), dpn.ranges("age") or dpn.workload.Prefix(100), '
-                f"not {workload!r}"
+                f"not {shorten(workload)}"
             )
         domain = self._table.domain
         if on is None:
@@ -201,13 +203,16 @@ def checked_strategy(strategy: Strategy, workload: Workload, noise: Noise) -> St
         raise WorkloadError(f"strategy= is a strategy or a function that makes one, not {type(strategy).__name__}")
     if strategy.workload != workload:
         raise WorkloadError(
-            f"this strategy answers {strategy.workload!r}, and the question is {workload!r}: make one for it, or give "
+            f"this strategy answers {shorten(strategy.workload)}, and the question is {shorten(workload)}: make one "
+            "for it, or give "
             "the function that makes it, such as strategy=dpn.strategy.wavelet"
         )
     if strategy.noise != noise:
         raise WorkloadError(f'this session draws {noise} noise: make the strategy with noise="{noise}"')
     if not math.isfinite(strategy.objective):
-        raise WorkloadError(f"the strategy {strategy.name!r} does not determine every answer of {workload!r}")
+        raise WorkloadError(
+            f"the strategy {shorten(strategy.name)} does not determine every answer of {shorten(workload)}"
+        )
     return strategy
 
 
@@ -223,8 +228,10 @@ def checked_keys(keys: Sequence[str], table: Table) -> list[str]:
     for name in keys:
         if not isinstance(name, str) or name not in table.domain:
             close = get_close_matches(str(name), table.domain.names, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; declared are {', '.join(table.domain.names)}"
-            raise DomainError(f"{name!r} is not declared in the domain of {table.name!r}{hint}")
+            hint = (
+                f"; did you mean {shorten(close[0])}?" if close else f"; declared are {', '.join(table.domain.names)}"
+            )
+            raise DomainError(f"{shorten(name)} is not declared in the domain of {shorten(table.name)}{hint}")
     if len(set(keys)) != len(keys):
         raise DomainError(f"an attribute comes twice: {', '.join(keys)}")
     return list(keys)
@@ -242,7 +249,7 @@ def split_options(options: dict[str, Any]) -> tuple[Accuracy, bool]:
     fresh = options.pop("fresh", False)
     unknown = set(options) - {"epsilon", "error", "variance", "confidence"}
     if not isinstance(fresh, bool):
-        raise AccuracyError(f"fresh= is True or False, not {fresh!r}")
+        raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
     if unknown:
         raise AccuracyError(
             f"unknown keyword {', '.join(sorted(unknown))}; the accuracy is one of epsilon=, error=, variance=, "

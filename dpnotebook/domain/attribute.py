@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.values import Mask, check_value, column, plain
-from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.errors import DomainError, PredicateError, shorten
 
 UNLISTED = -1
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -125,7 +125,7 @@ class Attribute(ABC):
             If the value is of the wrong kind or no level, or the comparison would cut a level in two.
         """
         if op not in OPERATORS:
-            raise PredicateError(f"{op!r} is no comparison; there are {', '.join(OPERATORS)}")
+            raise PredicateError(f"{shorten(op)} is no comparison; there are {', '.join(OPERATORS)}")
         value = plain(value)
         mask = np.zeros(self.size, dtype=bool)
         if op in ("==", "!="):

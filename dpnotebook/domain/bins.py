@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dpnotebook.domain.attribute import UNLISTED, Codes
 from dpnotebook.domain.grid import even_edges, exact, number, steps
 from dpnotebook.domain.numeric import OUTSIDE, Numeric
-from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, finite, numbers, shorten
-from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, finite, numbers
+from dpnotebook.errors import DomainError, PredicateError, shorten
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -85,7 +85,7 @@ class Bins(Numeric):
             raise DomainError(f"there are {len(found) - 1:,} bins, and at most {MAX_LEVELS:,} are possible")
         for left, right in pairwise(found):
             if left >= right:
-                raise DomainError(f"edges of Bins increase, and {left!r} comes before {right!r}")
+                raise DomainError(f"edges of Bins increase, and {shorten(left)} comes before {shorten(right)}")
         object.__setattr__(self, "edges", found)
         object.__setattr__(self, "outside", choice(outside, "outside=", OUTSIDE))
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
@@ -209,7 +209,7 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]
         left, right = (finite(end, "an end of an interval") for end in pair)
         if left >= right:
             raise DomainError(
-                f"the interval ({left!r}, {right!r}) has no width: its high end must be above its low end"
+                f"the interval ({shorten(left)}, {shorten(right)}) has no width: its high end must be above its low end"
             )
         pairs.append((left, right))
     if not pairs:
@@ -218,11 +218,13 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]
     for (left, right), (start, stop) in pairwise(pairs):
         if start < right:
             raise DomainError(
-                f"the intervals ({left!r}, {right!r}) and ({start!r}, {stop!r}) overlap; bins may only touch"
+                f"the intervals ({shorten(left)}, {shorten(right)}) and ({shorten(start)}, {shorten(stop)}) overlap; "
+                "bins may only touch"
             )
         if start > right:
             raise DomainError(
-                f"nothing lies between {right!r} and {start!r}; bins must touch: add ({right!r}, {start!r})"
+                f"nothing lies between {shorten(right)} and {shorten(start)}; bins must touch: add "
+                f"({shorten(right)}, {shorten(start)})"
             )
     return (pairs[0][0], *(right for _, right in pairs))
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.attribute import OPERATORS, UNLISTED, Attribute, Codes
-from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, finite, is_date, is_missing, is_number, plain, shorten
-from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, finite, is_date, is_missing, is_number, plain
+from dpnotebook.errors import DomainError, PredicateError, shorten
 
 Level = str | int | float | bool
 
@@ -55,12 +55,12 @@ class Listed(Attribute):
         text = f"{name} has no level {shorten(value)}"
         other_type = next((level for level in known[:1000] if str(level) == str(value)), None)
         if other_type is not None:
-            return f"{text}; write {other_type!r}"
+            return f"{text}; write {shorten(other_type)}"
         if isinstance(value, str):
             near = get_close_matches(value, [level for level in known[:10_000] if isinstance(level, str)], 1)
             near = near or [level for level in known if isinstance(level, str) and level.lower() == value.lower()]
             if near:
-                text += f", did you mean {near[0]!r}?"
+                text += f", did you mean {shorten(near[0])}?"
         shown = ", ".join(repr(level) for level in known[:8]) + (f" and {len(known) - 8:,} more" if known[8:] else "")
         return f"{text}; its levels are {shown}"
 
@@ -128,7 +128,9 @@ class Categories(Listed):
         if other is not None and not isinstance(other, str):
             raise DomainError(f"other= is the label of all other values, such as 'other', not {shorten(other)}")
         if other in seen:
-            raise DomainError(f"other={other!r} is also one of the levels: take another label, or drop the level")
+            raise DomainError(
+                f"other={shorten(other)} is also one of the levels: take another label, or drop the level"
+            )
         object.__setattr__(self, "levels", tuple(found))
         object.__setattr__(self, "other", other)
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)) or len(given) > len(found))

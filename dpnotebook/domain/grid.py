@@ -7,13 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.domain.values import MAX_LEVELS, code, finite, whole
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, shorten
 
 
 def even_edges(low: float, high: float, width: Any, count: Any) -> tuple[int | float, ...]:
     """Return the edges of bins of equal width."""
     if low >= high:
-        raise DomainError(f"Bins from {low!r} to {high!r} have no width: the high end must be above the low end")
+        raise DomainError(
+            f"Bins from {shorten(low)} to {shorten(high)} have no width: the high end must be above the low end"
+        )
     span = exact(high) - exact(low)
     if count is not None:
         bins = whole(count, "count=")
@@ -22,7 +24,7 @@ def even_edges(low: float, high: float, width: Any, count: Any) -> tuple[int | f
     else:
         step = exact(finite(width, "width="))
         if step <= 0:
-            raise DomainError(f"width= is above 0, not {width!r}")
+            raise DomainError(f"width= is above 0, not {shorten(width)}")
         if span % step:
             raise DomainError(_uneven(low, high, span, step))
         bins = int(span / step)

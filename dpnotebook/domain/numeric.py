@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.attribute import UNLISTED, Attribute, Codes
-from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, shorten, whole
-from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, whole
+from dpnotebook.errors import DomainError, PredicateError, shorten
 
 OUTSIDE = ("clamp", "other")
 

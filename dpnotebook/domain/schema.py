@@ -18,8 +18,7 @@ from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
 from dpnotebook.domain.numeric import Range
-from dpnotebook.domain.values import shorten
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, shorten
 
 MAX_ATTRIBUTES = 10_000
 
@@ -55,12 +54,13 @@ class Domain(Mapping[str, Attribute], Asking):
             twin = folded.setdefault(name.casefold(), name)
             if twin != name:
                 raise DomainError(
-                    f"the columns {twin!r} and {name!r} differ only in case, which SQL cannot tell apart; rename one"
+                    f"the columns {shorten(twin)} and {shorten(name)} differ only in case, which SQL cannot tell "
+                    "apart; rename one"
                 )
             try:
                 found[name] = _attribute(declared)
             except DomainError as error:
-                raise DomainError(f"column {name!r}: {error}") from None
+                raise DomainError(f"column {shorten(name)}: {error}") from None
         object.__setattr__(self, "_attributes", found)
 
     @classmethod
@@ -111,7 +111,7 @@ class Domain(Mapping[str, Attribute], Asking):
             If a name is not declared or comes twice.
         """
         if isinstance(names, str):
-            raise DomainError(f"names are a list such as [{names!r}]")
+            raise DomainError(f"names are a list such as [{shorten(names)}]")
         chosen = list(names)
         if not chosen:
             return Domain.nothing()
@@ -119,7 +119,7 @@ class Domain(Mapping[str, Attribute], Asking):
             if name not in self._attributes:
                 raise DomainError(self.unknown(name))
             if name in chosen[:place]:
-                raise DomainError(f"the column {name!r} is named twice")
+                raise DomainError(f"the column {shorten(name)} is named twice")
         projected = object.__new__(Domain)  # its parts are checked already
         object.__setattr__(projected, "_attributes", {name: self._attributes[name] for name in chosen})
         return projected
@@ -131,7 +131,7 @@ class Domain(Mapping[str, Attribute], Asking):
         near = get_close_matches(name, self.names, 1) if isinstance(name, str) else []
         near = near or [known for known in self.names if isinstance(name, str) and known.casefold() == name.casefold()]
         if near:
-            return f"there is no declared column {shorten(name)}; did you mean {near[0]!r}?"
+            return f"there is no declared column {shorten(name)}; did you mean {shorten(near[0])}?"
         shown = ", ".join(self.names[:12]) + (f" and {len(self) - 12:,} more" if len(self) > 12 else "")
         return f"there is no declared column {shorten(name)}; the domain declares {shown}"
 
@@ -192,7 +192,9 @@ def _check_name(name: object) -> None:
     if not name.strip():
         raise DomainError("a column name is empty; rename the column")
     if "`" in name or not name.replace("\n", " ").replace("\t", " ").isprintable():
-        raise DomainError(f"the column name {name!r} has a backtick or an invisible character in it; rename the column")
+        raise DomainError(
+            f"the column name {shorten(name)} has a backtick or an invisible character in it; rename the column"
+        )
 
 
 def _attribute(declared: Any) -> Attribute:
@@ -208,7 +210,7 @@ def _attribute(declared: Any) -> Attribute:
         )
     if isinstance(declared, range):
         if declared.step != 1 or not declared:
-            raise DomainError(f"{declared!r} is empty or leaves numbers out; write Range(low, high), or a list")
+            raise DomainError(f"{shorten(declared)} is empty or leaves numbers out; write Range(low, high), or a list")
         return Range(declared[0], declared[-1])
     if hasattr(declared, "categories") and hasattr(declared, "ordered"):
         if declared.categories is None:

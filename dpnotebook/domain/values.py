@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import DomainError, PredicateError
+from dpnotebook.errors import DomainError, PredicateError, shorten
 
 MAX_LEVELS = 10**6
 MAX_BOUND = 2**53 - 1  # whole numbers up to here are exact in a float, so every engine compares them alike
@@ -76,7 +76,7 @@ def whole(value: Any, what: str) -> int:
     """
     value = finite(value, what)
     if value != int(value):
-        raise DomainError(f"{what} is a whole number, not {value!r}; for fractions declare Bins")
+        raise DomainError(f"{what} is a whole number, not {shorten(value)}; for fractions declare Bins")
     if abs(value) > MAX_BOUND:
         raise DomainError(f"{what} is at most 2^53 - 1 in absolute value, not {shorten(value)}")
     return int(value)
@@ -120,15 +120,6 @@ def choice(value: Any, what: str, allowed: Sequence[Any]) -> Any:
 def code(value: float) -> str:
     """Return a number as one would write it in Python: with underscores from 10_000 on, so that years have none."""
     return f"{value:_}" if abs(value) >= 10_000 else repr(value)
-
-
-def shorten(value: Any, limit: int = 60) -> str:
-    """Return the representation of a value, cut to `limit` characters."""
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to print whole numbers of many thousand digits
-        text = f"a number of {value.bit_length():,} bits" if isinstance(value, int) else f"a {type(value).__name__}"
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def numbers(data: NDArray[Any]) -> tuple[NDArray[Any], Mask]:

@@ -18,7 +18,7 @@ from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import element_kind, kind_of, plain_value
 from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, seal
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import EngineError
+from dpnotebook.errors import EngineError, shorten
 from dpnotebook.forks import opened
 from dpnotebook.sql.statement import ROW_UNIT
 
@@ -205,7 +205,7 @@ class DuckDBHome:
             [table],
         ).fetchone()
         if found is None:
-            raise EngineError(f"the table {table!r} is no longer in its database")
+            raise EngineError(f"the table {shorten(table)} is no longer in its database")
         return ".".join(map(identifier, (found[0], found[1], table)))
 
     def _types(self, relation: str) -> list[tuple[str, str]]:

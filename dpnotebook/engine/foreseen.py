@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import seal
 from dpnotebook.engine.sql import identifier
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.forks import lock, opened
 from dpnotebook.sql.analysis.release_names import interval_columns
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
@@ -68,7 +68,9 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
             connection.execute(statement.outer).fetchall()
         except duckdb.Error as failure:
             text = str(failure).split("\n\nLINE")[0].strip().splitlines()
-            raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
+            raise SQLError(
+                f"this cannot be worked out from the answer: {shorten(text[0] if text else failure, 200)}"
+            ) from None
         finally:
             connection.execute("ROLLBACK")
 

@@ -12,7 +12,7 @@ import numbers
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -164,7 +164,7 @@ def _converted(name: str, column: pd.Series[Any], kind: Kind) -> pd.Series[Any]:
     except (TypeError, ValueError, OverflowError, ArithmeticError, ImportError):
         held = str(dtype).split("<")[0].split("[")[0]
         raise DomainError(
-            f"{name!r} holds values of type {held} that no statement can read; convert it to numbers or text"
+            f"{shorten(name)} holds values of type {held} that no statement can read; convert it to numbers or text"
         ) from None
 
 

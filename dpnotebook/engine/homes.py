@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.source import Source
-from dpnotebook.errors import DomainError, EngineError, SQLError
+from dpnotebook.errors import DomainError, EngineError, SQLError, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,8 @@ def unclear(table: Held, words: set[str]) -> None:
         other = seen.setdefault(name.casefold(), name)
         if other != name and name.casefold() in words:
             raise DomainError(
-                f"{other!r} and {name!r} of {table.name!r} differ only in case, which SQL cannot tell apart; "
+                f"{shorten(other)} and {shorten(name)} of {shorten(table.name)} differ only in case, which SQL "
+                "cannot tell apart; "
                 "rename one of them"
             )
 

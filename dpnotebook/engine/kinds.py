@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpnotebook.engine.sql import FLOATING, INTEGERS
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Kind
@@ -67,7 +67,8 @@ def check_unit(name: str, kind: Kind) -> None:
     """
     if kind not in SCALARS:
         raise DomainError(
-            f"unit={name!r} holds values that cannot be told apart exactly; give it a column of whole numbers or texts"
+            f"unit={shorten(name)} holds values that cannot be told apart exactly; give it a column of whole numbers "
+            "or texts"
         )
 
 

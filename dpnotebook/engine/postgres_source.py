@@ -10,7 +10,7 @@ from typing import Any
 from dpnotebook.engine.postgres import TYPES, PostgresExecutor
 from dpnotebook.engine.source import keyed
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import DomainError, EngineError, FrameChanged
+from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.forks import in_child
 
 _LAST = {"date": "9999-12-31", "timestamp": "9999-12-31 23:59:59.999999"}
@@ -90,7 +90,9 @@ class PostgresSource:
                 break
         if not found:
             executor.close()
-            raise DomainError(f"there is no table or view {self.table!r} in that database, or it may not be read")
+            raise DomainError(
+                f"there is no table or view {shorten(self.table)} in that database, or it may not be read"
+            )
         self._columns = {str(row[0]): str(row[1]) for row in found}
         return f"{identifier(found[0][2])}.{identifier(found[0][3])}"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpnotebook.engine.source import seal
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.forks import opened
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def outer(query: str, frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         answer: pd.DataFrame = connection.execute(query).df()
     except duckdb.Error as failure:
         text = str(failure).split("\n\nLINE")[0].strip().splitlines()
-        raise SQLError(f"this cannot be worked out from the answer: {text[0] if text else failure!r}") from None
+        raise SQLError(
+            f"this cannot be worked out from the answer: {shorten(text[0] if text else failure, 200)}"
+        ) from None
     finally:
         connection.close()
     for name in answer.columns:

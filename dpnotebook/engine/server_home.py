@@ -15,7 +15,7 @@ from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
 from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.sql import identifier
-from dpnotebook.errors import EngineError
+from dpnotebook.errors import EngineError, shorten
 from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
@@ -88,5 +88,5 @@ class ServerHome(ABC):
             If it is protected.
         """
         if table.private:
-            raise EngineError(f"{table.name!r} is protected in another database; bring both tables into one")
+            raise EngineError(f"{shorten(table.name)} is protected in another database; bring both tables into one")
         return plain_rows(self._carry(table), table.kinds)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.errors import DomainError, EngineError, FrameChanged
+from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.forks import opened
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class FrameSource:
                 connection.execute("SELECT count(*) FROM frame")
             except (duckdb.Error, TypeError, ValueError, OverflowError):
                 kind = str(self.frame[name].dtype).split("<")[0]
-                return f"{name!r} holds values of type {kind}, which cannot be counted; convert it to numbers or text"
+                return f"{shorten(name)} holds values of type {kind}, which cannot be counted; make it numbers or text"
         return "the values of a declared column cannot be counted; convert them to numbers or text"
 
     def check_unchanged(self) -> None:
@@ -250,7 +250,8 @@ class TableSource:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise EngineError(
-                f"{self.table!r} is read through a connection of the process that this one was forked from; make a "
+                f"{shorten(self.table)} is read through a connection of the process that this one was forked from; "
+                "make a "
                 "session of its own here, with a connection that is opened here"
             )
 
@@ -365,7 +366,7 @@ def _check_table(source: TableSource) -> None:
     try:
         executor.types(f"SELECT * FROM {relation}")
     except EngineError:
-        raise DomainError(f"there is no table or view {source.table!r} in that database") from None
+        raise DomainError(f"there is no table or view {shorten(source.table)} in that database") from None
 
 
 def seal(connection: duckdb.DuckDBPyConnection) -> None:

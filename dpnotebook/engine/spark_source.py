@@ -14,7 +14,7 @@ from dpnotebook.engine.executor import failed
 from dpnotebook.engine.source import keyed
 from dpnotebook.engine.spark import SparkExecutor, quiet, told
 from dpnotebook.engine.sql import literal
-from dpnotebook.errors import DomainError, EngineError
+from dpnotebook.errors import DomainError, EngineError, shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,7 +55,7 @@ class SparkSource:
             found = data.table(table)
             _ = found.columns
         except PySparkException:
-            raise DomainError(f"there is no table or view {table!r} in that Spark session") from None
+            raise DomainError(f"there is no table or view {shorten(table)} in that Spark session") from None
         return cls(found, table)
 
     def __repr__(self) -> str:

@@ -27,7 +27,7 @@ from dpnotebook.engine.sql import (
     literal,
     selects,
 )
-from dpnotebook.errors import DomainError, EngineError
+from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.forks import in_child, lock
 from dpnotebook.measurement import Axis, Measurement, flat_size
 
@@ -252,7 +252,9 @@ def _checked(name: str, attribute: Attribute, column: Column) -> Column:
         kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR"}[wanted]
         return Column(f"CAST({column.sql} AS {kind})", kind)
     if holds != wanted:
-        raise DomainError(f"{name!r} is declared as {attribute!r}, which is for {wanted}, but the column holds {holds}")
+        raise DomainError(
+            f"{shorten(name)} is declared as {shorten(attribute)}, which is for {wanted}, but the column holds {holds}"
+        )
     return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
 
 

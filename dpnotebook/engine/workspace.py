@@ -15,7 +15,7 @@ from dpnotebook.engine.executor import named
 from dpnotebook.engine.homes import Held, Home, unclear
 from dpnotebook.engine.kinds import check_unit
 from dpnotebook.engine.source import DUCKDB, Source, TableSource
-from dpnotebook.errors import EngineError, FrameChanged
+from dpnotebook.errors import EngineError, FrameChanged, shorten
 from dpnotebook.forks import in_child, lock
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class Workspace:
         """
         table = self._tables[name]
         if table.private:
-            raise EngineError(f"{name!r} is protected: no statement can show its rows")
+            raise EngineError(f"{shorten(name)} is protected: no statement can show its rows")
         with self._lock:
             return self._home([table]).fetch(table)
 
@@ -176,7 +176,8 @@ class Workspace:
         for table in tables:
             if seen.setdefault(table.name.casefold(), table.name) != table.name:
                 raise EngineError(
-                    f"the tables {seen[table.name.casefold()]!r} and {table.name!r} differ only in case, which SQL "
+                    f"the tables {shorten(seen[table.name.casefold()])} and {shorten(table.name)} differ only in "
+                    "case, which SQL "
                     "cannot tell apart: protect one of them under another name"
                 )
             unclear(table, words)
@@ -199,7 +200,7 @@ class Workspace:
         for table in private:
             if table.source.place != first:
                 raise EngineError(
-                    f"{private[0].name!r} is in {_WORDS[first[0]]} and {table.name!r} in "
+                    f"{shorten(private[0].name)} is in {_WORDS[first[0]]} and {shorten(table.name)} in "
                     f"{'another database' if table.source.place[0] == first[0] else _WORDS[table.source.place[0]]}: "
                     "protected tables of one statement must be in one database"
                 )
@@ -215,7 +216,8 @@ class Workspace:
             # Each was protected at a moment of its own, and is seen here as it was at another.
             if _owner(table) == _owner(lent[0]) and home.digest_once(table) != table.digest:
                 raise FrameChanged(
-                    f"{table.name!r} was changed in its database after it was protected; nothing was spent. To ask "
+                    f"{shorten(table.name)} was changed in its database after it was protected; nothing was spent. "
+                    "To ask "
                     "about what is in it now, protect it under a new name"
                 )
         return home

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.marginal_algebra import MarginalAlgebra
 from dpnotebook.progress import Progress, silent
 from dpnotebook.workload import Identity, Marginals
@@ -90,7 +90,7 @@ def nearest_marginals(
         if iteration % 10 == 0:
             report(None, "finding the nearest marginals that are not negative")
     if off > ACCEPTED * total:
-        raise WorkloadError(f"non-negative marginals of {operator!r} did not converge")
+        raise WorkloadError(f"non-negative marginals of {shorten(operator)} did not converge")
 
     # What is left below 0 is lifted by moving towards even counts, so that the marginals go on agreeing.
     agreed /= units

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.consistent import largest_subsets, nearest_marginals
 from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.inference.nonnegative import Counts, best_total, checked, given_total
@@ -94,7 +94,7 @@ def graphical_model(
         counts = {subset: _counts(model, subset) for subset in largest}
 
     def further(axes: Subset) -> Array:
-        require_memory(math.prod(sizes[i] for i in axes), f"the counts over the attributes {axes!r}")
+        require_memory(math.prod(sizes[i] for i in axes), f"the counts over the attributes {shorten(axes)}")
         with _double():
             return _counts(model, axes)
 

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
@@ -83,7 +83,8 @@ def inverse(operator: Workload) -> Inverse:
         return WideInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
         raise WorkloadError(
-            f"least squares over {operator!r} needs a pseudo-inverse over {operator.shape[1]:,} cells at once; up to "
+            f"least squares over {shorten(operator)} needs a pseudo-inverse over {operator.shape[1]:,} cells at "
+            "once; up to "
             f"{DENSE_CELLS:,} are possible, or {WIDE_ROWS:,} measurements"
         )
     return DenseInverse(operator)

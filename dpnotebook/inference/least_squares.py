@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import inverse, is_direct
 from dpnotebook.workload.base import Array, Workload, require_memory
 from dpnotebook.workload.compose import apply_factors
@@ -76,5 +76,5 @@ def _iterate(operator: Workload, measured: Array) -> Array:
     # Relative to |A'y| alone: where y is nearly all noise outside the range of A, the residual itself stays large.
     scale = np.linalg.norm(operator.rmatvec(measured))
     if not np.linalg.norm(operator.rmatvec(measured - operator.matvec(estimate))) <= ACCEPTED * scale:
-        raise WorkloadError(f"least squares over {operator!r} did not converge")
+        raise WorkloadError(f"least squares over {shorten(operator)} did not converge")
     return estimate

@@ -15,7 +15,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.consistent import nearest_marginals
 from dpnotebook.inference.inverse import inverse, variances
 from dpnotebook.inference.least_squares import solver
@@ -67,7 +67,9 @@ class Counts:
         """
         wanted = tuple(axes)
         if any(not 0 <= i < len(self.sizes) for i in wanted) or list(wanted) != sorted(set(wanted)):
-            raise WorkloadError(f"{wanted!r} are not ascending positions of attributes, 0 to {len(self.sizes) - 1}")
+            raise WorkloadError(
+                f"{shorten(wanted)} are not ascending positions of attributes, 0 to {len(self.sizes) - 1}"
+            )
         inside = [subset for subset in self.tables if set(wanted) <= set(subset)]
         if inside:
             subset = min(inside, key=lambda found: self.tables[found].size)
@@ -75,7 +77,7 @@ class Counts:
             return np.asarray(self.tables[subset].sum(axis=gone))
         if self.further is None:
             raise WorkloadError(
-                f"nothing was measured of the attributes {wanted!r} together, so nothing follows of them"
+                f"nothing was measured of the attributes {shorten(wanted)} together, so nothing follows of them"
             )
         return self.further(wanted)
 
@@ -93,7 +95,9 @@ class Counts:
             if whole in self.tables:
                 return np.asarray(workload.matvec(self.tables[whole].reshape(-1)))
         if found is None or found[0] != self.sizes:
-            raise WorkloadError(f"{workload!r} is over other attributes than the measurements, of {self.sizes} cells")
+            raise WorkloadError(
+                f"{shorten(workload)} is over other attributes than the measurements, of {self.sizes} cells"
+            )
         answered = []
         for term in found[1]:
             require_memory(term.queries, "these answers")
@@ -141,7 +145,7 @@ def nonnegative(operator: Workload, noisy: ArrayLike, total: float | None = None
     if operator.shape[1] > CELLS:
         raise WorkloadError(
             f"non-negative counts of {operator.shape[1]:,} cells need measurements of marginals, with one kind of "
-            f"queries an attribute; from others, such as {operator!r}, at most {CELLS:,} cells are estimated"
+            f"queries an attribute; from others, such as {shorten(operator)}, at most {CELLS:,} cells are estimated"
         )
     cells = nearest_cells(operator, measured, rows, report)
     return Counts(sizes, rows, {tuple(range(len(sizes))): cells.reshape(sizes)})
@@ -159,7 +163,7 @@ def checked(operator: Workload, noisy: ArrayLike) -> Array:
 def given_total(total: float) -> float:
     """Return a total that was given, or raise WorkloadError if it is no number of rows."""
     if isinstance(total, bool) or not isinstance(total, Real) or not 0 <= float(total) < math.inf:
-        raise WorkloadError(f"total= is the number of rows, a finite number of at least 0; not {total!r}")
+        raise WorkloadError(f"total= is the number of rows, a finite number of at least 0; not {shorten(total)}")
     return float(total)
 
 

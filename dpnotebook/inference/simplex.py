@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.progress import Progress, silent
 from dpnotebook.workload.base import Array, Workload
 
@@ -50,7 +50,7 @@ def nearest_cells(operator: Workload, measured: Array, total: float, report: Pro
     find = _interior if n <= DENSE_CELLS else _descend
     x = find(operator, measured, total, report)
     if not _within(operator, measured, x, total, ACCEPTED):
-        raise WorkloadError(f"non-negative least squares over {operator!r} did not converge")
+        raise WorkloadError(f"non-negative least squares over {shorten(operator)} did not converge")
     return x
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpnotebook.errors import LedgerCorrupt, LedgerError
+from dpnotebook.errors import LedgerCorrupt, LedgerError, shorten
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import Broken, entry_from_row, faults
 from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
@@ -194,10 +194,10 @@ def _problems(connection: sqlite3.Connection, view: View, hashes: set[bytes]) ->
             name = view.lines[-1].table
             if name in kept and kept[name][0] == len(view.lines):
                 yield from _snapshot_faults(name, kept.pop(name)[1], view.tables[name].spend)
-    yield from (f"there is a snapshot of the spend of {name!r} that belongs to no charge" for name in kept)
+    yield from (f"there is a snapshot of the spend of {shorten(name)} that belongs to no charge" for name in kept)
     for name, table in view.tables.items():
         if not table.checked and snapshot.digest(table.spend) != table.digest:
-            yield f"the spend of {name!r} is not what was written with its last charge"
+            yield f"the spend of {shorten(name)} is not what was written with its last charge"
     yield from _beside(connection, view)
 
 
@@ -207,7 +207,7 @@ def _snapshot_faults(name: str, packed: bytes, spend: Spend) -> Iterator[str]:
     except Broken:
         same = False
     if not same:
-        yield f"the snapshot of the spend of {name!r} does not follow from the entries"
+        yield f"the snapshot of the spend of {shorten(name)} does not follow from the entries"
 
 
 def _check_answers(number: int, answers: object, about: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
@@ -30,9 +30,9 @@ def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
             raise ValueError(f"a cost must have a positive rate, not {term.rate}")
         for name, norms in term.norms.items():
             if name not in sizes or norms.shape != (sizes[name],):
-                raise ValueError(f"a cost over {norms.size} levels of {name!r} does not belong to this table")
+                raise ValueError(f"a cost over {norms.size} levels of {shorten(name)} does not belong to this table")
             if not np.issubdtype(norms.dtype, np.integer) or norms.min(initial=0) < 0:
-                raise ValueError(f"the column norms of {name!r} must be non-negative integers")
+                raise ValueError(f"the column norms of {shorten(name)} must be non-negative integers")
         if math.prod(int(norms.max(initial=0)) for norms in term.norms.values()) >= LARGEST:
             raise ValueError("column norms of 2^62 and more cannot be added up; measure on a coarser grid")
 
@@ -80,9 +80,10 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         name = values["name"]
         free = next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
         raise LedgerMismatch(
-            f"the ledger {path} knows another table by the name {name!r}: {' and '.join(other)} differ from what was "
+            f"the ledger {path} knows another table by the name {shorten(name)}: {' and '.join(other)} differ from "
+            "what was "
             f"protected before. What was answered of that one is not used for this one: protect it by another name, "
-            f"such as {free!r}. It starts without answers, and what both cost adds up"
+            f"such as {shorten(free, 120)}. It starts without answers, and what both cost adds up"
         )
 
 
@@ -104,8 +105,10 @@ def check_same_population(path: str, known: Mapping[str, Any], values: Mapping[s
     before, now = known.get("population"), values.get("population")
     if before is not None and now is not None and before != now:
         raise LedgerMismatch(
-            f"the ledger {path} knows the units of {values['name']!r} as the population {before!r}, which cannot "
-            f"change, because answers may rest on it: write unit=dpn.Unit({before!r}, column={values['unit']!r})"
+            f"the ledger {path} knows the units of {shorten(values['name'])} as the population {shorten(before)}, "
+            "which cannot "
+            f"change, because answers may rest on it: write unit=dpn.Unit({shorten(before, 120)}, "
+            f"column={shorten(values['unit'], 120)})"
         )
 
 

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerReadOnly
+from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerReadOnly, shorten
 
 MOUNTS = "/proc/mounts"
 
@@ -87,7 +87,7 @@ def check_place(path: Path) -> None:
             raise LedgerReadOnly(f"{path} is read-only for you, so no cost could be recorded; make it writable")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise LedgerReadOnly(
-            f"the folder {str(folder)!r} is read-only for you, and a ledger writes beside its file; "
+            f"the folder {shorten(str(folder), 200)} is read-only for you, and a ledger writes beside its file; "
             f"make the folder writable, or write another path"
         )
 
@@ -102,7 +102,8 @@ def check_folder(path: Path) -> None:
     """
     if not path.parent.is_dir():
         raise LedgerError(
-            f"there is no folder {str(path.parent)!r} to keep the ledger in: create it, or write another path"
+            f"there is no folder {shorten(str(path.parent), 200)} to keep the ledger in: create it, or write another "
+            "path"
         )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpnotebook.errors import LedgerError, NotProtected
+from dpnotebook.errors import LedgerError, NotProtected, shorten
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
@@ -186,7 +186,7 @@ class View:
         """
         if name not in self.tables:
             known = ", ".join(map(repr, self.tables)) or "no table yet"
-            raise NotProtected(f"the ledger knows no table {name!r} (it knows {known}): protect it first")
+            raise NotProtected(f"the ledger knows no table {shorten(name)} (it knows {known}): protect it first")
         return self.tables[name]
 
     def line(self, number: int) -> Line:
@@ -235,10 +235,10 @@ class View:
         seen: set[Place] = set()
         for number, place in refines:
             if not all(type(part) is int for part in (number, place)) or not 1 <= number <= len(self.lines):
-                return f"there is no release {number!r}"
+                return f"there is no release {shorten(number)}"
             line = self.lines[number - 1]
             if line.table != table:
-                return f"release {number} is of the table {line.table!r}"
+                return f"release {number} is of the table {shorten(line.table)}"
             if line.record is None:
                 return f"release {number} was charged but its answer was not recorded yet"
             if not 0 <= place < line.measurements:

@@ -6,7 +6,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.errors import NotConfirmed
+from dpnotebook.errors import NotConfirmed, shorten
 from dpnotebook.notebook import words
 from dpnotebook.notebook.statement_lines import in_short
 
@@ -68,7 +68,9 @@ def way(yes: bool, always: bool, configured: str | None, session: Session) -> st
     environment = os.environ.get(VARIABLE, "").strip().lower()
     if environment:
         if environment not in WAYS:
-            raise NotConfirmed(f"the environment variable {VARIABLE} is auto, always or never, not {environment!r}")
+            raise NotConfirmed(
+                f"the environment variable {VARIABLE} is auto, always or never, not {shorten(environment)}"
+            )
         return environment
     return configured or session.confirm
 
@@ -93,7 +95,7 @@ def _asked(query: Query, plan: Plan) -> Query:
             raise NotConfirmed("not run, nothing was spent")
         epsilon = _number(reply)
         if epsilon is None:
-            question = f"{reply[:20]!r} is neither y nor n nor an epsilon such as 0.2. "
+            question = f"{shorten(reply[:20])} is neither y nor n nor an epsilon such as 0.2. "
             continue
         other = query.at(epsilon=epsilon)
         if other.plan.affordable:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DPError, WorkloadError
+from dpnotebook.errors import DPError, WorkloadError, shorten
 from dpnotebook.notebook.comparison import Comparison
 from dpnotebook.notebook.explorer_choices import (
     OWN,
@@ -75,7 +75,8 @@ def _own(workload: Workload | WorkloadRequest, domain: Domain | Mapping[str, Any
         return Question(checked(workload.over(declared, names)), title, "workload", names)
     if not isinstance(workload, Workload):
         raise WorkloadError(
-            f"explore() takes a workload, such as dpn.workload.AllRange(256) or dpn.marginals(2), not {workload!r}"
+            "explore() takes a workload, such as dpn.workload.AllRange(256) or dpn.marginals(2), not "
+            f"{shorten(workload)}"
         )
     return Question(checked(workload), title, "workload", attribute_names(workload))
 
@@ -174,7 +175,7 @@ class Explorer:
         with self._lock:
             if name not in self.strategies:
                 raise WorkloadError(
-                    f"no strategy {name!r} was found; there is {', '.join(self.strategies) or 'none yet'}"
+                    f"no strategy {shorten(name)} was found; there is {', '.join(self.strategies) or 'none yet'}"
                 )
             self._picked = name
             self.draw()

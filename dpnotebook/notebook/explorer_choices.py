@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpnotebook.errors import AccuracyError, WorkloadError
+from dpnotebook.errors import AccuracyError, WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.strategy import unit_variance
 from dpnotebook.workload import AllRange, Identity, Permuted, Prefix, WidthRange, Workload, marginals, prefix_marginals
@@ -148,7 +148,7 @@ def sizes(text: str, several: bool) -> tuple[int, ...]:
     words = [word for word in re.split(r"[\s,;x×()]+", text) if word]
     if not words or not all(re.fullmatch(r"\d{1,9}", word) and int(word) for word in words):
         example = '"2, 5, 50, 100"' if several else '"256"'
-        raise WorkloadError(f"cells are whole numbers above 0, such as {example}, not {text.strip()!r}")
+        raise WorkloadError(f"cells are whole numbers above 0, such as {example}, not {shorten(text.strip())}")
     if len(words) > 1 and not several:
         raise WorkloadError(f"these queries are over one attribute: give one number of cells, not {len(words)}")
     found = tuple(map(int, words))
@@ -196,5 +196,5 @@ def _number(text: str, what: str) -> float:
         return float(text)
     except ValueError:
         raise AccuracyError(
-            f"{what} must be a number, such as {'1e-6' if what == 'delta' else '1'}, not {text!r}"
+            f"{what} must be a number, such as {'1e-6' if what == 'delta' else '1'}, not {shorten(text)}"
         ) from None

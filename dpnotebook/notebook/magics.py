@@ -13,6 +13,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.display import display
 from traitlets import Enum, Float, TraitError, validate
 
+from dpnotebook.errors import shorten
 from dpnotebook.notebook import ask, manage, options, prefetch
 from dpnotebook.query import Query
 from dpnotebook.release import Release
@@ -35,7 +36,7 @@ class DPMagics(Magics):
     @validate("epsilon")
     def _positive(self, proposal: Any) -> Any:
         if proposal.value is not None and not 0 < proposal.value < float("inf"):
-            raise TraitError(f"epsilon is a number above 0, not {proposal.value!r}")
+            raise TraitError(f"epsilon is a number above 0, not {shorten(proposal.value)}")
         return proposal.value
 
     @no_var_expand  # {x} and $x are left as they are: values come in by :name only

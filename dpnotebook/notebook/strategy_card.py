@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.notebook import words
 from dpnotebook.notebook.explorer_choices import Privacy, attribute_names
 from dpnotebook.notebook.html import box, escape, line, quiet
@@ -63,7 +63,7 @@ def plot_strategy(
     """
     names = attribute_names(strategy.workload)
     if what not in ("measured", "errors"):
-        raise WorkloadError(f'a figure of a strategy is of what is "measured" or of "errors", not of {what!r}')
+        raise WorkloadError(f'a figure of a strategy is of what is "measured" or of "errors", not of {shorten(what)}')
     if what == "measured":
         views = measured(strategy, names)
     else:

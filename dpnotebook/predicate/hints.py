@@ -6,7 +6,7 @@ import ast
 import re
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.values import shorten
+from dpnotebook.errors import shorten
 from dpnotebook.predicate.expression import column_text
 
 SIGN_HINTS = {

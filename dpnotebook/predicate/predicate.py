@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.values import Mask, shorten
-from dpnotebook.errors import PredicateError
+from dpnotebook.domain.values import Mask
+from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
@@ -86,7 +86,7 @@ class Predicate:
             If a column is not declared, or a comparison cannot be decided by the levels of its column.
         """
         if nulls not in ("pandas", "sql"):
-            raise PredicateError(f"nulls= is 'pandas' or 'sql', not {nulls!r}")
+            raise PredicateError(f"nulls= is 'pandas' or 'sql', not {shorten(nulls)}")
         return cls(domain, diagram_of(expression, domain, nulls))
 
     @classmethod

@@ -9,7 +9,7 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any, Literal
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,13 @@ class Budget:
         object.__setattr__(self, "epsilon", float(positive(self.epsilon, "the budget's epsilon")))
         delta = self.delta
         if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 <= float(delta) < 1:
-            raise AccuracyError(f"the budget's delta must be a number from 0 up to, not including, 1; not {delta!r}")
+            raise AccuracyError(
+                f"the budget's delta must be a number from 0 up to, not including, 1; not {shorten(delta)}"
+            )
         object.__setattr__(self, "delta", float(delta))
         noise = self.noise if self.noise is not None else "gaussian" if delta else "laplace"
         if noise not in ("laplace", "gaussian"):
-            raise AccuracyError(f"the budget's noise must be 'laplace' or 'gaussian', not {noise!r}")
+            raise AccuracyError(f"the budget's noise must be 'laplace' or 'gaussian', not {shorten(noise)}")
         if noise == "gaussian" and not delta:
             raise AccuracyError("Gaussian noise needs a budget with delta: Budget(epsilon=1.0, delta=1e-6)")
         object.__setattr__(self, "noise", noise)
@@ -89,7 +91,9 @@ class Budget:
         if part is None:
             return
         if isinstance(part, bool) or not isinstance(part, Real) or not 0 <= float(part) < 1:
-            raise AccuracyError(f"the budget's threshold_delta must be a number from 0 up to its delta, not {part!r}")
+            raise AccuracyError(
+                f"the budget's threshold_delta must be a number from 0 up to its delta, not {shorten(part)}"
+            )
         object.__setattr__(self, "threshold_delta", float(part))
         if self.noise == "gaussian" and float(part) >= self.delta:
             raise AccuracyError(
@@ -142,9 +146,9 @@ def positive(value: object, name: str) -> Fraction:
             raise TypeError  # noqa: TRY301 - one message for all that is not a number
         number = float(value)
     except (TypeError, ValueError):
-        raise AccuracyError(f"{name} must be a number above 0, not {value!r}") from None
+        raise AccuracyError(f"{name} must be a number above 0, not {shorten(value)}") from None
     except OverflowError:
         raise AccuracyError(f"{name} must be a number above 0, and not of hundreds of digits") from None
     if not (math.isfinite(number) and number > 0):
-        raise AccuracyError(f"{name} must be a finite number above 0, not {value!r}")
+        raise AccuracyError(f"{name} must be a finite number above 0, not {shorten(value)}")
     return value if isinstance(value, Fraction) else Fraction(repr(number))

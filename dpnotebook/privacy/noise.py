@@ -15,7 +15,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.randomness import Source, random_bytes
 from dpnotebook.privacy.sampler import RoundedGaussian, discrete_laplace_sampler
@@ -149,9 +149,9 @@ def checked_scale(scale: object) -> Fraction:
             raise TypeError  # noqa: TRY301 - one message for all that is not a number
         exact = Fraction(scale if isinstance(scale, (int, Fraction, Decimal)) else float(scale))
     except (TypeError, ValueError, OverflowError):
-        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {scale!r}") from None
+        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {shorten(scale)}") from None
     if exact <= 0:
-        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {scale!r}")
+        raise AccuracyError(f"the scale of noise must be a finite number above 0, not {shorten(scale)}")
     if exact > MOST_SCALE:
         raise AccuracyError(
             "this accuracy needs noise of more than 2^53 steps, more than whole numbers can carry; "
@@ -168,5 +168,5 @@ def _size(size: object) -> int:
     except TypeError:
         count = -1
     if count < 0 or isinstance(size, bool):
-        raise AccuracyError(f"the number of draws must be a whole number from 0, not {size!r}")
+        raise AccuracyError(f"the number of draws must be a whole number from 0, not {shorten(size)}")
     return count

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import shorten
 from dpnotebook.privacy.alike import dearest, same_slices, told_apart
 
 DENSE_LIMIT = 10**6
@@ -44,7 +45,7 @@ class Term:
             raise ValueError("a rate of cost cannot be negative")
         for name, norm in self.norms.items():
             if not np.issubdtype(norm.dtype, np.integer) or norm.min(initial=0) < 0:
-                raise ValueError(f"column norms of {name!r} must be whole numbers from 0")
+                raise ValueError(f"column norms of {shorten(name)} must be whole numbers from 0")
 
     @property
     def largest_norm(self) -> int:
@@ -195,7 +196,9 @@ class Spend:
             raise ValueError(f"the table has no attributes {sorted(unknown)}")
         for name, column in ((name, column) for term in cost.terms for name, column in term.norms.items()):
             if column.shape != (self.sizes[name],):
-                raise ValueError(f"norms of {name!r} have {column.size} levels, the table has {self.sizes[name]}")
+                raise ValueError(
+                    f"norms of {shorten(name)} have {column.size} levels, the table has {self.sizes[name]}"
+                )
 
     def _box(self, term: Mapping[str, Any]) -> tuple[tuple[slice, ...], int] | None:
         """Return the box of cells that a term touches, and what it costs in each; None where it is no such box."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.combination import combined_quantiles
 from dpnotebook.privacy.noise import checked_scale
@@ -106,7 +106,7 @@ def laplace_scale_for(error: float, confidence: float) -> Fraction:
         If the error or the confidence is out of its range.
     """
     if not (math.isfinite(error) and error >= 0):
-        raise AccuracyError(f"error must be a finite number above 0, not {error!r}")
+        raise AccuracyError(f"error must be a finite number above 0, not {shorten(error)}")
     beta = 1 - checked_confidence(confidence)
     k = math.floor(error * (1 + 1e-12))  # an error that is k steps but for floating point means k steps
 
@@ -192,11 +192,11 @@ def checked_confidence(confidence: object) -> float:
         If it is not a number above 0 and at most 1 - 10^-9.
     """
     if isinstance(confidence, bool) or not isinstance(confidence, (int, float, np.floating, Fraction)):
-        raise AccuracyError(f"confidence must be a number between 0 and 1, such as 0.95, not {confidence!r}")
+        raise AccuracyError(f"confidence must be a number between 0 and 1, such as 0.95, not {shorten(confidence)}")
     value = float(confidence)
     if not 0 < value <= MOST_CONFIDENCE:
         hint = "; write 95% as 0.95" if 1 < value <= 100 else ""
-        raise AccuracyError(f"confidence must lie between 0 and 0.999999999, not {confidence!r}{hint}")
+        raise AccuracyError(f"confidence must lie between 0 and 0.999999999, not {shorten(confidence)}{hint}")
     return value
 
 

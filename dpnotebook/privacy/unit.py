@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpnotebook.domain.values import shorten
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, shorten
 
 MOST_NAME = 100
 EXAMPLE = 'dpn.Unit("patient", column="patient_id")'

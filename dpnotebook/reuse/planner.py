@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.inference.answers import Answers, Expected
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
@@ -153,7 +153,7 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assump
     if any(measure.kind == "mean" for measure in question.measures) and assumption.rows is None:
         raise AccuracyError(
             "the error of a mean depends on the number of rows, which planning does not read; say about how many "
-            f"there are with rows= when you protect {table.name!r}, or give epsilon="
+            f"there are with rows= when you protect {shorten(table.name)}, or give epsilon="
         )
 
 

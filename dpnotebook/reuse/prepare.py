@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DomainError, WorkloadError
+from dpnotebook.errors import DomainError, WorkloadError, shorten
 from dpnotebook.inference.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.measurement import Axis, Measurement, flat_size
 from dpnotebook.predicate import Predicate
@@ -117,13 +117,15 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
         ranked = domain[measure.column]
         if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
             raise DomainError(
-                f"{measure.column!r} is declared as {ranked!r}: a {measure.kind} needs an order; "
+                f"{shorten(measure.column)} is declared as {shorten(ranked)}: a {measure.kind} needs an order; "
                 "declare it as Range or Bins"
             )
         levels = allowed_levels(question.where, measure.column, domain)
         kept = tuple(level for level in levels if level < ranked.regular)
         if not kept:
-            raise DomainError(f"where= leaves no row with a value of {measure.column!r}: there is nothing to rank")
+            raise DomainError(
+                f"where= leaves no row with a value of {shorten(measure.column)}: there is nothing to rank"
+            )
         axes.append(Axis(measure.column, kept))
     return tuple(axes)
 

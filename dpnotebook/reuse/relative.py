@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpnotebook.errors import AccuracyError
+from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse.reactive import Asked
 from dpnotebook.reuse.table import Table
@@ -48,7 +48,7 @@ def resolved(accuracy: Accuracy, question: Question, asked: Asked | None, table:
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
     if table.rows is not None and counts and asked is not None:
         return accuracy.resolved(accuracy.relative * table.rows / asked.queries.count)
-    rows = f", or say about how many rows there are with rows= when you protect {table.name!r}" if counts else ""
+    rows = f", or say about how many rows there are with rows= when you protect {shorten(table.name)}" if counts else ""
     raise AccuracyError(
         f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "
         f"it once with error= or epsilon= (any accuracy will do){rows if table.rows is None else ''}"

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpnotebook.errors import AccuracyError, SQLError
+from dpnotebook.errors import AccuracyError, SQLError, shorten
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, Term
 from dpnotebook.question import Accuracy
@@ -192,7 +192,8 @@ def conflicting(own: float, given: Mapping[str, object]) -> None:
     for name, value in given.items():
         if value is not None and not (name == "epsilon" and value == own):
             raise AccuracyError(
-                f"the statement says epsilon = {own:g} in its OPTIONS, and {name}={value!r} is given beside it: leave "
+                f"the statement says epsilon = {own:g} in its OPTIONS, and {name}={shorten(value)} is given beside "
+                "it: leave "
                 "one of them out"
             )
 

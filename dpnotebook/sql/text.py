@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokens import Token
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 
 Dialect = Literal["duckdb", "bigquery"]
 
@@ -117,5 +117,5 @@ def unreadable(text: Text, error: SqlglotError) -> SQLError:
     if "number of provided arguments" in description:
         return text.error("this function has too many arguments: COUNT, SUM and AVG take one column", token)
     if description.startswith("Expecting"):
-        return text.error(f"{description[len('Expecting ') :]} is missing before {token.text!r}", token)
-    return text.error(f"the SQL cannot be read at {token.text!r}", token)
+        return text.error(f"{description[len('Expecting ') :]} is missing before {shorten(token.text)}", token)
+    return text.error(f"the SQL cannot be read at {shorten(token.text)}", token)

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import inverse, total_variance, variances
 from dpnotebook.inference.least_squares import Solver, solver
 from dpnotebook.workload import Identity, Stack, Workload
@@ -67,7 +67,9 @@ class Block:
         for (query, operator), index in zip(self.pairs, where, strict=True):
             found, wanted = inverse(operator), query.rows(index)
             if not np.isfinite(found.of_rows(wanted)).all():
-                raise WorkloadError(f"the measurements {operator!r} do not determine every answer of {query!r}")
+                raise WorkloadError(
+                    f"the measurements {shorten(operator)} do not determine every answer of {shorten(query)}"
+                )
             require_memory(len(rows) * operator.shape[0], "these weights")
             factors.append(operator.apply(found.apply(wanted.T.astype(float)[None]))[0].T)
         return self.weight * row_products(factors)

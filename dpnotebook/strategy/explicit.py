@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import total_variance
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
@@ -74,7 +74,7 @@ def opt_0(
         If there are too many cells, or p or restarts is out of range.
     """
     if noise not in LARGEST:
-        raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {noise!r}')
+        raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(noise)}')
     n = workload.shape[1]
     if n > LARGEST[noise]:
         raise WorkloadError(

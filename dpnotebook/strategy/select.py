@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import silent, watched
 from dpnotebook.strategy.blas import threads_for
@@ -39,9 +39,9 @@ def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full"
         If noise or effort is not one of these.
     """
     if noise not in ("laplace", "gaussian"):
-        raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {noise!r}')
+        raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(noise)}')
     if effort not in ("quick", "full"):
-        raise WorkloadError(f'the effort of select is "quick" or "full", not {effort!r}')
+        raise WorkloadError(f'the effort of select is "quick" or "full", not {shorten(effort)}')
     found = sparse_terms(workload)
     with threads_for(workload.shape[1] if found is None else max(found[0])):
         if effort == "quick":

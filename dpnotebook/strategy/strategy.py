@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import AccuracyError, WorkloadError
+from dpnotebook.errors import AccuracyError, WorkloadError, shorten
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.privacy.accountant import Noise, mu_of_budget
 from dpnotebook.privacy.budget import positive
@@ -59,7 +59,7 @@ class Strategy:
 
     def __post_init__(self) -> None:
         if self.noise not in ("laplace", "gaussian"):
-            raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {self.noise!r}')
+            raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(self.noise)}')
         if self.workload.shape[1] != self.operator.shape[1]:
             asked, measured = self.workload.shape[1], self.operator.shape[1]
             raise WorkloadError(f"queries over {asked:,} cells cannot be answered from measurements of {measured:,}")
@@ -232,5 +232,5 @@ def unit_variance(noise: Noise, epsilon: float, delta: float = 0.0) -> float:
             raise AccuracyError("Laplace noise is private without a delta; leave delta out or select Gaussian noise")
         return 2 / budget**2
     if not 0 < float(positive(delta, "the delta of Gaussian noise")) < 1:
-        raise AccuracyError(f"the delta of Gaussian noise must be between 0 and 1, not {delta!r}")
+        raise AccuracyError(f"the delta of Gaussian noise must be between 0 and 1, not {shorten(delta)}")
     return 1 / mu_of_budget(budget, float(delta)) ** 2

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 
 MEMORY_LIMIT = 2**31  # bytes of the largest single array that is ever built
 
@@ -171,7 +171,7 @@ class Workload(ABC):
         if array.dtype.kind not in "biuf":
             raise WorkloadError(f"a workload acts on numbers, not on an array of {array.dtype}")
         if array.ndim not in (1, 2) or array.shape[0] != size:
-            raise WorkloadError(f"{self!r} takes one number a {what}, {size:,} in all; got shape {array.shape}")
+            raise WorkloadError(f"{shorten(self)} takes one number a {what}, {size:,} in all; got shape {array.shape}")
         require_memory(
             result * (1 if array.ndim == 1 else array.shape[1]),
             "the result of this workload",
@@ -185,7 +185,7 @@ class Workload(ABC):
         from dpnotebook.workload.compose import Stack
 
         if not isinstance(other, Workload):
-            raise WorkloadError(f"a workload can be joined with another workload, not with {other!r}")
+            raise WorkloadError(f"a workload can be joined with another workload, not with {shorten(other)}")
         mine = self.parts if isinstance(self, Stack) else (self,)
         return Stack(*mine, *(other.parts if isinstance(other, Stack) else (other,)))
 
@@ -203,7 +203,7 @@ class Workload(ABC):
 def whole(value: object, name: str, least: int = 1) -> int:
     """Return `value` as an int of at least `least`, or raise WorkloadError naming it."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise WorkloadError(f"{name} must be a whole number of at least {least}, not {value!r}")
+        raise WorkloadError(f"{name} must be a whole number of at least {least}, not {shorten(value)}")
     return int(value)
 
 

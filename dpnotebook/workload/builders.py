@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Workload, whole
 from dpnotebook.workload.contiguous import Identity, Prefix
 from dpnotebook.workload.marginals import Marginals, Subset
@@ -87,7 +87,9 @@ def small_marginals(shape: Iterable[int], cells: int, prefix: Iterable[int] = ()
 def checked_sizes(shape: Iterable[int]) -> tuple[int, ...]:
     """Return the cells of each attribute as ints, or raise WorkloadError."""
     if isinstance(shape, str) or not isinstance(shape, Iterable):
-        raise WorkloadError(f"a shape is the number of cells of each attribute, such as (2, 5, 50), not {shape!r}")
+        raise WorkloadError(
+            f"a shape is the number of cells of each attribute, such as (2, 5, 50), not {shorten(shape)}"
+        )
     sizes = tuple(whole(size, "the number of cells of an attribute") for size in shape)
     if not sizes:
         raise WorkloadError("a domain without attributes has no marginals: give the cells of at least one attribute")
@@ -165,7 +167,7 @@ def small_subsets(sizes: tuple[int, ...], cells: int) -> list[Subset]:
 
 def _factors(sizes: tuple[int, ...], prefix: Iterable[int]) -> list[Workload]:
     if isinstance(prefix, str) or not isinstance(prefix, Iterable):
-        raise WorkloadError(f"prefix= lists positions of ordered attributes, such as (0, 1), not {prefix!r}")
+        raise WorkloadError(f"prefix= lists positions of ordered attributes, such as (0, 1), not {shorten(prefix)}")
     ordered = {whole(position, "the position of an ordered attribute", 0) for position in prefix}
     if ordered and max(ordered) >= len(sizes):
         raise WorkloadError(f"prefix= lists positions of attributes, 0 to {len(sizes) - 1}, not {max(ordered)}")

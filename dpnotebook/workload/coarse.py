@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Workload, whole
 from dpnotebook.workload.contiguous import Integers
 from dpnotebook.workload.packing import packed, unpacked
@@ -41,12 +41,14 @@ class Coarse(Workload):
 
     def __init__(self, workload: Workload, edges: ArrayLike, n: int) -> None:
         if not isinstance(workload, Workload):
-            raise WorkloadError(f"Coarse takes a workload, such as Prefix(10), not {workload!r}")
+            raise WorkloadError(f"Coarse takes a workload, such as Prefix(10), not {shorten(workload)}")
         found = np.array(edges)
         cells = whole(n, "the number of cells")
         runs = workload.shape[1]
         if found.shape != (runs + 1,) or found.dtype.kind not in "iu":
-            raise WorkloadError(f"{workload!r} takes {runs + 1:,} edges, whole numbers, one more than it has cells")
+            raise WorkloadError(
+                f"{shorten(workload)} takes {runs + 1:,} edges, whole numbers, one more than it has cells"
+            )
         if found[0] < 0 or found[-1] > cells or (np.diff(found) < 1).any():
             raise WorkloadError(f"edges of runs of {cells:,} cells rise, from 0 or more to {cells:,} or less")
         found = found.astype(np.int64)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
 
 PIECE = 2**18  # entries that a factor is applied to at a time
@@ -195,7 +195,7 @@ class Weighted(Workload):
     def __post_init__(self) -> None:
         weight = self.weight
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < math.inf:
-            raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {weight!r}")
+            raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {shorten(weight)}")
         _workloads((self.workload,), "Weighted")
         object.__setattr__(self, "weight", int(weight) if weight == int(weight) else float(weight))
 

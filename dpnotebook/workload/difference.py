@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Number, Workload, number, require_memory
 from dpnotebook.workload.compose import Kron, Stack
 from dpnotebook.workload.contiguous import Contiguous
@@ -137,7 +137,7 @@ def complement(workload: Workload) -> Workload:
         If the coefficients are not all 0 or 1, or every query holds every cell.
     """
     if not counts(workload):
-        raise WorkloadError(f"only queries with coefficients 0 and 1 can be negated, not {workload!r}")
+        raise WorkloadError(f"only queries with coefficients 0 and 1 can be negated, not {shorten(workload)}")
     if isinstance(workload, Predicates):
         return workload.complement()
     if _all_ones(workload):

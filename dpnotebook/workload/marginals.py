@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Number, Workload, require_memory
 from dpnotebook.workload.compose import Kron
 from dpnotebook.workload.contiguous import Total
@@ -198,13 +198,13 @@ def _checked(pairs: Iterable[tuple[Subset, Number]], attributes: int) -> tuple[t
     for subset, weight in pairs:
         subset = tuple(subset)
         if any(not isinstance(i, Integral) or not 0 <= i < attributes for i in subset):
-            raise WorkloadError(f"{subset!r} does not name attributes by their positions, 0 to {attributes - 1}")
+            raise WorkloadError(f"{shorten(subset)} does not name attributes by their positions, 0 to {attributes - 1}")
         if any(a >= b for a, b in pairwise(subset)):
-            raise WorkloadError(f"the attributes of a subset must be ascending and distinct, not {subset!r}")
+            raise WorkloadError(f"the attributes of a subset must be ascending and distinct, not {shorten(subset)}")
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < math.inf:
-            raise WorkloadError(f"the weight of a marginal must be a finite number above 0, not {weight!r}")
+            raise WorkloadError(f"the weight of a marginal must be a finite number above 0, not {shorten(weight)}")
         if subset in kept:
-            raise WorkloadError(f"the subset {subset!r} comes twice; give it one weight")
+            raise WorkloadError(f"the subset {shorten(subset)} comes twice; give it one weight")
         kept[tuple(int(i) for i in subset)] = int(weight) if weight == int(weight) else float(weight)
     if not kept:
         raise WorkloadError("marginals need at least one subset of the attributes")

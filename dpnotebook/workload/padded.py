@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Energy, Number, Workload, whole
 from dpnotebook.workload.contiguous import Contiguous, Integers
 
@@ -86,7 +86,7 @@ class Padded(Contiguous):
 
     def __init__(self, workload: Contiguous, extra: int) -> None:
         if not isinstance(workload, Contiguous):
-            raise WorkloadError(f"Padded takes a workload of runs, such as Prefix(10), not {workload!r}")
+            raise WorkloadError(f"Padded takes a workload of runs, such as Prefix(10), not {shorten(workload)}")
         object.__setattr__(self, "workload", workload)
         object.__setattr__(self, "extra", whole(extra, "the number of cells left out"))
         object.__setattr__(self, "n", workload.n + self.extra)

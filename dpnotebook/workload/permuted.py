@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Number, Workload
 from dpnotebook.workload.contiguous import Integers
 from dpnotebook.workload.packing import packed, unpacked
@@ -39,7 +39,7 @@ class Permuted(Workload):
 
     def __init__(self, workload: Workload, order: int | ArrayLike) -> None:
         if not isinstance(workload, Workload):
-            raise WorkloadError(f"Permuted takes a workload, such as AllRange(10), not {workload!r}")
+            raise WorkloadError(f"Permuted takes a workload, such as AllRange(10), not {shorten(workload)}")
         n = workload.shape[1]
         if isinstance(order, Integral) and not isinstance(order, bool) and int(order) >= 0:
             found = np.random.default_rng(int(order)).permutation(n)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Energy, Workload, corner_sums, require_memory, run_sums, whole
 from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Integers, Prefix, Total
 from dpnotebook.workload.packing import packed, unpacked
@@ -242,7 +242,7 @@ def _of_masks(masks: Any) -> tuple[int, Integers, Integers, Integers]:
 def _of_runs(rows: Any, n: Any) -> tuple[int, Integers, Integers, Integers]:
     cells = whole(n, "the number of cells")
     if isinstance(rows, str) or not isinstance(rows, Iterable):
-        raise WorkloadError(f"predicates are a list of rows, each a list of runs (start, end), not {rows!r}")
+        raise WorkloadError(f"predicates are a list of rows, each a list of runs (start, end), not {shorten(rows)}")
     starts: list[int] = []
     ends: list[int] = []
     counts: list[int] = []
@@ -266,7 +266,7 @@ def _sorted_runs(row: Any, cells: int) -> list[tuple[int, int]]:
     except (TypeError, ValueError) as error:
         if isinstance(error, WorkloadError):
             raise
-        raise WorkloadError(f"a row of predicates is a list of runs (start, end), not {row!r}") from None
+        raise WorkloadError(f"a row of predicates is a list of runs (start, end), not {shorten(row)}") from None
     for start, end in found:
         if not start < end <= cells:
             raise WorkloadError(f"a run of cells [{start}, {end}) is empty or leaves the {cells:,} cells")

@@ -12,7 +12,7 @@ from numbers import Real
 from typing import Literal
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Number, Workload, whole
 from dpnotebook.workload.builders import checked_count, small_subsets, subsets
 from dpnotebook.workload.compose import Kron, Stack
@@ -149,14 +149,15 @@ class WorkloadRequest:
     def __add__(self, other: object) -> WorkloadRequest:
         if not isinstance(other, WorkloadRequest):
             raise WorkloadError(
-                f"{self!r} names attributes of a domain, and can be joined with others that do, such as ranges('age'), "
-                f"not with {other!r}; .over(domain) makes a workload of it"
+                f"{shorten(self)} names attributes of a domain, and can be joined with others that do, such as "
+                "ranges('age'), "
+                f"not with {shorten(other)}; .over(domain) makes a workload of it"
             )
         return WorkloadRequest(self.parts + other.parts)
 
     def __mul__(self, weight: Number) -> WorkloadRequest:
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < math.inf:
-            raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {weight!r}")
+            raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {shorten(weight)}")
         plain = int(weight) if weight == int(weight) else float(weight)
         return replace(self, parts=tuple((plain * own, part) for own, part in self.parts))
 
@@ -220,7 +221,7 @@ def _request(part: Product | AllMarginals) -> WorkloadRequest:
 
 def _named(names: tuple[str, ...], verb: str) -> tuple[str, ...]:
     if not names or not all(isinstance(name, str) for name in names):
-        raise WorkloadError(f"{verb} takes names of attributes, such as {verb}('age'), not {names!r}")
+        raise WorkloadError(f"{verb} takes names of attributes, such as {verb}('age'), not {shorten(names)}")
     if len(set(names)) < len(names):
         raise WorkloadError(f"an attribute comes twice: {', '.join(names)}")
     return names
@@ -235,7 +236,7 @@ def _axes(domain: Domain, on: str | Iterable[str] | None, levels: Levels) -> lis
         attribute = domain[name]
         kept = levels.get(name, range(attribute.size))
         if not len(kept):
-            raise WorkloadError(f"no level of {name!r} takes part")
+            raise WorkloadError(f"no level of {shorten(name)} takes part")
         ordered = sum(level < attribute.regular for level in kept) if attribute.ordered else 0
         axes.append(Axis(name, len(kept), ordered))
     if len(set(names)) < len(names):
@@ -256,10 +257,11 @@ def _subsets(part: Product | AllMarginals, axes: list[Axis]) -> Iterator[Subset]
         for name in part.names:
             if name not in places:
                 near = ", ".join(repr(axis.name) for axis in axes) or "no attribute"
-                raise WorkloadError(f"{part!r} needs {name!r}, and what it is asked of has {near}")
+                raise WorkloadError(f"{shorten(part)} needs {shorten(name)}, and what it is asked of has {near}")
             if part.along != "identity" and not axes[places[name]].ordered:
                 raise WorkloadError(
-                    f"{part!r} needs an order, and {name!r} has none among the levels that take part; declare it as "
+                    f"{shorten(part)} needs an order, and {shorten(name)} has none among the levels that take part; "
+                    "declare it as "
                     "Range, Bins or Categories([...], ordered=True), or ask for identity"
                 )
         yield tuple(sorted(places[name] for name in part.names))

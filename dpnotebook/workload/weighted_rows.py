@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.packing import packed, unpacked
@@ -37,10 +37,10 @@ class WeightedRows(Workload):
 
     def __init__(self, weights: ArrayLike, workload: Workload) -> None:
         if not isinstance(workload, Workload):
-            raise WorkloadError(f"WeightedRows takes a workload, such as Prefix(10), not {workload!r}")
+            raise WorkloadError(f"WeightedRows takes a workload, such as Prefix(10), not {shorten(workload)}")
         array = np.array(weights)
         if array.shape != workload.shape[:1] or array.dtype.kind not in "iuf":
-            raise WorkloadError(f"{workload!r} takes {workload.shape[0]:,} weights, one number a query")
+            raise WorkloadError(f"{shorten(workload)} takes {workload.shape[0]:,} weights, one number a query")
         if not np.isfinite(array).all() or (array < 0).any() or not array.any():
             raise WorkloadError("the weights of queries must be finite numbers of at least 0, and not all 0")
         whole = array.dtype.kind != "f" or bool((array == np.rint(array)).all() and array.max() < 2**53)

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.asked import asked_aggregates, call_at
 from dpnotebook.sql.analysis.contributions import contribution_of
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns
@@ -137,7 +138,7 @@ def _check_unit(clause: Clause | None, source: From, reader: Reader) -> None:
     if source.owner.unit is None:
         raise reader.text.error(
             f"each row of {source.owner.table} is a unit of its own: leave privacy_unit_column out, or protect the "
-            f"table with unit={path!r}",
+            f"table with unit={shorten(path)}",
             clause.token,
         )
     column = exp.column(

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree
 from dpnotebook.sql.ownership.reader import Reader
@@ -48,7 +48,7 @@ def analyse(
         If it names a table that is neither protected nor public.
     """
     if contribution not in (None, "l2"):
-        raise SQLError(f"contribution= is 'l2' or left out, not {contribution!r}")
+        raise SQLError(f"contribution= is 'l2' or left out, not {shorten(contribution)}")
     surface = read_surface(statement, parameters or {})
     try:
         return _analyse(surface.tree, Reader(surface.text, relations), contribution)

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.scope import listed
 from dpnotebook.sql.parse.surface import call_of
 from dpnotebook.sql.text import Text
@@ -51,9 +52,9 @@ def check_names(query: exp.Select, known: Known, text: Text) -> None:
             if node.name.casefold() not in names:
                 near = get_close_matches(node.name, known.names, 1)
                 hint = f"did you mean {near[0]}?" if near else f"there are {listed(known.names)}"
-                raise text.error(f"there is no column {node.name!r} here; {hint}", node)
+                raise text.error(f"there is no column {shorten(node.name)} here; {hint}", node)
             if node.table and node.table.casefold() not in known.tables:
-                message = f"there is no table {node.table!r} here; there are {listed(sorted(known.tables))}"
+                message = f"there is no table {shorten(node.table)} here; there are {listed(sorted(known.tables))}"
                 raise text.error(message, node)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.grouping import Grouping
 from dpnotebook.sql.parse.surface import Call
 from dpnotebook.sql.statement import AggregateKind
@@ -61,7 +62,7 @@ class Names:
         if alias is not None:
             if self._clash(alias):
                 raise self.text.error(
-                    f"two columns of the answer would be called {alias!r}; give one another name with AS", at
+                    f"two columns of the answer would be called {shorten(alias)}; give one another name with AS", at
                 )
             name = alias
         else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
@@ -125,7 +126,7 @@ class _Viewer:
             )
             if item.alias and name.casefold() in taken:
                 raise self.reader.text.error(
-                    f"two columns of the answer would be called {name!r}; give one another name with AS", item
+                    f"two columns of the answer would be called {shorten(name)}; give one another name with AS", item
                 )
             stem, number = name, 2
             while name.casefold() in taken:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
-from dpnotebook.errors import NotProtected
+from dpnotebook.errors import NotProtected, shorten
 from dpnotebook.sql.ownership.scope import listed
 from dpnotebook.sql.statement import ROW_UNIT, Relation
 from dpnotebook.sql.text import Text
@@ -47,7 +47,7 @@ def find_relation(node: exp.Table, relations: Mapping[str, Relation], text: Text
     if not relations:
         hint = "protect one first: session.protect(frame, 'name', domain={...})"
     error = text.error(
-        f"no table {'.'.join(parts)!r} is protected or registered as public in this session; {hint}", node
+        f"no table {shorten('.'.join(parts))} is protected or registered as public in this session; {hint}", node
     )
     raise NotProtected(str(error))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.kinds import check_comparisons, joint, with_kind
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
@@ -276,7 +276,7 @@ def _beside(column: Column, right: Source) -> bool:
 def _using(written: exp.Column, scope: Scope, called: str, text: Text) -> Column:
     found = column_of(written, scope, text)
     if found is None:
-        raise text.error(f"there is no column {written.name!r} {called} this join", written)
+        raise text.error(f"there is no column {shorten(written.name)} {called} this join", written)
     return found
 
 

@@ -32,6 +32,7 @@ import re
 from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.kinds import WORDS
 from dpnotebook.sql.ownership.scope import Owner
 from dpnotebook.sql.statement import Relation
@@ -96,7 +97,7 @@ def refusal(word: str, tables: Iterable[str], relations: Mapping[str, Relation],
     needs = f"{word} needs tables of one population"
     named = list(dict.fromkeys(each.population for each in found if each.population is not None))
     if len(named) > 1:
-        whose = _all(f"{each.name} of {each.population!r}" for each in found if each.population is not None)
+        whose = _all(f"{each.name} of {shorten(each.population)}" for each in found if each.population is not None)
         same = len({name.casefold() for name in named}) < len(named)
         return f"{needs}{', whose name is written alike' if same else ''}, and here is {whose}: {instead}"
     chosen = named[0] if named else _suggested(found)

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dpnotebook.errors import shorten
 from dpnotebook.sql.kinds import MaybeKind, with_kind
 from dpnotebook.sql.statement import ROW_UNIT
 from dpnotebook.sql.text import Text
@@ -144,7 +145,7 @@ class Scope:
             return "the rows of a table without a unit column have no name: write COUNT(*) to count them"
         qualifiers = list(dict.fromkeys(column.qualifier for column in self.columns if column.qualifier))
         if written.table and written.table.casefold() not in qualifiers:
-            return f"there is no table {written.table!r} in this FROM; there are {listed(qualifiers)}"
+            return f"there is no table {shorten(written.table)} in this FROM; there are {listed(qualifiers)}"
         near = next((name for name in self.dropped if name.casefold() == written.name.casefold()), None)
         if near is not None:
             return f"the subquery in FROM drops the unit column {near}: select it there too"
@@ -155,7 +156,7 @@ class Scope:
         if written.this.args.get("quoted") and not written.table and not close:
             hint = f"double quotes are for names, and a text stands in single quotes: '{written.name}'"
         where = f"in {written.table}" if written.table else "here"
-        return f"there is no column {written.name!r} {where}; {hint}"
+        return f"there is no column {shorten(written.name)} {where}; {hint}"
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:

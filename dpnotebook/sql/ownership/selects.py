@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
@@ -210,11 +210,11 @@ def _star(node: exp.Expr, scope: Scope, reader: Reader) -> list[Output]:
         column for column in scope.columns if (column.shown if qualifier is None else column.qualifier == qualifier)
     ]
     if qualifier is not None and not columns:
-        raise reader.text.error(f"there is no table {node.table!r} in this FROM", node)  # type: ignore[attr-defined]
+        raise reader.text.error(f"there is no table {shorten(node.table)} in this FROM", node)  # type: ignore[attr-defined]
     excluded = [name.name for name in star.args.get("except_") or star.args.get("except") or []]
     for name in excluded:
         if not any(column.name.casefold() == name.casefold() for column in columns):
-            raise reader.text.error(f"there is no column {name!r} to leave out", node)
+            raise reader.text.error(f"there is no column {shorten(name)} to leave out", node)
     folded = {name.casefold() for name in excluded}
     return [
         _passed(column.name, scope.value(column), column, True)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.domain.values import is_missing, plain
+from dpnotebook.errors import shorten
 from dpnotebook.sql.text import Text
 
 MAX_EXPONENT = 300
@@ -152,7 +153,8 @@ def _literal(parameters: Mapping[str, Any], sign: Token, word: Token, text: Text
     name = word.text
     if name not in parameters:
         raise text.error(
-            f"{sign.text}{name} has no value: give parameters={{{name!r}: ...}}, or in a notebook a variable of this "
+            f"{sign.text}{name} has no value: give parameters={{{shorten(name)}: ...}}, or in a notebook a variable "
+            "of this "
             "name",
             word,
         )

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.text import Text
 
 AFTERWARDS = "do it on the release, where it is free"
@@ -114,7 +114,7 @@ def refused_node(node: exp.Expr, text: Text) -> SQLError:
     name = type(node).__name__
     hint = next((hint for names, hint in NODES if name in names), None)
     if not isinstance(node, exp.Func):
-        return text.error(hint or f"{text.words(node)!r} is not supported", node)
+        return text.error(hint or f"{shorten(text.words(node))} is not supported", node)
     called = _called(node)
     hint = hint or NAMES.get(called)
     if hint is None and isinstance(node, exp.AggFunc):

@@ -7,6 +7,7 @@ norm does not depend on the order of rows.
 from __future__ import annotations
 
 from dpnotebook.engine.sql import number
+from dpnotebook.errors import shorten
 from dpnotebook.sql.components import Component
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
@@ -35,7 +36,7 @@ def of_vector(component: Component, columns: Columns) -> str:
             return steps.whole(f"CAST({columns.rows(None if i is None else f'p{i}')} AS DOUBLE)", part)
         case "sum":
             return f"coalesce(CAST({columns.total(steps.addend(f'y{i}', part))} AS DOUBLE), {steps.ZERO})"
-    raise ValueError(f"{component.statistic!r} is no vector that can be clipped to a norm")
+    raise ValueError(f"{shorten(component.statistic)} is no vector that can be clipped to a norm")
 
 
 def squares(component: Component, name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from dpnotebook.engine.sql import number
+from dpnotebook.errors import shorten
 from dpnotebook.sql.components import ROWS_SAMPLED, Component
 from dpnotebook.sql.rewrite import steps
 
@@ -62,7 +63,7 @@ def of_row(component: Component) -> str:
             return f"CASE WHEN {y} IS NULL THEN 0 ELSE {steps.within(steps.whole(bounded, component.step), *ends)} END"
         case "centred" | "square":
             return f"CASE WHEN {y} IS NULL THEN 0 ELSE {_of_value(component, component.largest)} END"
-    raise ValueError(f"{component.statistic!r} has no meaning where single rows are bounded")
+    raise ValueError(f"{shorten(component.statistic)} has no meaning where single rows are bounded")
 
 
 def of_group(component: Component, columns: Columns, parts: Mapping[int, Fraction]) -> str:
@@ -107,7 +108,7 @@ def of_group(component: Component, columns: Columns, parts: Mapping[int, Fractio
             each = _of_value(component, component.largest // ROWS_SAMPLED)
             drawn = f"CASE WHEN y{i} IS NOT NULL AND turn{i} BETWEEN 1 AND {ROWS_SAMPLED} THEN {each} END"
             return f"CAST(coalesce({columns.total(drawn)}, 0) AS BIGINT)"
-    raise ValueError(f"{component.statistic!r} has no meaning where groups are bounded")
+    raise ValueError(f"{shorten(component.statistic)} has no meaning where groups are bounded")
 
 
 def parts_of(components: Sequence[Component]) -> dict[int, Fraction]:

@@ -6,7 +6,7 @@ import datetime
 
 from sqlglot import exp
 
-from dpnotebook.errors import SQLError
+from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.statement import Kind
 
@@ -98,7 +98,7 @@ def literal_time(node: exp.Expr, written: str) -> exp.Expr:
         moment = datetime.datetime.fromisoformat(node.name)
     except ValueError:
         raise Misfit(
-            f"{node.name!r} is no date; write '2024-05-31', or '2024-05-31 12:00:00' for a time", node
+            f"{shorten(node.name)} is no date; write '2024-05-31', or '2024-05-31 12:00:00' for a time", node
         ) from None
     if moment.tzinfo is not None:
         moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)

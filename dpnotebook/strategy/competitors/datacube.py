@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Marginals, Workload
@@ -42,7 +42,9 @@ def datacube(workload: Workload, noise: Noise = "laplace", bound: float | None =
         If parts of the workload are products over different attributes, or the bound is below 1.
     """
     if bound is not None and not bound >= 1:
-        raise WorkloadError(f"a marginal is the sum of at least 1 cell of itself, so no bound is below 1: {bound!r}")
+        raise WorkloadError(
+            f"a marginal is the sum of at least 1 cell of itself, so no bound is below 1: {shorten(bound)}"
+        )
     asked = sparse_terms(workload)
     if asked is None:
         raise WorkloadError("DataCube needs parts over the same attributes")

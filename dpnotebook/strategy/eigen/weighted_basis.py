@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import DENSE_CELLS, total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
@@ -80,7 +80,7 @@ def weighted_basis(
 def _bases(basis: str | Sequence[Workload], sizes: tuple[int, ...]) -> list[Workload]:
     if isinstance(basis, str):
         if basis not in _BASES:
-            raise WorkloadError(f'a basis is "wavelet", "fourier", or one workload an attribute, not {basis!r}')
+            raise WorkloadError(f'a basis is "wavelet", "fourier", or one workload an attribute, not {shorten(basis)}')
         return [_BASES[basis](size) for size in sizes]
     found = list(basis)
     if tuple(one.shape[1] for one in found) != sizes or not all(one.integer for one in found):
