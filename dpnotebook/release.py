@@ -177,12 +177,22 @@ class Release:
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write the frame, which holds nothing but public values, to a CSV file.
 
+        Texts are in quotes, and one that a spreadsheet would run as a formula has an apostrophe in front; numbers are
+        as they are. `release.frame.to_csv(path)` writes every text as it is.
+
         Parameters
         ----------
         path
             Where to write.
+
+        Raises
+        ------
+        DPError
+            If that is no path.
         """
-        self.frame.to_csv(path, index=False)
+        from dpnotebook.spreadsheet import write_csv
+
+        write_csv(self.frame, path)
 
     def plot(self) -> go.Figure:
         """Return a plotly figure of the answers with their intervals."""

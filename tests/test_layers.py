@@ -16,6 +16,7 @@ LAYERS = [
     {"measurement", "strategy", "inference"},
     {"sql", "reuse", "engine", "ledger"},
     {
+        "spreadsheet",
         "answer_labels",
         "scans",
         "release",

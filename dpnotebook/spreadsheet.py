@@ -1,0 +1,61 @@
+"""A frame as a CSV file whose texts stay texts where a spreadsheet opens it.
+
+A cell that begins with =, +, -, @, a tab or a line break is a formula to a spreadsheet, whatever the file says: a level
+of a key, which whoever filled the table may have chosen, would be run on the machine of whoever opens the file.
+
+Source: OWASP, "CSV injection": an apostrophe in front makes it text.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.errors import DPError, shorten
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Spreadsheets drop spaces in front, and take the wide forms of the signs for the signs. What has apostrophes in front
+# gets one more, so that taking one away where this matches gives back what there was.
+_FORMULA = re.compile("'*(?:[\\s\\u200b\\ufeff]*[=+\\-@\uff1d\uff0b\uff0d\uff20]|[\t\r\n])")
+
+
+def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write a frame to a CSV file: numbers as they are, all texts in quotes, formulas behind an apostrophe.
+
+    Parameters
+    ----------
+    frame
+        What to write.
+    path
+        Where to.
+
+    Raises
+    ------
+    DPError
+        If that is no path.
+    """
+    try:
+        target = fspath(path)
+    except TypeError:
+        raise DPError(f"to_csv takes the path of a file, such as 'ages.csv', not {shorten(path)}") from None
+    safe = frame.copy(deep=False)
+    for name in safe.columns:
+        if getattr(safe[name].dtype, "kind", "O") not in "biufcmM":
+            safe[name] = safe[name].map(as_text)
+    safe.columns = safe.columns.map(as_text)
+    # Texts in quotes: where a spreadsheet separates by semicolons, one inside a text begins no new cell.
+    safe.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
+
+
+def as_text(value: Any) -> Any:
+    """Return a text so that no spreadsheet runs it; what is no text is returned as it is."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
+
+
+def from_text(value: Any) -> Any:
+    """Return the text that `as_text` was given."""
+    return value[1:] if isinstance(value, str) and value.startswith("'") and _FORMULA.match(value) else value
