@@ -61,7 +61,6 @@ def check_place(path: Path) -> None:
     LedgerCorrupt
         If the file is empty, or only the files that SQLite keeps beside it are there.
     """
-    folder = path.parent
     check_folder(path)
     kind = network_file_system(path)
     if kind is not None:
@@ -69,27 +68,59 @@ def check_place(path: Path) -> None:
             f"{path} is on a network file system ({kind}), where two kernels could spend the same budget twice. "
             f"Write a path on a local disk"
         )
+    if not _is_there(path):
+        _check_no_remains(path)
+    elif not os.access(path, os.R_OK | os.W_OK):
+        raise LedgerReadOnly(f"{path} is read-only for you, so no cost could be recorded; make it writable")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise LedgerReadOnly(
+            f"the folder {shorten(str(path.parent), 200)} is read-only for you, and a ledger writes beside its file; "
+            f"make the folder writable, or write another path"
+        )
+
+
+def way_to_read(path: Path) -> str:
+    """Return how SQLite opens a file that is only to be read: a backup may be read-only, or on another machine.
+
+    Raises
+    ------
+    LedgerError
+        If there is no such file, or it cannot be read.
+    """
+    check_folder(path)
+    if not _is_there(path):
+        raise LedgerError(f"there is no ledger {path}")
+    if not os.access(path, os.R_OK):
+        raise LedgerReadOnly(f"{path} cannot be read by you; make it readable")
+    if network_file_system(path) is not None:
+        return "ro&nolock=1"
+    return "rw" if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK) else "ro"
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is a file that can be a ledger.
+
+    Raises
+    ------
+    LedgerError
+        If it is something else.
+    LedgerCorrupt
+        If it is empty.
+    """
     try:
         status = path.stat()
     except FileNotFoundError:
-        _check_no_remains(path)
-    else:
-        if stat.S_ISDIR(status.st_mode):
-            raise LedgerError(f"{path} is a folder; write the name of a file in it, such as {path / 'my.ledger'}")
-        if not stat.S_ISREG(status.st_mode):
-            raise LedgerError(f"{path} is not a file; write another path")
-        if status.st_size == 0:
-            raise LedgerCorrupt(
-                f"{path} is empty: a ledger never is, so this one was lost or it never was one. "
-                f"Restore it from a copy; remove it only if nothing was ever spent from it"
-            )
-        if not os.access(path, os.R_OK | os.W_OK):
-            raise LedgerReadOnly(f"{path} is read-only for you, so no cost could be recorded; make it writable")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise LedgerReadOnly(
-            f"the folder {shorten(str(folder), 200)} is read-only for you, and a ledger writes beside its file; "
-            f"make the folder writable, or write another path"
+        return False
+    if stat.S_ISDIR(status.st_mode):
+        raise LedgerError(f"{path} is a folder; write the name of a file in it, such as {path / 'my.ledger'}")
+    if not stat.S_ISREG(status.st_mode):
+        raise LedgerError(f"{path} is not a file; write another path")
+    if status.st_size == 0:
+        raise LedgerCorrupt(
+            f"{path} is empty: a ledger never is, so this one was lost or it never was one. "
+            f"Restore it from a copy; remove it only if nothing was ever spent from it"
         )
+    return True
 
 
 def check_folder(path: Path) -> None:

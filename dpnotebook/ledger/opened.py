@@ -63,6 +63,12 @@ class Opened:
             return view.spent
 
     @property
+    def releases(self) -> int:
+        """How many charges there were."""
+        with self._reading() as (_, view):
+            return len(view.lines)
+
+    @property
     def remaining(self) -> int:
         """What is left of the budget, in units."""
         return max(0, self._limit - self.spent)

@@ -10,6 +10,7 @@ from typing import Any
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
 from dpnotebook.ledger.releases import Charge, Record, charge_from, record_from, unpack
 from dpnotebook.ledger.view import Line, View
+from dpnotebook.privacy.accountant import DELTA_UNITS
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 
@@ -87,8 +88,9 @@ def read_history(connection: sqlite3.Connection, view: View) -> list[dict[str, A
     rows = []
     for line in view.lines:
         entry, _ = _entry(connection, line.entry)
-        values = entry.values | {"time": entry.time, "state": "charged" if line.record is None else "recorded"}
-        values["delta"] = charge_from(entry.values, entry.time).delta
+        values = entry.values
+        values |= {"time": entry.time, "state": "charged" if line.record is None else "recorded"}
+        values["delta"] = Fraction(values.get("delta", 0), DELTA_UNITS)
         rows.append({name: values[name] for name in HISTORY})
     return rows
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from dpnotebook.errors import LedgerError
 from dpnotebook.ledger.exposure import check_exposure
 from dpnotebook.ledger.failures import corrupt, translated, translated_system
-from dpnotebook.ledger.files import check_place, create, place_of
+from dpnotebook.ledger.files import check_place, create, place_of, way_to_read
 from dpnotebook.ledger.forking import Handle
 from dpnotebook.ledger.journals import APPLICATION, EARLIER, FORMAT, check_beside, use_rollback_journal
 
@@ -68,7 +68,7 @@ class Store:
         self.memory = path == MEMORY
         self.path = MEMORY if self.memory else os.path.realpath(path)
         self._process = os.getpid()
-        self._closed, self._upgrades = False, fill is not None
+        self._closed, self._upgrades, self._mode = False, fill is not None, "rw"
         self._threads = threading.local()
         self._shared = Handle(self._connect_memory, survives=True) if self.memory else None
         if self.memory:
@@ -182,9 +182,9 @@ class Store:
 
     def _connect_file(self) -> sqlite3.Connection:
         check_beside(self.path)
-        # mode=rw: an existing file, never a new one. Threads take turns by the handle's lock.
+        # mode: an existing file, never a new one. Threads take turns by the handle's lock.
         connection = sqlite3.connect(
-            f"{Path(self.path).as_uri()}?mode=rw",
+            f"{Path(self.path).as_uri()}?mode={self._mode}",
             uri=True,
             timeout=self.timeout,
             isolation_level=None,
@@ -213,18 +213,18 @@ class Store:
                 _prepared(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 _lay_out(connection)
-                assert fill is not None  # checked below
+                assert fill is not None  # or nothing is made
                 fill(connection)
                 connection.execute("COMMIT")
 
         try:
+            if fill is None:
+                self._mode = way_to_read(file)
+                return
             check_place(file)
             if not file.exists():
-                if fill is None:
-                    raise LedgerError(f"there is no ledger {file}")
                 create(file, build)
-            if fill is not None:
-                check_exposure(file)
+            check_exposure(file)
         except sqlite3.Error as error:
             raise translated(error, self.path, self.timeout) from error
         except OSError as error:

@@ -34,7 +34,7 @@ def budget_text(session: Session) -> str:
 
 def budget_line(session: Session) -> str:
     """Return what is spent and what is left, and by how many releases, in one line."""
-    releases = words.plural(len(session.history()), "release")
+    releases = words.plural(session.ledger.releases, "release")
     spent = f"ε {words.cost(session.spent.epsilon)}"
     if session.budget.noise == "gaussian":
         spent += f" ({words.percent(spent_fraction(session))})"

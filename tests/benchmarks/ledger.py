@@ -94,13 +94,34 @@ def most_free(path, releases):
 
 
 def timed(name, work, times=1):
-    taken = []
+    taken, busy = [], time.process_time()
     for _ in range(times):
         started = time.perf_counter()
         result = work()
         taken.append(time.perf_counter() - started)
-    print(f"{name:<58} {1000 * statistics.median(taken):10.3f} ms", flush=True)
+    busy = 1000 * (time.process_time() - busy) / times
+    print(f"{name:<58} {1000 * statistics.median(taken):10.3f} ms {busy:10.3f} ms of a processor", flush=True)
     return result
+
+
+def one_of_many(path, times):
+    """Charge some times, as one of several processes; return when each began and ended."""
+    ledger, source, taken = Ledger(path, Budget(10**5)), np.random.default_rng(), []
+    for _ in range(times):
+        started = time.monotonic()
+        ledger.charge("people", "q", PLAN, random_cost(source))
+        taken.append((started, time.monotonic()))
+    return taken
+
+
+def many(path, processes, times):
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        taken = [one for some in pool.map(one_of_many, [path] * processes, [times] * processes) for one in some]
+    waits = sorted(end - start for start, end in taken)
+    per_second = len(waits) / (max(end for _, end in taken) - min(start for start, _ in taken))
+    name = f"{processes} processes, {times} charges each: median, 99 of 100"
+    print(f"{name:<58} {1000 * statistics.median(waits):10.3f} ms {1000 * waits[len(waits) * 99 // 100]:10.3f} ms")
+    print(f"{'longest wait; charges a second of all together':<58} {waits[-1]:10.3f} s  {per_second:10.1f}", flush=True)
 
 
 def main(releases=10_000, folder=None):
@@ -114,6 +135,9 @@ def main(releases=10_000, folder=None):
             fresh.record(charge.number, [source.integers(0, 10**5, 116)], {})
 
         timed("charge + record, two commits on the disk", release, 200)
+        for processes, times in ((1, 200), (8, 200)):
+            many(Path(top, "fresh"), processes, times)
+        print(audit_file(Path(top, "fresh")))
         memory = Ledger(":memory:", Budget(10**5))
         memory.register("people", fingerprint="f", domain=DOMAIN.to_json(), unit=None, max_rows=None)
         fresh = memory
@@ -140,6 +164,7 @@ def main(releases=10_000, folder=None):
         timed("note of 100 kB", lambda: ledger.note("people", "q", PLAN, large), 50)
         timed("records of the table", lambda: ledger.records("people"))
         print(timed("audit", lambda: audit_file(path)))
+        timed("backup, audited", lambda: ledger.backup(Path(top, "backup")))
         ledger.close()
         path = Path(top, "free")
         filled(path, releases, free=0.9)

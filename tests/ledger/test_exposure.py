@@ -16,7 +16,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import DPError, LedgerCorrupt, LedgerError, LedgerWarning
-from dpnotebook.ledger import Ledger, audit_file, exposure
+from dpnotebook.ledger import Ledger, audit_file, exposure, files
 from dpnotebook.privacy.budget import Budget
 
 
@@ -314,3 +314,45 @@ def test_a_ledger_that_is_moved_away_while_it_is_open(made, tmp_path, kit):
         kit.answer(ledger, 0.1)
     ledger.close()
     assert opened(made) == []
+
+
+AUDITED = """
+import os, sys
+import dpnotebook.domain
+from dpnotebook.ledger import audit_file
+os.setgroups([]); os.setgid(1234); os.setuid(4321)
+for path in sys.argv[1:]:
+    try:
+        print(audit_file(path).ok)
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can become somebody else")
+def test_who_may_only_read_a_ledger_can_audit_it(kit):
+    top = Path("/tmp") / f"audited_{os.getpid()}"
+    top.mkdir()
+    try:
+        for name in ("read.ledger", "closed.ledger"):
+            with contextlib.closing(Ledger(top / name, Budget(1.0))) as ledger:
+                kit.register(ledger)
+                kit.answer(ledger, 0.1)
+        (top / "read.ledger").chmod(0o644)
+        top.chmod(0o755)
+        before = sorted(file.name for file in top.iterdir())
+        said = kit.script(AUDITED, top / "read.ledger", top / "closed.ledger").splitlines()
+        assert sorted(file.name for file in top.iterdir()) == before
+    finally:
+        shutil.rmtree(top)
+    assert said[0] == "True"
+    assert said[1].startswith("LedgerReadOnly")
+
+
+def test_a_backup_on_another_machine_can_be_audited(made, tmp_path, monkeypatch):
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"h:/x {tmp_path} nfs rw 0 0\n")
+    monkeypatch.setattr(files, "MOUNTS", str(mounts))
+    assert audit_file(made).ok
+    with pytest.raises(LedgerError, match="network file system"):
+        Ledger(made, Budget(1.0))
