@@ -697,10 +697,10 @@ def test_a_budget_that_is_spent_to_the_last_says_so():
 
 
 @contextlib.contextmanager
-def held(path):
-    """Hold a ledger as another process would in the middle of a write."""
+def held(path, how="IMMEDIATE"):
+    """Hold a ledger as another process would that is going to write, or (EXCLUSIVE) that is writing its changes."""
     holder = sqlite3.connect(path, isolation_level=None)
-    holder.execute("BEGIN EXCLUSIVE")
+    holder.execute(f"BEGIN {how}")
     yield
     holder.execute("ROLLBACK")
     holder.close()
@@ -722,6 +722,10 @@ def test_a_ledger_that_is_locked(tmp_path):
         # what is recorded can be read meanwhile, and planned with
         assert ward.frame.dp.histogram("age", epsilon=0.25).run().paid == 0
         assert ward.frame.dp.count(epsilon=0.1).plan.cost.epsilon == 0.1
+    with held(path, "EXCLUSIVE"):
+        with pytest.raises(dpn.LedgerLocked) as caught:
+            ward.frame.dp.count(epsilon=0.1).run()
+        assert "Run this again" in said(caught)
     ward.check()
     assert ward.frame.dp.count(epsilon=0.1).run().paid == 0.1
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 from dpnotebook.errors import LedgerCorrupt, LedgerError, shorten
 from dpnotebook.ledger import snapshot
@@ -187,7 +186,7 @@ def _problems(connection: sqlite3.Connection, view: View, hashes: set[bytes]) ->
         try:
             values = view.take(entry)
             if entry.kind == "record":
-                _check_answers(entry.number, answers, values["answers"])
+                _check_answers(entry.number, answers, values.get("answers"))
         except Broken as error:
             yield str(error)
         if entry.kind == "charge" and view.lines:
@@ -210,7 +209,7 @@ def _snapshot_faults(name: str, packed: bytes, spend: Spend) -> Iterator[str]:
         yield f"the snapshot of the spend of {shorten(name)} does not follow from the entries"
 
 
-def _check_answers(number: int, answers: object, about: dict[str, Any]) -> None:
+def _check_answers(number: int, answers: object, about: object) -> None:
     try:
         unpack(answers, about)
     except Broken as error:

@@ -99,8 +99,11 @@ def read_refusals(connection: sqlite3.Connection) -> list[dict[str, Any]]:
     """Return the log of refused charges."""
     rows = connection.execute("SELECT time, name, question, requested, remaining FROM refusal ORDER BY rowid")
     names = ("time", "table", "question", "requested", "remaining")
-    texts = [[value.decode() for value in row] for row in rows]
-    return [dict(zip(names, [*row[:3], *map(_amount, row[3:])], strict=True)) for row in texts]
+    try:
+        texts = [[value.decode() for value in row] for row in rows]
+        return [dict(zip(names, [*row[:3], *map(_amount, row[3:])], strict=True)) for row in texts]
+    except (AttributeError, ValueError, ZeroDivisionError):
+        raise Broken("its log of refused charges cannot be read") from None
 
 
 def _amount(text: str) -> int | Fraction:

@@ -136,7 +136,7 @@ def pack(answers: Sequence[Any]) -> tuple[bytes, dict[str, Any]]:
     return blob, {"shapes": shapes, "bytes": len(blob), "sha256": hashlib.sha256(blob).hexdigest()}
 
 
-def unpack(blob: object, about: dict[str, Any]) -> tuple[Integers, ...]:
+def unpack(blob: object, about: object) -> tuple[Integers, ...]:
     """Return the arrays that `pack` wrote, read-only.
 
     Raises
@@ -144,13 +144,20 @@ def unpack(blob: object, about: dict[str, Any]) -> tuple[Integers, ...]:
     Broken
         If the blob is not the one that `about` describes.
     """
-    if not isinstance(blob, bytes) or hashlib.sha256(blob).hexdigest() != about["sha256"]:
+    try:
+        digest, shapes = about["sha256"], [tuple(shape) for shape in about["shapes"]]  # type: ignore[index]
+    except (KeyError, TypeError):
+        raise Broken("what is said of its recorded answers cannot be read") from None
+    if not isinstance(blob, bytes) or hashlib.sha256(blob).hexdigest() != digest:
         raise Broken("recorded answers were changed after they were written")
-    values = np.frombuffer(zlib.decompress(blob), dtype="<i8").astype(np.int64)
-    values.setflags(write=False)
-    ends = [0, *itertools.accumulate(math.prod(shape) for shape in about["shapes"])]
-    if ends[-1] != values.size:
-        raise Broken("recorded answers are not of the recorded shape")
-    return tuple(
-        values[start:end].reshape(shape) for start, end, shape in zip(ends, ends[1:], about["shapes"], strict=False)
-    )
+    try:
+        values = np.frombuffer(zlib.decompress(blob), dtype="<i8").astype(np.int64)
+        values.setflags(write=False)
+        ends = [0, *itertools.accumulate(math.prod(shape) for shape in shapes)]
+        if ends[-1] != values.size:
+            raise Broken("recorded answers are not of the recorded shape")
+        return tuple(
+            values[start:end].reshape(shape) for start, end, shape in zip(ends, ends[1:], shapes, strict=False)
+        )
+    except (zlib.error, TypeError, ValueError):
+        raise Broken("recorded answers are not of the recorded shape") from None

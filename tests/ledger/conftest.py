@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +24,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Term
 
 SIZES = {"age": 10, "sex": 2}
+MEMORY = "/dev/shm"  # what a killed process wrote is there as well; only a power failure would tell it from a disk
 DOMAIN = Domain({"age": Range(0, 9), "sex": ["F", "M"]}).to_json()
 
 
@@ -81,7 +84,7 @@ def script(text, *arguments, **options):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         **options,
     )
     assert done.returncode == 0, done.stderr
@@ -105,6 +108,21 @@ def kit():
         environment=environment,
         domain=DOMAIN,
     )
+
+
+def roomy(folder):
+    """Return whether there is a folder with room for the ledgers of a test."""
+    return os.access(folder, os.W_OK | os.X_OK) and shutil.disk_usage(folder).free > 1 << 26
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory):
+    """Return a folder in memory where there is one: most of the time of these tests was waiting for a disk."""
+    if not roomy(MEMORY):
+        yield tmp_path_factory.mktemp("ledger")
+        return
+    with tempfile.TemporaryDirectory(prefix="dpnotebook-test-", dir=MEMORY) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -10,7 +10,9 @@ import pytest
 
 from dpnotebook.errors import DPError, LedgerCorrupt, LedgerError, LedgerFull, LedgerLocked, LedgerReadOnly
 from dpnotebook.ledger import Ledger, audit_file
+from dpnotebook.ledger.chain import Broken
 from dpnotebook.ledger.failures import translated, translated_system
+from dpnotebook.ledger.releases import unpack
 from dpnotebook.privacy.budget import Budget
 
 
@@ -183,6 +185,27 @@ def test_a_damaged_byte_never_changes_what_is_read(path, kit):
         else:
             assert found[:4] == promised[:4]
     assert refused > 100
+
+
+@pytest.mark.parametrize("text", [b"7 00", b"\xff", b"delta 1/0"])
+def test_a_damaged_log_of_refusals_is_told(path, kit, text):
+    """It is beside the chain: nothing that was promised follows from it."""
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        kit.register(ledger)
+        with pytest.raises(DPError):
+            kit.answer(ledger, 50)
+        assert [row["table"] for row in ledger.refusals()] == ["people"]
+        with kit.raw(path) as connection:
+            connection.execute("UPDATE refusal SET requested = CAST(? AS TEXT)", (text,))
+        with pytest.raises(LedgerCorrupt, match="log of refused charges"):
+            ledger.refusals()
+        assert ledger.audit().ok
+
+
+@pytest.mark.parametrize("about", [None, {}, {"sha256": "x"}, [], {"shapes": [3], "sha256": "x", "bytes": 1}])
+def test_what_is_said_of_answers_is_checked_before_it_is_used(about):
+    with pytest.raises(Broken):
+        unpack(b"x", about)
 
 
 def limit_pages(ledger, pages):

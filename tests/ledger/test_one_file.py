@@ -135,7 +135,7 @@ def test_copies_at_random_moments_while_others_write_and_are_killed(path, tmp_pa
             time.sleep(0.01)
             for writer in writers:
                 listen(writer)
-        for turn in range(60):
+        for turn in range(30):
             time.sleep(source.uniform(0, 0.02))
             if turn % 10 == 9:
                 writer = writers.pop(0)
@@ -170,7 +170,7 @@ def test_copies_at_random_moments_while_others_write_and_are_killed(path, tmp_pa
             assert {number: units[number] for number in promised} == promised
             assert ledger.spent >= sum(promised.values())
             assert ledger.audit().ok
-    assert opened >= 10
+    assert opened >= 5
 
 
 def test_a_reader_that_holds_the_file_lets_nothing_be_half_written(path, kit):

@@ -129,9 +129,9 @@ def use(path, seed):
         say("shown", record.number, shown(record.answers))
 
 
-def killed(rounds):
+def killed():
     """For every path on the input, start two processes that use it and kill them at random moments."""
-    source = random.Random(int(rounds))
+    source = random.Random(50)
     for line in sys.stdin:
         path = line.strip()
         reader, writer = os.pipe()
@@ -150,8 +150,8 @@ def killed(rounds):
         os.close(writer)
         # At once, or when some promises were made, however fast this machine is; and then in the middle of something.
         promised, wanted = b"", 0 if source.random() < 0.3 else source.randrange(2, 12)
-        while promised.count(b"\n") < wanted:
-            promised += os.read(reader, 1 << 16)
+        while promised.count(b"\n") < wanted and (more := os.read(reader, 1 << 16)):
+            promised += more
         time.sleep(source.uniform(0, 0.03))
         for child in children:
             os.kill(child, signal.SIGKILL)
