@@ -7,7 +7,7 @@ DuckDB gives NULL or infinity for, are written in another way; a function that i
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import sqlglot
@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpnotebook.engine.postgres_words import POSTGRES
 from dpnotebook.engine.spark_words import SPARK
+from dpnotebook.engine.sql import HIDDEN
 from dpnotebook.engine.words import Rule
 from dpnotebook.errors import EngineError
 
@@ -66,7 +67,12 @@ ALIKE = (
 )
 
 
-def translated(query: str, dialect: Dialect, tables: Mapping[str, str] | None = None) -> str:
+def translated(
+    query: str,
+    dialect: Dialect,
+    tables: Mapping[str, str] | None = None,
+    hide: Callable[[Sequence[str]], Sequence[str]] | None = None,
+) -> str:
     """Return a query of DuckDB's SQL in another dialect.
 
     Parameters
@@ -77,6 +83,8 @@ def translated(query: str, dialect: Dialect, tables: Mapping[str, str] | None = 
         Of the database that answers.
     tables
         What tables are called there, by their names here.
+    hide
+        Takes secrets out of the query (see `sql.secret`), and gives SQL of that database to stand in their places.
 
     Raises
     ------
@@ -104,11 +112,25 @@ def translated(query: str, dialect: Dialect, tables: Mapping[str, str] | None = 
                 )
         tree = holder.this
         _rename(tree, tables or {})
+        if hide is not None:
+            _hide(tree, dialect, hide)
         return str(tree.sql(dialect, identify=True))
     except sqlglot.errors.SqlglotError:
         raise EngineError(f"this statement cannot be put in the words of {NAMES[dialect]}") from None
     finally:
         logger.disabled = before
+
+
+def _hide(tree: exp.Expr, dialect: Dialect, hide: Callable[[Sequence[str]], Sequence[str]]) -> None:
+    places = [node for node in tree.find_all(exp.Substring) if _is_secret(node)]
+    values = list(dict.fromkeys(node.this.name[len(HIDDEN) :] for node in places))
+    shown = dict(zip(values, hide(values), strict=True))
+    for node in places:
+        node.replace(sqlglot.parse_one(shown[node.this.name[len(HIDDEN) :]], read=dialect))
+
+
+def _is_secret(node: exp.Expr) -> bool:
+    return isinstance(node.this, exp.Literal) and node.this.is_string and node.this.name.startswith(HIDDEN)
 
 
 REFUSED = (exp.TableSample, exp.Unnest, exp.Lateral, exp.Array, exp.Bracket, exp.Lambda)

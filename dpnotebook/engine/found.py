@@ -69,4 +69,6 @@ def _column(values: list[Any], missing: NDArray[np.bool_], kind: str) -> NDArray
 def _plain(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:  # numpy keeps times in UTC, without a zone
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return float(value) if isinstance(value, decimal.Decimal) and value % 1 != 0 else value
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value == value.to_integral_value() else float(value)
+    return value

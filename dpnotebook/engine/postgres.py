@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
@@ -14,21 +14,34 @@ from dpnotebook.engine.found import arrays
 from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.postgres_functions import FUNCTIONS
 from dpnotebook.engine.sql import identifier
-from dpnotebook.errors import DomainError, EngineError
-from dpnotebook.forks import opened
+from dpnotebook.errors import DomainError, EngineError, QueryFailed
+from dpnotebook.forks import lock, opened
 
-if TYPE_CHECKING:
-    pass
+Done = TypeVar("Done")
 
 SETTINGS = (
+    "SET client_encoding = 'UTF8'",
     "SET TimeZone = 'UTC'",
+    "SET DateStyle = 'ISO, YMD'",
+    "SET IntervalStyle = 'postgres'",
+    "SET bytea_output = 'hex'",
+    "SET lc_monetary = 'C'",
     "SET extra_float_digits = 1",
     "SET standard_conforming_strings = on",
+    "SET default_transaction_read_only = off",  # for temporary tables of ours; what reads is read-only all the same
     "SET statement_timeout = 0",
+    "SET lock_timeout = 0",
     "SET idle_in_transaction_session_timeout = 0",  # the transaction shows one moment's rows for as long as it lasts
     "SET jit = off",
 )
+# Those that some versions do not have.
+LATER_SETTINGS = """
+SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings
+WHERE name IN ('transaction_timeout', 'idle_session_timeout')
+"""
 BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+ENCODINGS = ("UTF8", "LATIN1", "LATIN9")  # in which every text can be fetched
+SECRETS = "pg_temp.dp_secrets"
 PATIENCE = 15  # seconds
 TYPES = {
     "int2": "SMALLINT",
@@ -40,8 +53,8 @@ TYPES = {
     "bool": "BOOLEAN",
     "date": "DATE",
     "timestamp": "TIMESTAMP",
-    "timestamptz": "TIMESTAMP",
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid", "citext", "enum"), "VARCHAR"),
+    "timestamptz": "TIMESTAMP WITH TIME ZONE",
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "uuid"), "VARCHAR"),
 }
 
 
@@ -56,7 +69,7 @@ class PostgresExecutor:
     Raises
     ------
     DomainError
-        If it cannot be reached.
+        If it cannot be reached or used.
     """
 
     dialect = "postgres"
@@ -64,6 +77,11 @@ class PostgresExecutor:
     def __init__(self, dsn: str) -> None:
         self._names: dict[str, str] = {}  # what tables are called here: a long name would be cut off
         self._bodies: dict[str, str] = {}  # what they are, by that name
+        self._same: dict[str, Callable[[PostgresExecutor], bool]] = {}  # whether they are as they were
+        self._hidden: list[str] = []
+        self._moment: str | None = None
+        self._within = self.ended = self.kept = False
+        self._lock = lock()
         try:
             import psycopg
         except ImportError:
@@ -77,20 +95,82 @@ class PostgresExecutor:
                 "that PostgreSQL database cannot be reached; check its address and that it runs"
             ) from None
         try:
-            for statement in (*SETTINGS, *FUNCTIONS):
-                self._connection.execute(statement)
-        except psycopg.Error as failure:
+            self._set_up()
+        except BaseException:
             self._connection.close()
+            raise
+
+    def _set_up(self) -> None:
+        import psycopg
+
+        try:
+            encoding, replica = self._connection.execute(
+                "SELECT pg_catalog.current_setting('server_encoding'), pg_catalog.pg_is_in_recovery()"
+            ).fetchone()
+            if replica:
+                raise DomainError("that PostgreSQL server is a read-only replica; give the address of the primary one")
+            if encoding not in ENCODINGS:
+                raise DomainError(
+                    f"that PostgreSQL database has the encoding {encoding}, in which not every text can be read; its "
+                    f"encoding must be {', '.join(ENCODINGS[:-1])} or {ENCODINGS[-1]}"
+                )
+            # Functions of ours are made of the system's own, whatever else the names in them could mean.
+            statements = [*SETTINGS, "SET search_path = pg_catalog", LATER_SETTINGS, *FUNCTIONS]
+            statements += [f"CREATE TEMP TABLE {SECRETS.partition('.')[2]} (id int, value text)"]
+            self._connection.execute("; ".join(statements))
+            self._connection.execute("RESET search_path")
+        except psycopg.errors.InsufficientPrivilege:
+            raise DomainError(
+                "that PostgreSQL user may not make temporary tables, in which samples are kept: GRANT TEMPORARY ON "
+                "DATABASE ... TO ... allows it"
+            ) from None
+        except psycopg.Error as failure:
             raise failed("PostgreSQL", failure) from None
 
-    def begin(self) -> None:
-        """Begin to see the rows of this moment, and no later ones. Names mean the database's own from here on."""
-        for statement in (
-            "SET search_path = pg_catalog",
-            BEGIN,
-            "SELECT 1",
-        ):
-            self._connection.execute(statement)
+    def number_of(self, names: Sequence[str]) -> int | None:
+        """Return the system's number of the first table or view of these names, as the user's own settings find it."""
+        for name in names:
+            with contextlib.suppress(EngineError):  # a name that cannot be one
+                ((number,),) = self.once("SELECT pg_catalog.to_regclass(%s)::pg_catalog.oid", name)
+                if number is not None:
+                    return int(number)
+        return None
+
+    def own_names(self) -> None:
+        """Let names mean the database's own from here on."""
+        self.once("SET search_path = pg_catalog")
+
+    def begin(self, moment: str | None = None) -> None:
+        """Begin to see the rows of this moment, or of one that another connection sees, and no later ones."""
+        self.own_names()
+        self._begin(moment)
+
+    def _begin(self, moment: str | None = None) -> None:
+        import psycopg
+
+        self._moment = None
+        try:
+            self._connection.execute(BEGIN)
+            if moment is not None:
+                try:
+                    self._connection.execute(f"SET TRANSACTION SNAPSHOT '{moment}'")
+                    self._moment = moment
+                except psycopg.Error:  # that connection is gone
+                    self._connection.execute("ROLLBACK")
+                    self._connection.execute(BEGIN)
+            self._connection.execute("SELECT 1")
+        except psycopg.Error as failure:
+            raise failed("PostgreSQL", failure) from None
+
+    def moment(self) -> str | None:
+        """Return what other connections can see the same rows by, as long as this one stays as it is."""
+        with contextlib.suppress(EngineError):
+            return str(self.once("SELECT pg_catalog.pg_export_snapshot()")[0][0])
+        return None
+
+    def sees(self, moment: str | None) -> bool:
+        """Whether the rows are those of a moment that was taken over."""
+        return moment is not None and self._moment == moment
 
     @property
     def broken(self) -> bool:
@@ -105,23 +185,44 @@ class PostgresExecutor:
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
-        described, rows = self.read(self._put(query))
+        with self._lock:
+            described, rows = self.read(self._put(query))
         names = [name for name, _ in described]
         return arrays(names, [kind_of(kind) for _, kind in described], rows)
 
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
         limited = f"SELECT * FROM ({query}) AS described LIMIT 0"
-        return self.read(self._put(limited))[0]
+        with self._lock:
+            return self.read(self._put(limited))[0]
 
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table, from which alone the next queries may select."""
-        self.write(f"CREATE TEMP TABLE {identifier(name)} AS {self._put(query)}")
-        self._connection.execute("COMMIT")  # or it would hold a lock on the tables that it was made from
-        self._connection.execute(BEGIN)
+        with self._lock:
+            self.write(f"CREATE TEMP TABLE {identifier(name)} AS {self._put(query)}")
+            self._connection.execute("COMMIT")  # or it would hold a lock on the tables that it was made from
+            self._same.clear()
+            self.kept = True
+            self._begin()
         return name
 
-    def define(self, name: str, hidden: str, body: str | None) -> None:
+    def copy_rows(self, name: str, place: str) -> None:
+        """Keep the rows of a table or view, at the beginning: read again, they may not be the same."""
+        import psycopg
+
+        with self._lock:
+            try:
+                self._connection.execute(f"CREATE TEMP TABLE {identifier(name)} AS SELECT * FROM {place} WITH NO DATA")
+                self._connection.execute("SET LOCAL transaction_read_only = on")  # but for temporary tables
+                self._connection.execute(f"INSERT INTO pg_temp.{identifier(name)} SELECT * FROM {place}")
+                self._connection.execute("COMMIT")
+            except psycopg.Error as failure:
+                raise failed("PostgreSQL", failure) from None
+            self._begin()  # no earlier moment has these rows
+
+    def define(
+        self, name: str, hidden: str, body: str | None, same: Callable[[PostgresExecutor], bool] | None = None
+    ) -> None:
         """Say what a table is called here, and what it is: no view of ours may keep its owner from changing it.
 
         Parameters
@@ -130,10 +231,14 @@ class PostgresExecutor:
             In queries, and here.
         body
             The query in PostgreSQL's words that is the table; None for a temporary table of that name.
+        same
+            Tells whether it still is as it was; asked after it was read, while what was read is still locked.
         """
         self._names[name] = hidden
         if body is not None:
             self._bodies[hidden] = body
+        if same is not None:
+            self._same[hidden] = same
 
     def with_tables(self, text: str) -> str:
         """Return a query in PostgreSQL's words with what the tables in it are in front of it."""
@@ -147,73 +252,113 @@ class PostgresExecutor:
 
     def close(self) -> None:
         """Close the connection."""
+        self.ended = True
         self._connection.close()
 
     def read(self, text: str) -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
-        """Return names and types of the columns of a query in PostgreSQL's words, and its rows."""
+        """Return names and types of the columns of a query in PostgreSQL's words, and its rows.
+
+        Raises
+        ------
+        QueryFailed
+            If it fails, or a table is not the one any more that it was.
+        """
 
         def fetch() -> tuple[list[tuple[str, str]], list[tuple[Any, ...]]]:
             self._connection.execute("SET LOCAL transaction_read_only = on")
             # What is prepared is one statement for certain.
             cursor = self._connection.execute(text, prepare=True)
             described = [(column.name, self._type(column.type_code)) for column in cursor.description]
-            return described, cursor.fetchall()
+            rows = cursor.fetchall()
+            self._check_same(text)
+            return described, rows
 
         return self._inside(fetch, keep=False)
 
-    def once(self, text: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about the database itself, before the transaction begins."""
+    def once(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about the database itself; where nothing is private yet, or within `_inside`."""
         import psycopg
 
         try:
-            found: list[tuple[Any, ...]] = self._connection.execute(text).fetchall()
+            cursor = self._connection.execute(text, values or None)
+            return cursor.fetchall() if cursor.description is not None else []
         except psycopg.Error as failure:
             raise failed("PostgreSQL", failure) from None
-        return found
 
     def write(self, text: str) -> None:
-        """Make a temporary view or table."""
-        self._inside(lambda: self._connection.execute(text), keep=True)
+        """Make a temporary table."""
+
+        def make() -> None:
+            self._connection.execute(text)
+            self._check_same(text)
+
+        self._inside(make, keep=True)
 
     def copy(self, name: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Fill a temporary table with public rows."""
+        """Fill a temporary table; what is sent so stands in no statement, and in no log."""
 
         def fill() -> None:
-            with self._connection.cursor().copy(f"COPY {identifier(name)} FROM STDIN") as copy:
+            with self._connection.cursor().copy(f"COPY {name} FROM STDIN") as copy:
                 for row in rows:
                     copy.write_row(row)
 
         self._inside(fill, keep=True)
 
-    def _inside(self, work: Any, keep: bool) -> Any:
+    def about(self, text: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query about tables as they are now; no lock is kept, or it would not tell again."""
+        from psycopg.pq import TransactionStatus
+
+        inside = self._within or self._connection.info.transaction_status == TransactionStatus.IDLE
+        return self.once(text) if inside else self.read(text)[1]
+
+    def hide(self, values: Sequence[str]) -> list[str]:
+        """Return SQL for secrets, which stand in no statement: logs, statistics and lists of what runs show those."""
+        values = list(values)
+        if values and values != self._hidden:
+            self.write(f"DELETE FROM {SECRETS}")
+            self.copy(SECRETS, list(enumerate(values)))
+            self._hidden = values
+        return [f"(SELECT value FROM {SECRETS} WHERE id = {i})" for i in range(len(values))]
+
+    def _check_same(self, text: str) -> None:
+        if not all(same(self) for hidden, same in self._same.items() if identifier(hidden) in text):
+            raise QueryFailed("a table was emptied, rewritten or replaced in its database before it could be read")
+
+    def _inside(self, work: Callable[[], Done], keep: bool) -> Done:
         """Work in a part of the transaction that can be taken back; a failure must not end the transaction."""
         import psycopg
 
-        try:
-            self._connection.execute("SAVEPOINT part")
+        with self._lock:
+            outside, self._within = not self._within, True
             try:
-                found = work()
-                if keep:
-                    self._connection.execute("RELEASE SAVEPOINT part")
-                    return found
-            except BaseException:
-                keep = False
-                raise
+                self._connection.execute("SAVEPOINT part")
+                try:
+                    found = work()
+                    if keep:
+                        self._connection.execute("RELEASE SAVEPOINT part")
+                        return found
+                except BaseException:
+                    keep = False
+                    raise
+                finally:
+                    if not keep and not self._connection.closed:
+                        # Writing is allowed again with that, too.
+                        self._connection.execute("ROLLBACK TO SAVEPOINT part")
+                        self._connection.execute("RELEASE SAVEPOINT part")
+            except psycopg.Error as failure:
+                raise failed("PostgreSQL", failure) from None
             finally:
-                if not keep and not self._connection.closed:
-                    # Writing is allowed again with that, too.
-                    self._connection.execute("ROLLBACK TO SAVEPOINT part")
-                    self._connection.execute("RELEASE SAVEPOINT part")
-        except psycopg.Error as failure:
-            raise failed("PostgreSQL", failure) from None
+                self._within = not outside
         return found
 
     def _put(self, query: str) -> str:
-        return self.with_tables(translated(query, "postgres", self._names))
+        """Return a query in PostgreSQL's words, with its secrets in a temporary table and not in its text."""
+        return self.with_tables(translated(query, "postgres", self._names, self.hide))
 
     def _type(self, code: int) -> str:
         from psycopg import adapters
 
         known = adapters.types.get(code)
-        name = known.name if known is not None else "other"
-        return TYPES.get(name, name.upper())
+        if known is None or known.oid != code:  # of arrays there is what they are of
+            return "OTHER"
+        return TYPES.get(known.name, known.name.upper())

@@ -37,8 +37,8 @@ class Source(Protocol):
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
 
-    def connect(self) -> tuple[Executor, str]:
-        """Return a connection and the SQL of the relation to select from."""
+    def connect(self, unit: str | None = None) -> tuple[Executor, str]:
+        """Return a connection and the SQL of the relation to select from; `unit` is the column of the units."""
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the rows; equal digests mean the same snapshot."""
@@ -71,7 +71,7 @@ class FrameSource:
             return FrameSource(pd.DataFrame({"row": range(len(self.frame))}))
         return FrameSource(pd.DataFrame({name: self.frame[name] for name in columns}, copy=False))
 
-    def connect(self) -> tuple[DuckDBExecutor, str]:
+    def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a sealed connection in which the frame is registered.
 
         Columns of Python objects are read once, here, all rows of them: DuckDB would guess their type from a sample
@@ -171,7 +171,7 @@ class ParquetSource:
         executor, relation = self.connect()
         return [name for name, _ in executor.types(f"SELECT * FROM {relation}")]
 
-    def connect(self) -> tuple[DuckDBExecutor, str]:
+    def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a connection that can read this file and nothing else."""
         import duckdb
 
@@ -230,7 +230,7 @@ class TableSource:
         executor, relation = self.connect()
         return [name for name, _ in executor.types(f"SELECT * FROM {relation}")]
 
-    def connect(self) -> tuple[DuckDBExecutor, str]:
+    def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a connection that sees the table."""
         import duckdb
 

@@ -86,26 +86,28 @@ class SparkExecutor:
         self.session = session
         self._names: dict[str, str] = {}
         self._kept: list[DataFrame] = []
+        self._secrets: dict[str, str] = {}  # what they are called
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
         with contextlib.ExitStack() as held:
+            held.callback(self._forget_secrets)
             # Spark works out a part anew for each that reads it, and sums may differ then.
             while (first := first_held(query, name := f"held {next(_numbers)}")) is not None:
                 part, query = first
                 held.enter_context(self._held(name, part))
-            described, rows = self.read(translated(query, "spark", self._names))
+            described, rows = self.read(translated(query, "spark", self._names, self.hide))
         return arrays([name for name, _ in described], [kind_of(kind) for _, kind in described], rows)
 
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types of the columns of a query."""
-        text = translated(query, "spark", self._names)
+        text = translated(query, "spark", self._names, self.hide)
         with self._careful():
             return _described(self.session.sql(text))
 
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query, in memory where there is room and else on the disks of the cluster."""
-        text = translated(query, "spark", self._names)
+        text = translated(query, "spark", self._names, self.hide)
         with self._careful():
             frame = self.session.sql(text).persist()
             self.show(name, frame)
@@ -131,6 +133,25 @@ class SparkExecutor:
         with self._careful():
             frame.createOrReplaceTempView(hidden)
         self._names[name] = hidden
+
+    def hide(self, values: Sequence[str]) -> list[str]:
+        """Return SQL for secrets, which stand in no plan: lists of what runs and event logs show those."""
+        if not values:
+            return []
+        if list(self._secrets) != list(values):
+            self._forget_secrets()
+            for value in values:
+                name = f"secret {next(_numbers)}"
+                self.show(name, self.made([(value,)], "value string"))
+                self._secrets[value] = name
+        return [f"(SELECT value FROM {self.hidden(self._secrets[value])})" for value in values]
+
+    def _forget_secrets(self) -> None:
+        if self._secrets:
+            with self._careful():
+                for name in self._secrets.values():
+                    self.session.catalog.dropTempView(self._names.pop(name))
+            self._secrets.clear()
 
     def hidden(self, name: str) -> str:
         """Return what the session calls a table of ours."""

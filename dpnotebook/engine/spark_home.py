@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
+    from dpnotebook.sql.statement import Kind
 
 _TYPES: dict[str, str] = {
     "integer": "bigint",
@@ -42,15 +43,28 @@ class SparkHome(ServerHome):
         self._executor = SparkExecutor(session)
         super().__init__(self._executor, carry)
 
+    def kinds(self, table: Held) -> dict[str, Kind]:
+        """Return what each column holds, in order."""
+        mine = self._mine(table)
+        if mine is None:
+            return super().kinds(table)
+        self._show(table)
+        return mine.kinds(table.unit)
+
     def digest_once(self, table: Held) -> str:
         """Return the same for every table: a frame is what it is."""
         return ""
 
     def _place(self, table: Held) -> None:
-        if isinstance(table.source, SparkSource) and table.source.place[1] is self._executor.session:
-            shown = table.source.plain(table.unit, table.numbered)
+        mine = self._mine(table)
+        if mine is not None:
+            shown = mine.plain(table.unit, numbered=table.numbered)
         else:
             kinds, rows = self._carried(table)
             schema = ", ".join(f"`{name.replace('`', '``')}` {_TYPES[kind]}" for name, kind in kinds.items())
             shown = self._executor.made(rows, schema)
         self._executor.show(table.name, shown)
+
+    def _mine(self, table: Held) -> SparkSource | None:
+        source = table.source
+        return source if isinstance(source, SparkSource) and source.place[1] is self._executor.session else None

@@ -1,38 +1,57 @@
 """A table in Spark as something to protect.
 
-It is a recipe, not a snapshot: it must give the same rows whenever it is asked, as files that stay as they are do.
+A frame is a recipe: files may be written anew, random numbers drawn again, rows put in another order. So its rows are
+worked out once, when they are first needed, and kept by Spark, in memory and on its disks. Where it loses a part of
+them it stops, and does not work it out again.
 """
 
 from __future__ import annotations
 
 import hmac
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.source import keyed
 from dpnotebook.engine.spark import SparkExecutor, quiet, told
-from dpnotebook.engine.sql import literal
-from dpnotebook.errors import DomainError, EngineError, shorten
+from dpnotebook.engine.spark_types import SparkColumn
+from dpnotebook.errors import DomainError, DPError, EngineError, shorten
+from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from dpnotebook.sql.statement import Kind
+
 
 class SparkSource:
-    """A Spark DataFrame.
+    """A Spark DataFrame, its rows as they are when it is first read.
 
     Parameters
     ----------
     frame
-        It gives the same rows whenever it is asked.
+        The recipe.
     name
         What it is called in messages.
+
+    Raises
+    ------
+    DomainError
+        If it never ends, or two columns have one name.
     """
 
     def __init__(self, frame: DataFrame, name: str) -> None:
         self.frame, self._name, self._process = frame, name, os.getpid()
+        if frame.isStreaming:
+            raise DomainError(f"{name} is a stream, which has no fixed rows; write them into a table, and protect that")
+        fields = frame.schema.fields
+        if len({field.name for field in fields}) < len(fields):
+            raise DomainError(f"{name} has two columns of the same name; give them different names first")
+        self._columns = [SparkColumn(field.name, f"c{i}", field.dataType) for i, field in enumerate(fields)]
+        self._kept: DataFrame | None = None
 
     @classmethod
     def of(cls, data: Any, table: str | None = None) -> SparkSource:
@@ -69,37 +88,69 @@ class SparkSource:
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
-        return list(self.frame.columns)
+        return [column.name for column in self._columns]
 
-    def connect(self) -> tuple[SparkExecutor, str]:
-        """Return the session and the name of the table in it."""
+    def kinds(self, unit: str | None) -> dict[str, Kind]:
+        """Return what each column holds, in order."""
+        return {column.name: column.kind(column.name == unit) for column in self._columns}
+
+    def connect(self, unit: str | None = None) -> tuple[SparkExecutor, str]:
+        """Return the session and the name of the table in it.
+
+        Parameters
+        ----------
+        unit
+            The column that identifies units.
+        """
         executor = SparkExecutor(self.frame.sparkSession)
-        executor.show("__rows", self.plain(None, False))
+        executor.show("__rows", self.plain(unit, raw=True))
         return executor, "__rows"
 
-    def plain(self, unit: str | None, numbered: bool) -> DataFrame:
-        """Return the frame with its values made plain.
+    def plain(self, unit: str | None, *, raw: bool = False, numbered: bool = False) -> DataFrame:
+        """Return the rows as canonical scalars.
 
         Parameters
         ----------
         unit
             The column that identifies units; a decimal stays exact there.
+        raw
+            Whether what is no scalar is shown as it is, and not as a text.
         numbered
             Whether to number the rows.
+
+        Raises
+        ------
+        DomainError
+            If a column cannot be the unit.
         """
         from pyspark.sql import functions
 
-        from dpnotebook.sql.statement import ROW_UNIT
+        kept, columns = self._rows(), []
+        with self._careful(), told(self.frame.sparkSession):
+            for column in self._columns:
+                mine = column.name == unit
+                shown = functions.expr(column.raw() if raw and not mine else column.plain(mine)).alias(column.name)
+                if column.kind() != "other" or _has_text(partial(kept.select, shown)):
+                    columns.append(shown)
+            if numbered:
+                columns.append(functions.monotonically_increasing_id().alias(ROW_UNIT))
+            return kept.select(*columns)
 
+    def _rows(self) -> DataFrame:
+        """Return the rows, worked out once, as the user's own settings say; columns have numbers for names."""
+        if self._kept is None:
+            with self._careful():
+                named = self.frame.toDF(*(column.place for column in self._columns))
+                self._kept = named.localCheckpoint(eager=True)
+        return self._kept
+
+    @contextmanager
+    def _careful(self) -> Iterator[None]:
         try:
-            with told(self.frame.sparkSession), quiet():
-                columns = []
-                for field in self.frame.schema.fields:
-                    plain = _plain(_quoted(field.name), field.dataType.simpleString(), field.name == unit)
-                    columns.append(functions.expr(plain).alias(field.name))
-                if numbered:
-                    columns.append(functions.monotonically_increasing_id().alias(ROW_UNIT))
-                return self.frame.select(*columns)
+            with quiet():
+                yield
+        except DPError:
+            raise
         except Exception as failure:
             raise failed("Spark", failure) from None
 
@@ -110,12 +161,15 @@ class SparkSource:
 
     def digest(self, columns: Sequence[str], salt: str) -> list[str]:
         """Return the number of rows and sums of their hashes."""
-        executor, relation = self.connect()
+        known = {column.name: column for column in self._columns}
+        executor = SparkExecutor(self.frame.sparkSession)
         try:
-            texts = [f"CAST({_quoted(name)} AS STRING)" for name in columns]
+            executor.show("__kept", self._rows())
+            texts = [f"CAST({known[name].digested()} AS STRING)" for name in columns]
             parts = [f"coalesce(concat(length({text}), ':', {text}), 'null')" for text in texts]
             halves = [f"sum(CAST(conv(substr(h, {start}, 15), 16, 10) AS DECIMAL(20, 0)))" for start in (1, 17)]
-            hashed = f"SELECT md5(concat({', '.join([literal(salt), *parts])})) AS h FROM {executor.hidden(relation)}"
+            row = ", ".join([*executor.hide([salt]), *parts])
+            hashed = f"SELECT md5(concat({row})) AS h FROM {executor.hidden('__kept')}"
             _, rows = executor.read(f"SELECT count(*), {', '.join(halves)} FROM ({hashed}) AS hashed")
         finally:
             executor.close()
@@ -133,19 +187,12 @@ class SparkSource:
             raise EngineError(f"the Spark session of {self._name} was stopped; nothing was spent")
 
 
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _has_text(column: Callable[[], DataFrame]) -> bool:
+    """Whether Spark knows how to write the values of a type."""
+    from pyspark.errors import AnalysisException
 
-
-def _plain(column: str, kind: str, unit: bool) -> str:
-    """Return an expression for a column that means here what it means in DuckDB."""
-    if kind in ("float", "double"):
-        return f"nullif({column}, CAST('NaN' AS {kind}))"
-    if kind.startswith("decimal"):
-        return f"CAST({column} AS {'STRING' if unit else 'DOUBLE'})"
-    if kind == "date":  # others cannot be fetched
-        return f"CASE WHEN {column} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {column} END"
-    if kind.startswith("timestamp"):
-        time, first, last = f"CAST({column} AS TIMESTAMP_NTZ)", "0001-01-01", "9999-12-31 23:59:59.999999"
-        return f"CASE WHEN {time} BETWEEN TIMESTAMP_NTZ '{first}' AND TIMESTAMP_NTZ '{last}' THEN {time} END"
-    return f"CAST({column} AS STRING)" if kind.startswith(("char", "varchar")) else column
+    try:
+        _ = column().schema
+    except AnalysisException:
+        return False
+    return True

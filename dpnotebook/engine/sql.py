@@ -18,6 +18,7 @@ from dpnotebook.question import Summand
 
 FLOATING = ("FLOAT", "DOUBLE")
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
+HIDDEN = "dpnotebook secret "  # in front of a text that is one
 
 
 def identifier(name: str) -> str:
@@ -32,6 +33,11 @@ def literal(value: Any) -> str:
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return number(value)
+
+
+def secret(value: str) -> str:
+    """Return a text as SQL that other databases are not sent as part of a statement, which they write into logs."""
+    return f"substr({literal(HIDDEN + value)}, {len(HIDDEN) + 1})"
 
 
 def number(value: Any) -> str:

@@ -24,7 +24,7 @@ from dpnotebook.engine.sql import (
     in_domain,
     is_null,
     level_number,
-    literal,
+    secret,
     selects,
 )
 from dpnotebook.errors import DomainError, EngineError, shorten
@@ -83,7 +83,7 @@ class TableEngine:
         """Connect, check what is declared, and bound the units; again after a database went away."""
         domain, unit = self.domain, self._unit
         self._left = False
-        self._executor, relation = self._source.connect()
+        self._executor, relation = self._source.connect(unit)
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
         # Numbered columns: names that differ only in case are one column to SQL.
@@ -193,7 +193,7 @@ class TableEngine:
         return every if outside else None
 
     def _bound_units(self, unit: Column, max_rows: int, key: bytes) -> None:
-        salt = literal(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
+        salt = secret(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
         parts = [f"c{i}" for i in range(len(self.columns))]
         # As they are written in the table, so that the sample stays what it was when the ledger was begun.
         texts = [f"CAST({text} AS VARCHAR)" for text in self._texts]

@@ -65,7 +65,10 @@ INTEGERS = (
     exp.DayOfWeek,
     exp.DayOfYear,
 )
-DOUBLES = (exp.Div, exp.SafeDivide, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow, exp.Avg, exp.Variance, exp.VariancePop)
+DOUBLES = (
+    *(exp.Div, exp.SafeDivide, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
+    *(exp.Avg, exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop, exp.PercentileCont),
+)
 TIMES = (exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub, exp.CurrentDate)
 SAME = (exp.Paren, exp.Min, exp.Max)
 ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)

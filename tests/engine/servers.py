@@ -57,7 +57,7 @@ def _end_with_parent():
 
 @contextlib.contextmanager
 def running_postgres():
-    """Yield the address of an empty PostgreSQL server that listens to a socket in a folder of its own."""
+    """Yield the address of an empty PostgreSQL server that listens to a socket in a folder of its own, with its log."""
     programs = _postgres_programs()
     if programs is None:
         missing("PostgreSQL is not installed (apt install postgresql)")
@@ -79,14 +79,16 @@ def running_postgres():
         quiet = {"preexec_fn": change, "cwd": folder, "env": environment, "stdout": subprocess.DEVNULL}
         subprocess.run(initdb, check=True, timeout=120, **quiet)
         settings = ["listen_addresses=", f"unix_socket_directories={folder}", "fsync=off", "shared_buffers=32MB"]
+        settings += ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.track=all"]
         words = [word for setting in settings for word in ("-c", setting)]
-        server = subprocess.Popen([programs / "postgres", "-D", data, *words], stderr=subprocess.DEVNULL, **quiet)
-        try:
-            _wait_for(address, server)
-            yield address
-        finally:
-            server.send_signal(signal.SIGQUIT)
-            server.wait(60)
+        with (folder / "log").open("wb") as log:
+            server = subprocess.Popen([programs / "postgres", "-D", data, *words], stderr=log, **quiet)
+            try:
+                _wait_for(address, server)
+                yield address
+            finally:
+                server.send_signal(signal.SIGQUIT)
+                server.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -113,6 +115,7 @@ def running_spark():
     except ImportError:
         missing("pyspark is not installed (pip install dpnotebook[spark])")
     folder = tempfile.mkdtemp(prefix="spark")
+    Path(folder, "events").mkdir()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in {
@@ -129,6 +132,9 @@ def running_spark():
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": folder,
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"{folder}/events",
+        "spark.eventLog.compress": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR",
     }.items():
         builder = builder.config(name, value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpnotebook.engine.sql import literal
+from dpnotebook.engine.sql import secret
 from dpnotebook.sql.rewrite.parts import Parts
 from dpnotebook.sql.statement import Key
 
@@ -19,7 +19,7 @@ PLAIN = ("integer", "number", "boolean", "time")  # kinds whose texts have no ve
 
 def digest(key: str, parts: Sequence[str], unit: str = "u") -> str:
     """Return a keyed digest of texts and of a unit, as SQL; different parts make different texts."""
-    return f"md5(concat({literal(key + '|')}, {''.join(f'{part}, ' for part in parts)}CAST({unit} AS VARCHAR)))"
+    return f"md5(concat({secret(key + '|')}, {''.join(f'{part}, ' for part in parts)}CAST({unit} AS VARCHAR)))"
 
 
 def text_of(column: str, key: Key | None = None) -> str:
