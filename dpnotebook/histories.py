@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.answering import Draw, Redraw, measure
+from dpnotebook.errors import EngineError
 from dpnotebook.forks import in_child, lock
 from dpnotebook.inference.answers import Estimates
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
 from dpnotebook.question import Question
-from dpnotebook.reuse.combining import combined_details, determined, linear_of
-from dpnotebook.reuse.history import History, Measured
+from dpnotebook.reuse.combining import Promise, combined_details, finite, linear_of
+from dpnotebook.reuse.history import History
+from dpnotebook.reuse.items import item_of
 from dpnotebook.reuse.plan import Plan
 from dpnotebook.reuse.planner import make_plan
-from dpnotebook.reuse.recorded import plan_from_json
+from dpnotebook.reuse.recorded import plan_from_json, planned_from_json
 from dpnotebook.reuse.table import Table
 from dpnotebook.strategy.blas import threads_for
 
 if TYPE_CHECKING:
     from dpnotebook.query import Query
+
+CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
 
 Integers = NDArray[np.int64]
 
@@ -70,11 +74,11 @@ class Histories:
                 alternatives=alternatives,
             )
 
-    def free(self, question: Question, confidence: float, table: Table) -> dict[str, Any] | None:
+    def free(self, plan: Plan, table: Table) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         with self._lock, threads_for(0):
-            history = self._history(table)
-            return combined_details(history, question, confidence) if determined(history, question) else None
+            promise = Promise(plan.std_error, plan.error)
+            return combined_details(self._history(table), plan.question, plan.confidence, promise)
 
     def finish(self, protected: ProtectedTable, charge: Charge, draw: Draw, redraw: Redraw, report: Progress) -> Record:
         """Measure and record what was charged and not recorded: nobody has seen an answer for that charge.
@@ -87,24 +91,62 @@ class Histories:
             As for `measure`.
         """
         table = protected.table
-        confidence: float = charge.plan.get("combined", 0.0)  # 0 where the answer is that of its own measurement
 
-        def combine(noisy: Sequence[Integers]) -> dict[str, Any]:
+        def checked(noisy: Sequence[Integers]) -> dict[str, Any]:
             with self._lock, threads_for(0):
-                history = self._history(table)
-                history.take([Measured(charge.number, charge.plan, charge.units, tuple(noisy))])
-                question = Question.from_json(charge.plan["question"], table.domain)
-                return combined_details(history, question, confidence, self._own(charge, noisy, table))
+                return self._details(charge, noisy, table)
 
-        using = combine if confidence else None
-        try:
-            record = measure(self.ledger, protected, charge, draw, report, using, redraw)
-        except BaseException:
-            self._known.pop(table.name, None)
-            raise
-        if confidence and not all(map(np.array_equal, record.answers, self._known[table.name].answers(charge.number))):
-            self._known.pop(table.name, None)  # another kernel was first: what it recorded counts
-        return record
+        return measure(self.ledger, protected, charge, draw, report, checked, redraw)
+
+    def _details(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any]:
+        """Return what belongs to noisy numbers, after a look at the answers that will be shown of them.
+
+        Raises
+        ------
+        EngineError
+            If no answer follows from what was measured: a matter of what was planned, whatever was measured.
+        """
+        if "combined" in charge.plan:
+            found = self._combined(charge, noisy, table)
+        else:  # the answer is that of its own measurement
+            found = {} if all(finite(one) for one in self._own(charge, noisy, table)) else None
+        if found is None:
+            raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
+        return found
+
+    def _combined(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any] | None:
+        """Return the answers from everything recorded, checked against what their plan said; None without any."""
+        plan, planned = charge.plan, planned_from_json(charge.plan, table.domain)
+        question, confidence = Question.from_json(plan["question"], table.domain), plan["combined"]
+        promise = Promise(*plan.get("promised", ()))
+        # Where other kernels recorded since it was planned, there may be less room for what it was planned with.
+        attempts: list[tuple[Callable[[], History], Promise]] = [
+            (lambda: self._history(table), promise),
+            (lambda: self._as_planned(table, plan), promise),
+            (lambda: self._history(table), Promise()),
+        ]
+
+        def own() -> Estimates | None:
+            return next(iter(self._own(charge, noisy, table, linear=True)), None)
+
+        for known, least in attempts:
+            history = known()
+            also = [
+                item_of(item, (charge.number, place), numbers, history.noise)
+                for place, (item, numbers) in enumerate(zip(planned, noisy, strict=True))
+                if charge.number not in history.releases
+            ]
+            found = combined_details(history, question, confidence, least, also, own, alone=bool(plan.get("own")))
+            if found is not None:
+                return found
+        return None
+
+    def _as_planned(self, table: Table, plan: Mapping[str, Any]) -> History:
+        """Return what was recorded of a table when a plan was made."""
+        history = History(table.domain, self.ledger.accountant.noise)
+        past = [record for record in self.ledger.news(table.name)[1] if "measures" in record.plan]
+        history.take(past[: plan.get("known", len(past))])
+        return history
 
     def _history(self, table: Table) -> History:
         """Return what was recorded of a table, up to date."""
@@ -119,14 +161,15 @@ class Histories:
         history.refining = self.ledger.refining(table.name)
         return history
 
-    def _own(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> Estimates | None:
-        """Return what a measurement says by itself, where the promise rests on that."""
-        if not charge.plan.get("own"):
-            return None
+    def _own(
+        self, charge: Charge, noisy: Sequence[Integers], table: Table, *, linear: bool = False
+    ) -> Iterator[Estimates]:
+        """Yield what a measurement says by itself of each of its measures, or of what these are linear in."""
         recorded = plan_from_json(charge.plan, table.domain)
-        linear = linear_of(recorded.answers[0])
-        if linear is None:
-            return None
-        item = recorded.planned[0]
-        values = np.ldexp(noisy[0].astype(np.float64), -item.bits)
-        return linear.estimate(values, self.ledger.accountant.noise, item.scale, charge.plan["combined"])
+        confidence = charge.plan.get("combined", CHECKED)
+        # What was bought beside comes after.
+        for answer, item, numbers in zip(recorded.answers, recorded.planned, noisy, strict=False):
+            chosen = linear_of(answer) if linear else answer
+            if chosen is not None:
+                values = np.ldexp(numbers.astype(np.float64), -item.bits)
+                yield chosen.estimate(values, self.ledger.accountant.noise, item.scale, confidence)

@@ -390,7 +390,7 @@ class Session:
             plan = self._plan(query, alternatives=False)
             if plan.recorded is not None:
                 return self._reveal(self._recorded(protected, plan.recorded, report), query, paid=0)
-            details = self._histories.free(plan.question, plan.confidence, protected.table) if plan.free else None
+            details = self._histories.free(plan, protected.table) if plan.free else None
             if plan.free and details is None:  # what a plan screens in passing did not stand the whole test
                 plan = self._plan(replace(query, fresh=True), alternatives=False)
             if details is not None:

@@ -19,7 +19,7 @@ from dpnotebook.errors import AccuracyError
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import laplace_variance
-from dpnotebook.privacy.tails import half_widths, kappa, laplace_scale_for
+from dpnotebook.privacy.tails import farthest_of, half_widths, kappa, laplace_scale_for
 from dpnotebook.question import Accuracy
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload.terms import row_weights
@@ -27,6 +27,12 @@ from dpnotebook.workload.terms import row_weights
 # Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
 # equal variance is reported instead, which is never narrower.
 WEIGHTS_LIMIT = 2_000_000
+MEANT = 6  # digits of an answer below its standard error
+EXACT = 9  # digits of a standard error, and of the reach of an interval
+MOST_DECIMALS = 300
+COARSE = 8  # scale of noise below which single steps decide which answer reaches farthest
+FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
+NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
 # Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
 GRID_BITS = 10
 
@@ -57,6 +63,27 @@ class Estimates:
     std_error: Floats
     lower: Floats
     upper: Floats
+
+
+def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
+    """Return answers without the digits that noise drowns, which differ from one computer to the next.
+
+    Parameters
+    ----------
+    value, std_error, width
+        The answers, their standard errors and the half-widths of their intervals, each of shape (answers,).
+    """
+    known = np.isfinite(std_error) & (std_error > 0)
+    digits = np.zeros(std_error.size, dtype=np.int64)
+    digits[known] = np.floor(np.log10(std_error[known])).astype(np.int64)
+    value, std_error, width = value.astype(float), std_error.astype(float), width.astype(float)
+    value[~known] = np.round(value[~known], EXACT)
+    for each in np.unique(digits[known]).tolist():
+        rows = np.flatnonzero(known & (digits == each))
+        value[rows] = np.round(value[rows], min(MEANT - each, MOST_DECIMALS))
+        std_error[rows] = np.round(std_error[rows], min(EXACT - each, MOST_DECIMALS))
+        width[rows] = np.round(width[rows], min(EXACT - each, MOST_DECIMALS))
+    return Estimates(value, std_error, value - width, value + width)
 
 
 class Answers(Protocol):
@@ -121,8 +148,8 @@ class LinearAnswers:
         if self.direct:
             width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
         else:
-            worst = int(np.argmax(std_errors))
-            width = self._widths(noise, scale, confidence, std_errors[[worst]], worst)[0]
+            rows = self._farthest(noise, scale, confidence)
+            width = self._widths(noise, scale, confidence, std_errors, rows).max(initial=0.0)
         return Expected(std_errors, float(width))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
@@ -150,7 +177,7 @@ class LinearAnswers:
             width = np.full(value.size, half_widths(self.units[:1, None], scale, noise, confidence)[0])
         else:
             width = self._widths(noise, scale, confidence, std_error)
-        return Estimates(value, std_error, value - width, value + width)
+        return written(value, std_error, width)
 
     @cached_property
     def factors(self) -> Floats:
@@ -175,19 +202,39 @@ class LinearAnswers:
         """Return the standard error of every answer, shape (answers,)."""
         return np.asarray(np.sqrt(self.factors * noise_variance(noise, scale)) * self.units)
 
+    def _farthest(self, noise: Noise, scale: Fraction, confidence: float) -> tuple[int, ...] | None:
+        """Return the answers whose interval may be the widest; None for all.
+
+        Of two sums of Laplace noise the one of fewer draws reaches farther than the other of a little more variance.
+        """
+        if noise == "gaussian":
+            return (int(np.argmax(self.factors * self.units**2)),)
+        if self._many or scale < COARSE:
+            return None
+        widths = _combined(self.strategy, None, FINE, confidence) * self.units
+        return tuple(np.flatnonzero(widths >= widths.max(initial=0.0) * NEARLY).tolist())
+
+    @property
+    def _many(self) -> bool:
+        return bool(self.factors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+
     def _widths(
-        self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, only: int | None = None
+        self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
     ) -> Floats:
-        """Return half-widths of all answers, or of one, whose standard errors are given."""
-        if noise == "gaussian" or std_errors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT:
-            return std_errors * kappa(confidence, noise)
-        return _combined(self.strategy, only, scale, confidence) * (self.units if only is None else self.units[only])
+        """Return half-widths of all answers, or of some, whose standard errors are among those given."""
+        chosen = slice(None) if rows is None else list(rows)
+        if noise == "gaussian":
+            return std_errors[chosen] * kappa(confidence, noise)
+        if self._many:
+            largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
+            return farthest_of(std_errors, noise, confidence, largest, float(scale))[chosen]
+        return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
 
 
 @lru_cache(maxsize=32)
-def _combined(strategy: Strategy, only: int | None, scale: Fraction, confidence: float) -> Floats:
+def _combined(strategy: Strategy, only: tuple[int, ...] | None, scale: Fraction, confidence: float) -> Floats:
     """Return half-widths of combinations of Laplace noise; a query and its release ask for the same again and again."""
-    rows = np.arange(strategy.workload.shape[0]) if only is None else np.array([only])
+    rows = np.arange(strategy.workload.shape[0]) if only is None else np.array(only)
     found = np.asarray(half_widths(strategy.answer_weights(rows), scale, "laplace", confidence))
     found.setflags(write=False)
     return found

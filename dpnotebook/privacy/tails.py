@@ -171,9 +171,14 @@ def farthest(std_error: float, noise: Noise, confidence: float, step: float, sca
     scale
         The least scale of a draw, in steps.
     """
+    return float(farthest_of(np.array([std_error]), noise, confidence, step, scale)[0])
+
+
+def farthest_of(std_errors: Floats, noise: Noise, confidence: float, step: float | Floats, scale: float) -> Floats:
+    """Return `farthest` of each of several combinations, shape (answers,); `step` is one number, or one an answer."""
     if noise == "gaussian":
-        return kappa(confidence, noise) * std_error
-    return kappa(confidence, noise) * COMPUTED * std_error + grid_excess(confidence, step, scale)
+        return std_errors * kappa(confidence, noise)
+    return std_errors * (kappa(confidence, noise) * COMPUTED) + step * grid_excess(confidence, 1.0, scale)
 
 
 def spread_within(half_width: float, noise: Noise, confidence: float, step: float, scale: float) -> float:

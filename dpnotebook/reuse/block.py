@@ -13,7 +13,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.reuse.atoms import Atoms, one_atom, places
 from dpnotebook.reuse.information import Information, Solved, screened, solve
 from dpnotebook.reuse.line import Line, LineIndex, line_index
-from dpnotebook.reuse.parts import Part, unique_columns
+from dpnotebook.reuse.parts import Part, is_identity, unique_columns
 
 MOST_ATOMS = 2_000
 MOST_CELLS = 10**6
@@ -66,17 +66,20 @@ class Source:
     atoms
         The class of every atom, -1 for none.
     precision
-        One over the variance of each answer.
+        One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws.
     noisy
         The answers, shape (queries,).
+    summed
+        Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
     """
 
     key: Key
     part: Part
     columns: Floats | None
     atoms: Indices
-    precision: float
+    precision: float | Floats
     noisy: Floats
+    summed: Indices | None = None
 
     def rows(self) -> Floats:
         """Return its queries over the atoms, shape (queries, atoms)."""
@@ -94,6 +97,37 @@ class Source:
         classes = self.noisy.size if self.columns is None else self.columns.shape[1]
         own = np.bincount(self.atoms[inside], coefficients[inside], classes)
         return np.asarray((own if self.columns is None else self.columns @ own) * self.precision)
+
+    def draws(self, weights: Floats) -> Floats:
+        """Return what each draw of noise counts for, from weights of the answers; (rows, queries) to (rows, draws)."""
+        if self.summed is not None:
+            weights = np.repeat(weights, self.summed, axis=1)
+        if self.part.totals is not None:
+            weights = np.einsum("ij,k->ijk", weights, self.part.totals).reshape(weights.shape[0], -1)
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Disjoint counts of a part, summed over classes of cells.
+
+    Parameters
+    ----------
+    key, index, part
+        Of which measurement, and of which of its parts.
+    cells
+        The class of every cell, -1 for none, shape (cells,).
+    precision, noisy, summed
+        As in `Source`, one a class.
+    """
+
+    key: Key
+    index: int
+    part: Part
+    cells: Indices
+    precision: Floats
+    noisy: Floats
+    summed: Indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +167,7 @@ class Block:
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
         self.information = Information(1)
         self.sources: dict[tuple[int, int, int], Source] = {}
+        self.partial = False  # whether it is made for one question, of what matters most to it
         self._keys: set[Key] = set()
         self._index: tuple[int, LineIndex] | None = None
 
@@ -140,7 +175,7 @@ class Block:
         """Return whether some of a measurement is in here."""
         return key in self._keys
 
-    def add(self, parts: Sequence[Told], most: int = MOST_ATOMS) -> int:
+    def add(self, parts: Sequence[Told], most: int | None = None, *, whole: bool = False) -> int:
         """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
 
         Parameters
@@ -148,29 +183,37 @@ class Block:
         parts
             Parts over attributes of this block.
         most
-            Atoms for which there is room.
+            Atoms for which there is room; as many as a block may have, unless given.
+        whole
+            Whether to add nothing where there is no room for all.
         """
-        found = self._prepared(parts, most)
-        if found:
-            rows = np.concatenate([source.rows() for _, source in found])
-            precision = np.concatenate([np.full(source.noisy.size, source.precision) for _, source in found])
-            noisy = np.concatenate([source.noisy for _, source in found])
-            self.information.add(rows, precision, precision * noisy)
-            self.sources.update(found)
-            self._keys.update(name[:2] for name, _ in found)
+        found = self._prepared(parts, MOST_ATOMS if most is None else most, whole)
+        self._put(found)
         return len(found)
 
-    def supposing(self, parts: Sequence[tuple[Part, float]]) -> Block:
-        """Return a copy in which some parts were measured as well, each answer with so much precision: for planning."""
+    def add_sums(self, sums: Sequence[Sums]) -> None:
+        """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
+        self._put(
+            [
+                (
+                    (*one.key, one.index),
+                    Source(one.key, one.part, None, one.cells[self.atoms.first], one.precision, one.noisy, one.summed),
+                )
+                for one in sums
+            ]
+        )
+
+    def twin(self) -> Block:
+        """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
         twin.information = self.information.copy()
         twin.sources = {name: replace(source) for name, source in self.sources.items()}
         twin._keys = set(self._keys)
-        told = [
-            ((0, i), 0, part, precision, np.zeros(part.operator.shape[0])) for i, (part, precision) in enumerate(parts)
-        ]
-        twin.add(told)
         return twin
+
+    def split(self, cells: Indices) -> None:
+        """Tell cells of different classes apart, shape (cells,)."""
+        self._split(*self.atoms.refined(cells))
 
     def refine(self, key: Key, new: Key, precision: float, noisy: Mapping[int, Floats]) -> None:
         """Put a refined measurement in the place of the one it refines: it holds all that the first one said.
@@ -186,6 +229,7 @@ class Block:
         """
         for name in [name for name in self.sources if name[:2] == key]:
             source = self.sources.pop(name)
+            assert source.summed is None
             answers, after = noisy[name[2]], precision / source.part.spread
             self.information.add(
                 source.rows(),
@@ -206,6 +250,15 @@ class Block:
         cells = np.where(own >= 0, classes[own], -1)
         bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
         return Queries(columns * part.weight, cells, bins and part.weight == 1)
+
+    def bins(self, part: Part) -> Indices | None:
+        """Return which of the answers of a part each cell of this block is counted in, shape (cells,), -1 for none.
+
+        None where they are not disjoint counts.
+        """
+        if part.weight != 1 or not is_identity(part.operator):
+            return None
+        return places(part.axes, part.where, self.domain, self.names)
 
     def known(self, queries: Queries) -> Known:
         """Return what is known about queries."""
@@ -283,25 +336,37 @@ class Block:
         codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
         return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
-    def _prepared(self, parts: Sequence[Told], most: int) -> list[tuple[tuple[int, int, int], Source]]:
+    def _prepared(self, parts: Sequence[Told], most: int, whole: bool) -> list[tuple[tuple[int, int, int], Source]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared = []
         for key, index, part, precision, noisy in parts:
             queries = self.queries(part)
-            if queries is None:
-                continue
-            finer, above = atoms.refined(queries.cells)
-            if finer.count > most:
+            finer, above = (None, parents) if queries is None else atoms.refined(queries.cells)
+            if queries is None or finer is None or finer.count > most:
+                if whole:
+                    return []
                 continue
             atoms, parents = finer, parents[above]
             columns = None if queries.bins else queries.columns
             prepared.append((key, index, part, columns, queries.cells, precision, noisy))
+        self._split(atoms, parents)
+        return [
+            ((*key, index), Source(key, part, columns, cells[atoms.first], precision, noisy))
+            for key, index, part, columns, cells, precision, noisy in prepared
+        ]
+
+    def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
             self.atoms = atoms
             self.information.split(parents)
             for source in self.sources.values():
                 source.atoms = source.atoms[parents]
-        return [
-            ((*key, index), Source(key, part, columns, cells[atoms.first], precision, noisy))
-            for key, index, part, columns, cells, precision, noisy in prepared
-        ]
+
+    def _put(self, found: Sequence[tuple[tuple[int, int, int], Source]]) -> None:
+        if found:
+            rows = np.concatenate([source.rows() for _, source in found])
+            precision = np.concatenate([np.broadcast_to(source.precision, source.noisy.size) for _, source in found])
+            noisy = np.concatenate([source.noisy for _, source in found])
+            self.information.add(rows, precision, precision * noisy)
+            self.sources.update(found)
+            self._keys.update(name[:2] for name, _ in found)

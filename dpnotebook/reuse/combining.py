@@ -1,71 +1,114 @@
-"""The best answers from everything recorded, with their intervals, as they are recorded and shown."""
+"""The best answers from everything recorded, with their intervals, as they are recorded and shown.
+
+What is shown is finite and as precise as its plan said. Where the combination of everything is not, because not all of
+it had room in one state of least squares or because rounding has eaten it, the answer is that of the measurement that
+was just paid for, or of both, answer by answer.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from dpnotebook.inference.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers
-from dpnotebook.privacy.tails import farthest, half_widths
+from dpnotebook.inference.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
+from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.question import Question
 from dpnotebook.reuse import reactive
 from dpnotebook.reuse.block import Source
 from dpnotebook.reuse.history import History
+from dpnotebook.reuse.items import Item
 from dpnotebook.reuse.prepare import prepare
 from dpnotebook.reuse.recorded import estimates_to_json
 
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000
 MOST_EXACT = 64  # answers whose intervals are found so
-MEANT = 6  # digits of an answer below its standard error
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
+ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
+
+Own = Callable[[], Estimates | None]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a plan said of every answer, in its own units: the largest standard error and half-width of an interval."""
+
+    std_error: float = math.inf
+    half_width: float = math.inf
+
+    def kept(self, estimates: Estimates) -> Any:
+        """Return for each answer whether it is finite and keeps the promise, bool, shape (answers,)."""
+        width = (estimates.upper - estimates.lower) / 2
+        known = np.isfinite(estimates.value) & np.isfinite(estimates.std_error) & np.isfinite(width)
+        return known & (estimates.std_error <= self.std_error * ROUNDING) & (width <= self.half_width * ROUNDING)
 
 
 def combined_details(
-    history: History, question: Question, confidence: float, own: Estimates | None = None
-) -> dict[str, Any]:
+    history: History,
+    question: Question,
+    confidence: float,
+    promise: Promise,
+    also: Sequence[Item] = (),
+    own: Own | None = None,
+    *,
+    alone: bool = False,
+) -> dict[str, Any] | None:
     """Return the best answers to a question as what the ledger keeps beside the noisy numbers.
 
     Parameters
     ----------
     history
-        Everything recorded, and what was just measured.
+        Everything recorded.
     question
         One linear measure.
     confidence
         Probability that an interval holds the exact answer.
+    promise
+        What was said of the answers.
+    also
+        What was just measured.
     own
-        The answers from what was just measured alone: kept where their interval is narrower, which is known without
+        Gives the answers from what was just measured alone, where it gives any.
+    alone
+        Whether the promise rests on these: they are kept where their interval is narrower, which is known without
         looking at them. Single draws have narrower intervals than sums of equal variance at low confidence.
+
+    Returns
+    -------
+    None where no answer keeps the promise: that is a matter of variances, never of what was measured.
     """
+    asked = reactive.asked_of(question, history, also)
+    best, sources = None, tuple(dict.fromkeys(item.key[0] for item in also))
+    if asked is not None:
+        best, sources = _from_all(history, asked, confidence, also), reactive.sources_of(asked)
+    if own is not None and (alone or best is None or not promise.kept(best).all()):
+        single = own()
+        best = _better(best, single, promise)
+        independent = all(item.refines is None for item in also)
+        if best is not None and single is not None and independent and not promise.kept(best).all():
+            best = _better(best, _answer_by_answer(history, question, confidence, also, single), promise)
+    if best is None or not promise.kept(best).all():
+        return None
     measure = question.measures[0]
-    asked = reactive.asked_of(measure, question, history)
-    assert asked is not None
-    values, variances, coefficients = asked.block.estimates(asked.queries)
-    std_errors = np.sqrt(variances) * asked.step
-    weights = [asked.block.weights(z) for z in coefficients] if coefficients.shape[0] <= MOST_EXACT else []
-    widths = _widths(history, weights, std_errors, asked.step, confidence)
-    values = _without_rounding(values * asked.step, std_errors)
-    best = Estimates(values, std_errors, values - widths, values + widths)
-    if own is not None:
-        best = _narrower(best, own)
-    told: dict[str, Any] = {"step": asked.step, "scale": history.least_scale}
-    sources = reactive.sources_of(asked)
+    step = float(measure.summand.step) if measure.kind == "sum" else 1.0
+    told: dict[str, Any] = {"step": step, "scale": _least_scale(history, also)}
     if measure.kind == "quantile":
         answer = prepare(measure, question, history.domain, history.noise)
         assert isinstance(answer, QuantileAnswers)
         told["ranks"] = answer.worst(best.std_error).tolist()
+        told["reach"] = float((best.upper - best.lower).max(initial=0.0)) / 2
         best = answer.read(best)
     return {"estimates": estimates_to_json(best, confidence, sources) | told}
 
 
-def determined(history: History, question: Question) -> bool:
-    """Return whether everything recorded determines the answers, by the certificates of what would be shown."""
-    asked = reactive.asked_of(question.measures[0], question, history)
-    return asked is not None and bool(np.isfinite(asked.block.estimates(asked.queries)[1]).all())
+def finite(estimates: Estimates) -> bool:
+    """Return whether all numbers of some answers are finite."""
+    return all(np.isfinite(numbers).all() for numbers in vars(estimates).values())
 
 
 def exact_half_width(history: History, asked: reactive.Asked, confidence: float) -> float:
@@ -73,8 +116,7 @@ def exact_half_width(history: History, asked: reactive.Asked, confidence: float)
     _, variances, coefficients = asked.block.estimates(asked.queries)
     if coefficients.shape[0] > MOST_EXACT or not np.isfinite(variances).all():
         return math.inf
-    weights = [asked.block.weights(z) for z in coefficients]
-    widths = _widths(history, weights, np.sqrt(variances) * asked.step, asked.step, confidence)
+    widths = _widths(history, asked, coefficients, np.sqrt(variances) * asked.step, confidence)
     return float(widths.max(initial=0.0))
 
 
@@ -85,43 +127,87 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
     return answer if isinstance(answer, LinearAnswers) else None
 
 
-def _without_rounding(values: Floats, std_errors: Floats) -> Floats:
-    """Return values without the digits that noise drowns: what is left of rounding is no part of an answer."""
-    largest = float(std_errors[np.isfinite(std_errors)].max(initial=0.0))
-    return np.round(values, 9 if largest <= 0 else min(MEANT - math.floor(math.log10(largest)), 9))
+def _from_all(history: History, asked: reactive.Asked, confidence: float, also: Sequence[Item]) -> Estimates:
+    """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
+    values, variances, coefficients = asked.block.estimates(asked.queries)
+    std_errors = np.sqrt(variances) * asked.step
+    widths = _widths(history, asked, coefficients, std_errors, confidence, also)
+    return written(values * asked.step, std_errors, widths)
 
 
-def _narrower(best: Estimates, own: Estimates) -> Estimates:
-    chosen = own.upper - own.lower < (best.upper - best.lower) * (1 - 1e-6)
+def _answer_by_answer(
+    history: History, question: Question, confidence: float, also: Sequence[Item], own: Estimates
+) -> Estimates | None:
+    """Return what was known before, and what was just measured independently of that, each answer by itself."""
+    asked = reactive.asked_of(question, history)
+    if asked is None:
+        return None
+    values, variances, _ = asked.block.estimates(asked.queries)
+    known = np.isfinite(variances)
+    before = np.where(known, variances, 1.0) * asked.step**2
+    share = np.where(known, own.std_error**2 / np.maximum(own.std_error**2 + before, 1e-300), 0.0)
+    std_errors = own.std_error * np.sqrt(1 - share)
+    mixed = np.where(known, values * asked.step, 0.0) * share + own.value * (1 - share)
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step, _least_scale(history, also))
+    widths = np.where(known, bound, (own.upper - own.lower) / 2)
+    return written(mixed, std_errors, widths)
+
+
+def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -> Estimates | None:
+    """Return of two estimates of each answer the one that keeps the promise; if both do, the one of less reach."""
+    if best is None or other is None:
+        return other if best is None else best
+    keeps, other_keeps = promise.kept(best), promise.kept(other)
+    width = np.where(np.isfinite(best.std_error), best.upper - best.lower, np.inf)
+    narrower = other.upper - other.lower < width * (1 - 1e-6)
+    chosen = np.where(keeps, other_keeps & narrower, other_keeps | narrower)
     return Estimates(
-        np.where(chosen, own.value, best.value),
-        np.where(chosen, own.std_error, best.std_error),
-        np.where(chosen, own.lower, best.lower),
-        np.where(chosen, own.upper, best.upper),
+        np.where(chosen, other.value, best.value),
+        np.where(chosen, other.std_error, best.std_error),
+        np.where(chosen, other.lower, best.lower),
+        np.where(chosen, other.upper, best.upper),
     )
+
+
+def _least_scale(history: History, also: Sequence[Item]) -> float:
+    return min([history.least_scale, *(float(item.scale) for item in also)])
 
 
 def _widths(
     history: History,
-    weights: Sequence[Sequence[tuple[Source, Floats]]],
+    asked: reactive.Asked,
+    coefficients: Floats,
     std_errors: Floats,
-    step: float,
     confidence: float,
+    also: Sequence[Item] = (),
 ) -> Floats:
     """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
-    scale = history.least_scale
-    bound = np.array([farthest(float(error), history.noise, confidence, step, scale) for error in std_errors])
-    if history.noise == "gaussian" or not weights:
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step, asked.least_scale)
+    known = np.flatnonzero(np.isfinite(std_errors))
+    if history.noise == "gaussian" or len(std_errors) > MOST_EXACT or not known.size:
         return bound
-    draws, scales = [], []
+    weights = [asked.block.weights(coefficients[place]) for place in known]
+    found = _exact(weights, {item.key: item.scale for item in also}, history, confidence)
+    if found is not None:
+        bound[known] = np.minimum(bound[known], found * asked.step)
+    return bound
+
+
+def _exact(
+    weights: Sequence[Sequence[tuple[Source, Floats]]],
+    scales: dict[tuple[int, int], Fraction],
+    history: History,
+    confidence: float,
+) -> Floats | None:
+    """Return the half-widths of combinations of Laplace noise; None where they have too many terms."""
+    draws, of_draws = [np.zeros((len(weights), 0))], []
     for place, (source, _) in enumerate(weights[0]):
-        columns = np.array([row[place][1] for row in weights])
-        if source.part.totals is not None:
-            columns = np.einsum("ij,k->ijk", columns, source.part.totals).reshape(columns.shape[0], -1)
+        columns = source.draws(np.array([row[place][1] for row in weights]))
         kept = np.abs(columns).max(axis=0) > NEGLIGIBLE * np.abs(columns).max(initial=1e-300)
         draws.append(columns[:, kept])
-        scales.extend([history.items[source.key].scale] * int(kept.sum()))
+        scale = scales[source.key] if source.key in scales else history.items[source.key].scale
+        of_draws.extend([scale] * int(kept.sum()))
     table = np.concatenate(draws, axis=1)
     if table.shape[1] > MOST_DRAWS or table.size > MOST_WEIGHTS:
-        return bound
-    return half_widths(table, scales, "laplace", confidence) * step
+        return None
+    return half_widths(table, of_draws, "laplace", confidence)

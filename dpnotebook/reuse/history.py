@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.inference.answers import Floats, noise_variance
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.question import Summand
-from dpnotebook.reuse.block import MOST_ATOMS, MOST_CELLS, Block, Told
-from dpnotebook.reuse.parts import measurement_to_json, parts_of, projected
+from dpnotebook.reuse.block import MOST_CELLS, Block, Key
+from dpnotebook.reuse.focused import focused
+from dpnotebook.reuse.items import Item, identity, item_of, taken
+from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.recorded import planned_from_json
 
-Key = tuple[int, int]
-
+Names = tuple[Summand, tuple[str, ...]]
 
 RECENT = 64  # questions from which it is guessed what comes
+FOCUSED = 16  # blocks for one question each that are kept
+MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 
 
 @dataclass(frozen=True)
@@ -56,47 +57,6 @@ class Release(Protocol):
         """The noisy numbers, one array a measurement."""
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A release that is about to be recorded."""
-
-    number: int
-    plan: Mapping[str, Any]
-    units: int
-    answers: tuple[NDArray[np.int64], ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Item:
-    """One recorded measurement with its noisy numbers.
-
-    Parameters
-    ----------
-    key
-        The release, and the place in it.
-    measurement
-        What was asked.
-    scale
-        The scale of its noise.
-    variance
-        Variance of each number.
-    noisy
-        The numbers, shape (components, queries).
-    refines
-        The measurement that this one is a more accurate version of.
-    group
-        As in `Planned`.
-    """
-
-    key: Key
-    measurement: Measurement
-    scale: Fraction
-    variance: float
-    noisy: Floats = field(repr=False)
-    refines: Key | None = None
-    group: str | None = None
-
-
 class History:
     """What was measured of one table, and least squares over it.
 
@@ -125,8 +85,9 @@ class History:
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
-        self._blocks: dict[tuple[Summand, tuple[str, ...]], tuple[Block, int]] = {}
-        self._too_many: set[tuple[Summand, tuple[str, ...]]] = set()
+        self._blocks: OrderedDict[Names, tuple[Block, int]] = OrderedDict()
+        self._too_many: set[Names] = set()
+        self._focused: OrderedDict[tuple[Any, ...], Block | None] = OrderedDict()
 
     def take(self, releases: Iterable[Release], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -151,16 +112,13 @@ class History:
         self.version = max(self.version, version)
 
     def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
-        noisy = np.ldexp(answers.astype(float), -planned.bits)
-        variance = noise_variance(self.noise, planned.scale)
-        item = Item(key, planned.measurement, planned.scale, variance, noisy, planned.refines, planned.group)
+        item = item_of(planned, key, answers, self.noise)
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(planned.scale))
         self._order.append(key)
         self._by_identity.setdefault(identity(item.measurement), []).append(key)
         told = self._attributes.setdefault(item.measurement.summand, set())
-        told.update(axis.attribute for axis in item.measurement.axes)
-        told.update(item.measurement.where.attributes)
+        told.update(_attributes(item))
         if item.refines is not None:
             self.refined.add(item.refines)
 
@@ -181,96 +139,114 @@ class History:
             self._alone = self.version, total
         return total
 
-    def answers(self, number: int) -> Sequence[NDArray[np.int64]]:
-        """Return the noisy numbers of a release as they were taken in."""
-        return self.releases[number].answers
-
     def latest(self, measurement: Measurement) -> Item | None:
         """Return the most accurate recorded measurement of these very queries, if there is one."""
         keys = self._by_identity.get(identity(measurement), ())
         found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)
 
-    def block(self, attributes: Iterable[str], summand: Summand) -> Block | None:
-        """Return least squares over what was measured of some attributes, or None where they have too many cells.
+    def block(self, part: Part, summand: Summand, also: Sequence[Item] = ()) -> Block | None:
+        """Return least squares over what was measured, for a question; None where it tells too many cells apart.
+
+        Over everything that was measured where that has room in one block; else over what tells something about the
+        attributes of the question; else over what matters to the very question. A function of what was recorded, in
+        the order in which it was, and of the question: whenever it is asked.
 
         Parameters
         ----------
-        attributes
-            What a question tells apart.
+        part
+            The question.
         summand
             What each row adds; measurements of another one say nothing.
+        also
+            What is to be recorded next.
         """
-        asked = self._ordered(attributes)
-        everything = self._ordered({*asked, *self._attributes.get(summand, ())})
+        also = [item for item in also if item.measurement.summand == summand]
+        asked = self._ordered(part.attributes)
+        known = self._attributes.get(summand, set())
+        everything = self._ordered({*asked, *known, *(name for item in also for name in _attributes(item))})
         for names in dict.fromkeys([everything, asked]):
-            if (summand, names) in self._too_many:
-                continue
-            if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
-                self._too_many.add((summand, names))
-                continue
-            block, complete = self._up_to_date(summand, names)
-            if complete or names == asked:
-                return block
-            self._too_many.add((summand, names))
-            del self._blocks[summand, names]
-        return None
+            block = self._whole(summand, names)
+            if block is None or not also:
+                found = block
+            else:
+                found = block.twin()
+                found = found if taken(found, also) else None
+            if found is not None:
+                return found
+        return self._for(part, summand, asked, also)
 
-    def along(self, attribute: str, summand: Summand) -> Block | None:
-        """Return least squares over what was measured of one attribute, or None where it has too many levels."""
-        if self.domain[attribute].size > MOST_CELLS:
-            return None
-        return self._up_to_date(summand, (attribute,))[0]
+    def along(self, part: Part, summand: Summand) -> Block | None:
+        """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
 
-    def _up_to_date(self, summand: Summand, names: tuple[str, ...]) -> tuple[Block, bool]:
-        """Return a block with all that was measured, and whether there was room for it."""
-        block, position = self._blocks.get((summand, names), (None, 0))
-        block = block or Block(self.domain, names)
-        new = [self.items[key] for key in self._order[position:] if self.items[key].measurement.summand == summand]
-        fresh = []
-        for item in new:
-            if item.refines is not None and block.holds(item.refines):
-                told = self._told(item, names)
-                block.refine(item.refines, item.key, 1 / item.variance, {one[1]: one[4] for one in told})
-            elif item.key not in self.refined:
-                fresh.append(item)
-        parts = [part for item in fresh for part in self._told(item, names)]
-        complete = block.add(parts) == len(parts)
-        if not complete and position:
-            block = self._most_useful(summand, names)
-        self._blocks[summand, names] = block, len(self._order)
-        return block, complete
-
-    def _most_useful(self, summand: Summand, names: tuple[str, ...]) -> Block:
-        """Return a block of what fits: measurements of many queries first, then the latest single ones.
-
-        Less is known than was measured, which is sound; a quarter of the room is left for what comes.
+        Parameters
+        ----------
+        part, summand
+            As for `block`.
         """
-        kept = [item for item in self.items.values() if item.key not in self.refined]
-        kept = [item for item in kept if item.measurement.summand == summand]
-        kept.sort(key=lambda item: (item.measurement.answers == 1, -item.key[0]))
-        block = Block(self.domain, names)
-        block.add([part for item in kept for part in self._told(item, names)], 3 * MOST_ATOMS // 4)
+        names = self._ordered(part.attributes)
+        block = self._whole(summand, names)
+        return self._for(part, summand, names, ()) if block is None else block
+
+    def _whole(self, summand: Summand, names: tuple[str, ...]) -> Block | None:
+        """Return least squares over all that was measured of some attributes, or None where there is no room for it."""
+        key = summand, names
+        if any(one == summand and set(less) <= set(names) for one, less in self._too_many):
+            return None
+        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+            self._too_many.add(key)
+            return None
+        block, position = self._blocks.pop(key) if key in self._blocks else (Block(self.domain, names), 0)
+        new = [self.items[key] for key in self._order[position:]]
+        if not taken(block, [item for item in new if item.measurement.summand == summand], self.refined):
+            self._too_many.add(key)
+            return None
+        self._blocks[key] = block, len(self._order)
+        while len(self._blocks) > 1 and sum(kept.atoms.count**2 for kept, _ in self._blocks.values()) > MOST_KEPT:
+            self._blocks.popitem(last=False)
         return block
 
-    def _told(self, item: Item, names: tuple[str, ...]) -> list[Told]:
-        if item.measurement.summand.components != 1:
-            return []
-        found = []
-        for index, part in parts_of(item.measurement, self.domain, names):
-            small = projected(part, names, self.domain)
-            if small is not None:
-                precision = 1 / (item.variance * small.spread)
-                found.append((item.key, index, small, precision, small.answers(item.noisy[0])))
-        return found
+    def _for(self, part: Part, summand: Summand, names: tuple[str, ...], also: Sequence[Item]) -> Block | None:
+        """Return least squares over what matters most to a question."""
+        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+            return None
+        asked = identity(Measurement(part.operator, part.axes, part.where, summand))
+        key = asked, len(self._order), names
+        if not also and key in self._focused:
+            self._focused.move_to_end(key)
+            return self._focused[key]
+        replaced = {item.refines: item for item in also if item.refines is not None}
+        fresh = [item for item in also if item.refines is None]
+        known = [item for key, item in self.items.items() if key not in self.refined]
+        known = [item for item in known if item.measurement.summand == summand]
+        # What was asked of the same rows first, then of many numbers, then the latest: a refined one has the place of
+        # the one that it refines.
+        rows = part.where.key
+        known.sort(
+            key=lambda item: (
+                item.measurement.where.key != rows,
+                item.measurement.answers == 1,
+                -self._first(item).key[0],
+            )
+        )
+        block = focused(self.domain, names, part, [*fresh, *(replaced.get(item.key, item) for item in known)])
+        if not also:
+            self._focused[key] = block
+            while len(self._focused) > FOCUSED:
+                self._focused.popitem(last=False)
+        return block
+
+    def _first(self, item: Item) -> Item:
+        """Return the first measurement of those that a measurement refines."""
+        while item.refines is not None:
+            item = self.items[item.refines]
+        return item
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
         return tuple(name for name in self.domain.names if name in wanted)
 
 
-def identity(measurement: Measurement) -> str:
-    """Return a text that is equal for measurements of the same queries."""
-    values = measurement_to_json(measurement)
-    values["where"] = measurement.where.key
-    return json.dumps(values, sort_keys=True)
+def _attributes(item: Item) -> frozenset[str]:
+    """Return the attributes that a measurement tells something about."""
+    return frozenset(axis.attribute for axis in item.measurement.axes) | frozenset(item.measurement.where.attributes)

@@ -222,14 +222,11 @@ def screened(information: Information, bins: Indices, count: int) -> Solved:
 
 def _summed(values: Floats, bins: Indices, count: int) -> Floats:
     """Return the sums of rows by bin, shape (count, columns)."""
-    order = np.argsort(bins, kind="stable")
-    first = int(np.searchsorted(bins[order], 0))
-    order = order[first:]
-    found = np.zeros((count, values.shape[1]))
-    if order.size:
-        present, starts = np.unique(bins[order], return_index=True)
-        found[present] = np.add.reduceat(values[order], starts, axis=0)
-    return found
+    from scipy.sparse import csr_array
+
+    inside = np.flatnonzero(bins >= 0)
+    places = csr_array((np.ones(inside.size), (bins[inside], inside)), shape=(count, bins.size))
+    return np.asarray(places @ np.ascontiguousarray(values))
 
 
 def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:

@@ -21,6 +21,7 @@ from dpnotebook.workload import Coarse, Identity, Kron, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_PRODUCTS = 1_000  # of a union that are all looked at
+PROBES = 2**20  # numbers by which columns are told apart
 LARGEST_FACTOR = 250_000  # entries of a factor whose total is looked for
 
 Floats = NDArray[np.float64]
@@ -168,9 +169,10 @@ def _total_of(factor: Workload) -> Floats | None:
     return combination if np.allclose(told, 1.0, rtol=0, atol=1e-10) else None
 
 
-def _is_identity(operator: Workload) -> bool:
+def is_identity(operator: Workload) -> bool:
+    """Return whether every query is the count of one cell, in order."""
     if isinstance(operator, Kron):
-        return all(_is_identity(factor) for factor in operator.factors)
+        return all(is_identity(factor) for factor in operator.factors)
     return isinstance(operator, Identity)
 
 
@@ -189,7 +191,7 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     Shape (queries, classes) and shape (cells,).
     """
     m, n = operator.shape
-    if _is_identity(operator):
+    if is_identity(operator):
         return (np.eye(n), np.arange(n)) if n * n <= limit else None
     if isinstance(operator, Coarse):
         inner = unique_columns(operator.workload, limit)
@@ -201,11 +203,30 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
         values, which = np.unique(dense[0], return_inverse=True)
         classes: Floats = values[None, :]
     else:
-        classes, which = np.unique(dense, axis=1, return_inverse=True)
+        classes, which = _distinct(dense)
     zero = ~classes.any(axis=0)
     number = np.cumsum(~zero) - 1
     number[zero] = -1
     return classes[:, ~zero], number[which.reshape(-1)]
+
+
+def _distinct(matrix: Floats) -> tuple[Floats, NDArray[np.intp]]:
+    """Return the distinct columns of a matrix in the order in which they come first, and which of them each is.
+
+    Columns of whole numbers are told apart by their products with a few fixed vectors, which are exact.
+    """
+    largest = float(np.abs(matrix).max(initial=0.0)) * matrix.shape[0]
+    if largest * PROBES < 2**53 and np.array_equal(matrix, np.rint(matrix)):
+        rows = np.arange(1, matrix.shape[0] + 1)[:, None]
+        probes = np.floor(PROBES * (rows * np.sqrt([2.0, 3.0, 5.0]) % 1.0))
+        _, first, which = np.unique(probes.T @ matrix, axis=1, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        which = np.argsort(order)[which.reshape(-1)]
+        classes = matrix[:, first[order]]
+        if np.array_equal(classes[:, which], matrix):
+            return classes, which
+    classes, which = np.unique(matrix, axis=1, return_inverse=True)
+    return classes, which.reshape(-1)
 
 
 def recorded_axes(axes: Sequence[Axis]) -> list[list[Any]]:

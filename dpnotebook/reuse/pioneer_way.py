@@ -39,7 +39,7 @@ def pioneer_items(asked: Asked, target: float, history: History) -> tuple[Planne
             continue
         item = history.items[source.key]
         refinable = source.key not in history.refining and item.measurement.answers == 1
-        past.append(PastQuery(source.atoms[parents] >= 0, 1 / source.precision, item.group, refinable))
+        past.append(PastQuery(source.atoms[parents] >= 0, item.variance, item.group, refinable))
         keys.append(source.key)
     choice = choose(queries.cells[atoms.first] == 0, target, past, GROUPS)
     items = []

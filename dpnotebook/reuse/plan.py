@@ -201,6 +201,8 @@ class Plan:
         Whether what is promised rests on its own measurement alone, so that no combination may fall behind that.
     target
         Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
+    known
+        How many releases there were to plan with.
     affordable
         Whether the budget allows it.
     assumption
@@ -248,6 +250,7 @@ class Plan:
     combined: bool = False
     own: bool = False
     target: float = 0.0
+    known: int = 0
 
     @property
     def bought(self) -> bool:

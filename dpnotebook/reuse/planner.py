@@ -5,9 +5,12 @@ It knows the declared domain, the budget and what earlier releases recorded: a p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+
+import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.inference.answers import Answers, Expected
@@ -75,12 +78,14 @@ def make_plan(
     if assumption.rows is None:
         assumption = Assumption(table.rows, assumption.value)
     own = fresh or strategy is not None
-    asked = None if own or history is None else reactive.asked_of(question.measures[0], question, history)
-    given = accuracy
+    given, asked = accuracy, None
     if accuracy.relative is not None:
+        asked = None if own or history is None else _asked(question, history)
         accuracy = resolved(accuracy, question, asked, table)
     _check_accuracy(question, accuracy, table, assumption)
     way = None if fresh else repeated(question, accuracy, table, books, assumption)
+    if way is None and asked is None and not own and history is not None:
+        asked = _asked(question, history)
     alone: Cost | None = None
     others: list[Alternative] = []
     answers: Sequence[Answers] = ()
@@ -105,6 +110,8 @@ def make_plan(
     epsilon = accountant.epsilon(way.units)
     budget = BudgetState.around(accountant, spent, price)
     expected = Expected(way.std_errors, way.half_width)
+    if not (math.isfinite(way.half_width) and np.isfinite(way.std_errors).all()):
+        raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
     return Plan(
         question=question,
         accuracy=accuracy,
@@ -138,7 +145,14 @@ def make_plan(
         combined=way.combined,
         own=way.own,
         target=way.target,
+        known=0 if history is None else len(history.releases),
     )
+
+
+def _asked(question: Question, history: History) -> reactive.Asked | None:
+    """Return the question over what was recorded, and what is certain about it; None where it has no such form."""
+    asked = reactive.asked_of(question, history)
+    return None if asked is None else reactive.certain(asked)
 
 
 def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assumption: Assumption) -> None:

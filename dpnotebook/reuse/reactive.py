@@ -15,11 +15,12 @@ from dpnotebook.measurement import Axis
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import farthest, spread_within
-from dpnotebook.question import Accuracy, Measure, Question
-from dpnotebook.reuse.block import Block, Known, Queries
+from dpnotebook.question import Accuracy, Question
+from dpnotebook.reuse.block import FEW, Block, Known, Queries
 from dpnotebook.reuse.history import History
+from dpnotebook.reuse.items import Item
 from dpnotebook.reuse.joint import bound_precision, joint_precision, known_of
-from dpnotebook.reuse.parts import Part, parts_of, projected
+from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import answer_axes, asked_workload
 from dpnotebook.reuse.pricing import Pricing, added_precision, more_precise
@@ -79,36 +80,34 @@ class Proposal:
         Half-width of the interval of the worst answer where that is known better than from its variance; else 0.
     sparing
         Whether it leaves so much to spare for later questions that it may be preferred to what is cheaper now.
+    single
+        Whether each answer by itself is as accurate from what was known of it and what is measured of it.
     """
 
     items: tuple[Planned, ...]
     variances: Floats
     half_width: float = 0.0
     sparing: bool = False
+    single: bool = False
 
 
-def supposing(asked: Asked, items: Sequence[Planned], noise: Noise) -> Asked:
-    """Return the same question as if some measurements had been made."""
-    domain, names = asked.block.domain, asked.block.names
-    parts = []
-    for item in items:
-        for _, part in parts_of(item.measurement, domain, names):
-            small = projected(part, names, domain)
-            if small is not None:
-                parts.append((small, added_precision(item, noise) / small.spread))
-    block = asked.block.supposing(parts)
-    least = min([asked.least_scale, *(float(item.scale) for item in items)])
-    return replace(asked, block=block, known=block.known(asked.queries), least_scale=least)
+def asked_of(question: Question, history: History, also: Sequence[Item] = ()) -> Asked | None:
+    """Return a question as queries over atoms, with what is known about them; None where it has no such form.
 
-
-def asked_of(measure: Measure, question: Question, history: History) -> Asked | None:
-    """Return a measure as queries over atoms, with what is known about them; None where it has no such form."""
+    Parameters
+    ----------
+    question, history
+        What is asked, and what was recorded.
+    also
+        What is to be recorded next, or is supposed to be.
+    """
+    measure = question.measures[0]
     if measure.kind not in LINEAR or len(question.measures) != 1:
         return None
     axes = answer_axes(measure, question, history.domain)
     workload = asked_workload(measure, axes)
     part = Part(axes, question.where, workload, 1.0, np.arange(0))
-    block = history.block(part.attributes, measure.summand)
+    block = history.block(part, measure.summand, also)
     queries = None if block is None else block.queries(part)
     if block is None or queries is None:
         return None
@@ -116,7 +115,8 @@ def asked_of(measure: Measure, question: Question, history: History) -> Asked | 
     if not (weights == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
-    return Asked(block, queries, block.known(queries), step, history.least_scale)
+    least = min([history.least_scale, *(float(item.scale) for item in also)])
+    return Asked(block, queries, block.known(queries), step, least)
 
 
 def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> float:
@@ -128,6 +128,19 @@ def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> fl
     scale = LEAST_SCALE if noise == "gaussian" else min(max(error / 4, LEAST_SCALE), least)
     spread = spread_within(error, noise, accuracy.confidence, 1.0, scale)
     return min(spread, math.sqrt(ENOUGH)) ** 2
+
+
+def certain(asked: Asked) -> Asked:
+    """Return the same question with what is known of it by the certificates of what would be shown.
+
+    What is known is screened in passing while ways to answer are compared; what a plan promises is looked at whole.
+    """
+    if not asked.block.sources or asked.queries.columns.shape[1] > FEW:  # of many, what is shown is screened as well
+        return asked
+    variances = asked.block.estimates(asked.queries)[1]
+    # Computed in another order: what differs by rounding only need not be planned anew.
+    same = variances <= asked.known.variances * (1 + 1e-9)
+    return asked if same.all() else replace(asked, known=replace(asked.known, variances=variances))
 
 
 def is_known(asked: Asked, target: float) -> bool:
@@ -146,7 +159,7 @@ def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing
         precision = bound_precision(before, factors, np.full(before.size, target))
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
     gained = added_precision(planned, pricing.accountant.noise)
-    return Proposal((planned,), combined(before, factors / gained))
+    return Proposal((planned,), combined(before, factors / gained), single=True)
 
 
 def together(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal | None:
@@ -196,9 +209,11 @@ def combined(before: Floats, measured: Floats) -> Floats:
         return np.asarray(1 / (1 / before + 1 / measured))
 
 
-def half_width(asked: Asked, std_error: float, accuracy: Accuracy, noise: Noise) -> float:
-    """Return how far the answer of this standard error, in its own units, can reach."""
-    scale = max(min(asked.least_scale, std_error / asked.step), LEAST_SCALE)
+def half_width(
+    asked: Asked, std_error: float, accuracy: Accuracy, noise: Noise, items: Sequence[Planned] = ()
+) -> float:
+    """Return how far the answer of this standard error, in its own units, can reach when `items` are measured too."""
+    scale = min([asked.least_scale, *(float(item.scale) for item in items)])
     return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
 
 

@@ -15,7 +15,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Answers, Estimates, Floats
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.tails import farthest
+from dpnotebook.privacy.tails import farthest_of
 from dpnotebook.question import Question
 from dpnotebook.reuse.parts import measurement_from_json, measurement_to_json
 from dpnotebook.reuse.plan import Plan, Planned
@@ -53,6 +53,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["items"] = items
     if plan.combined:
         values["combined"] = plan.confidence
+        values["promised"] = [plan.std_error, plan.error]
+        values["known"] = plan.known
     if plan.own:
         values["own"] = True
     if plan.target:
@@ -144,7 +146,7 @@ def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: flo
     if confidence == values["confidence"]:
         return Estimates(value, std_error, _unpacked(values["lower"]), _unpacked(values["upper"]))
     step, scale = values["step"], values["scale"]
-    width = np.array([farthest(float(error), noise, confidence, step, scale) for error in std_error])
+    width = farthest_of(std_error, noise, confidence, step, scale)
     return Estimates(value, std_error, value - width, value + width)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
+import numpy as np
+
 from dpnotebook.inference.answers import Answers, Floats, LinearAnswers
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
@@ -15,6 +17,8 @@ from dpnotebook.reuse import reactive
 from dpnotebook.reuse.block import Block
 from dpnotebook.reuse.combining import linear_of
 from dpnotebook.reuse.history import History, Release
+from dpnotebook.reuse.items import item_of
+from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Action, Planned
 from dpnotebook.reuse.pricing import cost_of
 from dpnotebook.reuse.table import Table
@@ -131,7 +135,7 @@ class Setting:
     planner
         "optimal" or "pioneer".
     buying
-        Whether a strategy for ranges may be bought: it takes a moment to find one.
+        Whether a strategy for ranges may be bought, and what is planned is tried out: both take a moment.
     """
 
     table: Table
@@ -160,6 +164,11 @@ class Setting:
         """Return by how many units the session's total would rise."""
         return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
 
+    def after(self, items: Sequence[Planned]) -> reactive.Asked | None:
+        """Return the question as if some measurements had been made."""
+        supposed = [item_of(item, (0, place), None, self.noise) for place, item in enumerate(items)]
+        return reactive.asked_of(self.question, self.history, supposed)
+
     @property
     def along(self) -> Block | None:
         """What was measured of the one attribute that a single count depends on; None for other questions."""
@@ -167,7 +176,8 @@ class Setting:
         names = measurement.where.attributes
         if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
             return None
-        return self.history.along(names[0], measurement.summand)
+        part = Part(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(1))
+        return self.history.along(part, measurement.summand)
 
     @property
     def alone_errors(self) -> Floats:

@@ -14,7 +14,7 @@ from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
 from dpnotebook.reuse.combining import exact_half_width
-from dpnotebook.reuse.history import identity
+from dpnotebook.reuse.items import identity
 from dpnotebook.reuse.pioneer_way import pioneer_items
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import Assumption
@@ -28,6 +28,8 @@ from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
+ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
+FINER = 0.9  # by which noise is thought less fine each time, at least
 NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
 DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
@@ -60,7 +62,9 @@ def _recorded(
         estimates = estimates_from_json(told, accountant.noise, accuracy.confidence)
         errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
         width = float((estimates.upper - estimates.lower).max()) / 2
-        if "ranks" in told:
+        if "ranks" in told and accuracy.confidence == told["confidence"] and "reach" in told:
+            width = told["reach"]
+        elif "ranks" in told:
             width = farthest(float(errors.max()), accountant.noise, accuracy.confidence, told["step"], told["scale"])
         expected = [Expected(errors, width)]
     elif not past.plan["measures"]:
@@ -111,15 +115,29 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     accuracy
         An epsilon, an error or a variance.
     """
-    asked, noise, alone = setting.asked, setting.noise, setting.alone
+    asked, alone = setting.asked, setting.alone
     if accuracy.epsilon is not None:
         if not asked.told:
             return alone
         measured = (setting.alone_errors / asked.step) ** 2
-        return _finished(setting, alone, reactive.combined(asked.known.variances, measured), accuracy)
-    target = reactive.target_of(accuracy, asked.step, noise, asked.least_scale)
-    if target <= 0:  # finer than combinations of whole numbers can promise
-        return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
+        variances = reactive.combined(asked.known.variances, measured)
+        return _finished(setting, replace(alone, own=True), variances, accuracy)
+    least = asked.least_scale
+    for _ in range(ATTEMPTS):
+        target = reactive.target_of(accuracy, asked.step, setting.noise, least)
+        if target <= 0:  # finer than combinations of whole numbers can promise
+            break
+        way = _with_variance(setting, accuracy, target)
+        if accuracy.error is None or way.half_width <= accuracy.error * reactive.SLACK:
+            return way
+        # Coarse noise that is added up can reach further, for its variance, than noise as fine as was thought of.
+        least = min(least * FINER, *(float(item.scale) for item in way.items))
+    return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
+
+
+def _with_variance(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+    """Return the cheapest way to answer with this variance, in squared integers."""
+    asked, alone = setting.asked, setting.alone
     if asked.told and reactive.is_known(asked, target):
         free = Way((), 0, alone.std_errors, 0.0, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
@@ -131,22 +149,36 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
             return _finished(setting, free, asked.known.variances, accuracy)
     if setting.planner == "pioneer":
         return _by_pioneer(setting, accuracy, target)
-    best: reactive.Proposal | None = None
+    better: list[reactive.Proposal] = []
     least = setting.price(alone.items)
     left = setting.books.accountant.total - setting.books.spent
     for proposal in _proposals(setting, target):
         if (price := setting.price(proposal.items)) < least or (proposal.sparing and price <= setting.extra):
-            best, least = proposal, price
+            better.append(proposal)
+            least = price
         if not 0 < least <= left:
             break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
     if 0 < least <= left and (way := _with_purchase(setting, least, accuracy, target)) is not None:
         return way
-    if best is not None:
-        own = best.half_width > 0
-        way = Way(best.items, _units(best.items, setting), best.variances, best.half_width, (), target=target, own=own)
-        return _finished(setting, way, best.variances, accuracy)
+    for proposal in reversed(better):
+        if _holds(setting, proposal):
+            own, units = proposal.half_width > 0, _units(proposal.items, setting)
+            way = Way(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
+            return _finished(setting, way, proposal.variances, accuracy)
     way = replace(alone, target=target, own=True)
     return _finished(setting, way, None, accuracy) if asked.told else way
+
+
+def _holds(setting: Setting, proposal: reactive.Proposal) -> bool:
+    """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
+    refining = any(item.refines is not None for item in proposal.items)
+    if not setting.buying or (proposal.single and not (refining and setting.asked.block.partial)):
+        return True
+    after = setting.after(proposal.items)
+    if after is None:
+        return False
+    worst = reactive.certain(after).known.variances.max(initial=0.0)
+    return bool(worst <= proposal.variances.max(initial=0.0) * reactive.SLACK)
 
 
 def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
@@ -154,6 +186,8 @@ def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
     alone = replace(setting.alone, target=target)
     items = pioneer_items(setting.asked, target, setting.history)
     if not items:
+        return alone
+    if not _holds(setting, reactive.Proposal(items, np.full(1, target))):
         return alone
     way = Way(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
     return _finished(setting, way, np.full(1, target), accuracy)
@@ -186,7 +220,10 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     if not bought or credit < least:
         return None
     own = identity(setting.answer.measurement)
-    after = replace(setting, asked=reactive.supposing(asked, bought, setting.noise))
+    supposed = setting.after(bought)
+    if supposed is None:
+        return None
+    after = replace(setting, asked=supposed)
     # Coarse noise that is added up can reach further, for its variance, than what a question needs by itself.
     target = min(target, reactive.target_of(accuracy, asked.step, setting.noise, after.asked.least_scale))
     if target <= 0:
@@ -202,9 +239,12 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
         missing = [proposal for proposal in _proposals(after, target) if not proposal.half_width]
         rest = min(missing, key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
-    if setting.price(items) > credit:
+    refined = [item.refines for item in items if item.refines is not None]
+    if setting.price(items) > credit or len(set(refined)) < len(refined):
         return None
     variances = np.minimum(after.asked.known.variances, target)
+    if not _holds(setting, reactive.Proposal(items, variances)):
+        return None
     way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
     reaching = replace(setting, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, way, variances, accuracy)
@@ -217,7 +257,8 @@ def _proposals(setting: Setting, target: float) -> Iterator[reactive.Proposal]:
     if not asked.told:
         return
     if (refined := as_precise_as(setting.alone.items[0], pricing)) is not None:
-        yield reactive.Proposal((refined,), (setting.alone_errors / asked.step) ** 2, setting.alone.half_width)
+        variances = (setting.alone_errors / asked.step) ** 2
+        yield reactive.Proposal((refined,), variances, setting.alone.half_width, single=True)
     yield reactive.direct(asked, linear, target, pricing)
     if (joint := reactive.together(asked, linear, target, pricing)) is not None:
         yield joint
@@ -234,8 +275,10 @@ def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Ac
     std_errors, half_width = way.std_errors, way.half_width
     if variances is not None:
         errors = np.sqrt(variances) * asked.step
-        half_width = min(half_width or math.inf, reactive.half_width(asked, float(errors.max()), accuracy, noise))
-        std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
+        reach = reactive.half_width(asked, float(errors.max()), accuracy, noise, way.items)
+        if not (way.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
+            half_width = min((not way.own and half_width) or math.inf, reach)
+            std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     reused = reactive.sources_of(asked)
     actions, steps = described(
         way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence, way.bought

@@ -1,0 +1,30 @@
+"""Gives the tests of promises the modules beside them."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _loaded(name):
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).parent / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_sessions, _delivered = _loaded("sessions"), _loaded("delivered")
+
+
+@pytest.fixture(scope="session")
+def sessions():
+    """The module of random sessions."""
+    return _sessions
+
+
+@pytest.fixture(scope="session")
+def delivered():
+    """The module that holds a session against what it promised."""
+    return _delivered
