@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,13 @@ class Axis:
         """Number of levels that take part."""
         return len(self.levels)
 
+    @property
+    def runs(self) -> list[list[int]]:
+        """The maximal runs of its levels in order, each as its first level and the one after its last."""
+        levels = np.asarray(self.levels, dtype=np.intp)
+        ends = np.flatnonzero(np.diff(levels) != 1) + 1
+        return [[int(run[0]), int(run[-1]) + 1] for run in np.split(levels, ends) if run.size]
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -54,6 +62,12 @@ class Measurement:
     axes: tuple[Axis, ...]
     where: Predicate
     summand: Summand = field(default_factory=Summand)
+
+    @cached_property
+    def key(self) -> str:
+        """A text that is equal for measurements of the same queries."""
+        axes = [[axis.attribute, axis.runs] for axis in self.axes]
+        return json.dumps([self.operator.to_json(), axes, self.where.key, self.summand.to_json()], sort_keys=True)
 
     @property
     def answers(self) -> int:

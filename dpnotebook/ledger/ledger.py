@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from fractions import Fraction
 from operator import index
 from pathlib import Path
@@ -356,10 +356,15 @@ class Ledger(Opened):
         """Return all that is random about the answer to a charge, while it is not recorded; None where it is gone."""
         return self._random_states.find(charge.random_state)
 
-    def records(self, table: str, question: str | None = None, *, after: int = 0) -> tuple[Record, ...]:
-        """Return the recorded answers of a table in order; of one question only, or after a number only, if given."""
+    def records(
+        self, table: str, question: str | None = None, *, after: int = 0, but: Container[int] = ()
+    ) -> tuple[Record, ...]:
+        """Return the recorded answers of a table in order.
+
+        Of one question only, after a number only, or without those of some numbers, if given.
+        """
         with self._reading() as (connection, view):
-            lines = [view.lines[number - 1] for number in view.numbers(table, question, after)]
+            lines = [view.lines[number - 1] for number in view.numbers(table, question, after) if number not in but]
             return tuple(read_record(connection, line) for line in lines if line.record is not None)
 
     def latest(self, table: str, count: int) -> tuple[Record, ...]:

@@ -47,9 +47,9 @@ def read(obj: Mapping[str, Any], names: Sequence[str], shape: Sequence[int]) -> 
 
 
 def _runs(mask: Mask) -> list[list[int]]:
-    steps = np.diff(mask.astype(np.int8), prepend=0, append=0)
-    starts, stops = np.flatnonzero(steps == 1).tolist(), np.flatnonzero(steps == -1).tolist()
-    return [list(run) for run in zip(starts, stops, strict=True)]
+    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), mask.size]
+    first = 0 if mask[:1].any() else 1
+    return [list(run) for run in zip(cuts[first::2], cuts[first + 1 :: 2], strict=False)]
 
 
 def _child(known: list[Node], number: int) -> Node:

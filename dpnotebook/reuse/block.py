@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,8 +23,53 @@ MOST_ENTRIES = 4 * 10**6  # of the queries of one part
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Key = tuple[int, int]
-# What a measurement says: which one it is, which of its parts, the precision of each answer, and the answers.
-Told = tuple[Key, int, Part, float, Floats]
+Name = tuple[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """One measurement of the queries of a part.
+
+    Parameters
+    ----------
+    key
+        Which measurement it is of.
+    precision
+        One over the variance of each answer.
+    noisy
+        The answers, shape (queries,).
+    """
+
+    key: Key
+    precision: float
+    noisy: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What measurements of the same queries say, one part of theirs: together as much as one, of all their precision.
+
+    Parameters
+    ----------
+    asked
+        Equal for measurements of the same queries.
+    index
+        Which of their parts.
+    part
+        Its queries.
+    repeats
+        The measurements, at least one.
+    """
+
+    asked: str
+    index: int
+    part: Part
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def name(self) -> Name:
+        """Which queries these are."""
+        return self.asked, self.index
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,38 +98,47 @@ class Queries:
 
 @dataclass(eq=False)
 class Source:
-    """A part of a recorded measurement, as the block holds it.
+    """A part of recorded measurements of the same queries, as the block holds it.
 
     Parameters
     ----------
-    key
-        Which measurement it is of.
     part
         Its queries.
     columns
         Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
     atoms
         The class of every atom, -1 for none.
-    precision
-        One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws.
-    noisy
-        The answers, shape (queries,).
+    repeats
+        The measurements; together they are one of the sum of their precisions.
+    queries
+        How many queries there are.
     summed
         Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
     """
 
-    key: Key
     part: Part
     columns: Floats | None
     atoms: Indices
-    precision: float | Floats
-    noisy: Floats
+    repeats: dict[Key, Repeat]
+    queries: int
     summed: Indices | None = None
+
+    @property
+    def precision(self) -> float | Floats:
+        """One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws."""
+        total = sum(repeat.precision for repeat in self.repeats.values())
+        return total if self.summed is None else total / self.summed
+
+    @property
+    def shares(self) -> dict[Key, float]:
+        """What each measurement counts for in the mean of all: their precision says."""
+        total = sum(repeat.precision for repeat in self.repeats.values())
+        return {key: repeat.precision / total for key, repeat in self.repeats.items()}
 
     def rows(self) -> Floats:
         """Return its queries over the atoms, shape (queries, atoms)."""
         if self.columns is None:
-            rows = np.zeros((self.noisy.size, self.atoms.size))
+            rows = np.zeros((self.queries, self.atoms.size))
             inside = np.flatnonzero(self.atoms >= 0)
             rows[self.atoms[inside], inside] = 1.0
             return rows
@@ -92,14 +146,14 @@ class Source:
         return padded[:, self.atoms]  # -1 is the column of zeros
 
     def weights(self, coefficients: Floats) -> Floats:
-        """Return what each noisy answer counts for in an answer with coefficients z, shape (queries,)."""
+        """Return what the mean of each noisy answer counts for in an answer with coefficients z, shape (queries,)."""
         inside = self.atoms >= 0
-        classes = self.noisy.size if self.columns is None else self.columns.shape[1]
+        classes = self.queries if self.columns is None else self.columns.shape[1]
         own = np.bincount(self.atoms[inside], coefficients[inside], classes)
         return np.asarray((own if self.columns is None else self.columns @ own) * self.precision)
 
     def draws(self, weights: Floats) -> Floats:
-        """Return what each draw of noise counts for, from weights of the answers; (rows, queries) to (rows, draws)."""
+        """Return what each draw of a single measurement would count for; (rows, queries) to (rows, draws)."""
         if self.summed is not None:
             weights = np.repeat(weights, self.summed, axis=1)
         if self.part.totals is not None:
@@ -113,20 +167,16 @@ class Sums:
 
     Parameters
     ----------
-    key, index, part
-        Of which measurement, and of which of its parts.
+    told
+        The counts: of the measurements their sums, one a class.
     cells
         The class of every cell, -1 for none, shape (cells,).
-    precision, noisy, summed
-        As in `Source`, one a class.
+    summed
+        Of how many counts each is the sum, shape (classes,).
     """
 
-    key: Key
-    index: int
-    part: Part
+    told: Told
     cells: Indices
-    precision: Floats
-    noisy: Floats
     summed: Indices
 
 
@@ -166,7 +216,7 @@ class Block:
         self.names = tuple(names)
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
         self.information = Information(1)
-        self.sources: dict[tuple[int, int, int], Source] = {}
+        self.sources: dict[Name, Source] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._keys: set[Key] = set()
         self._index: tuple[int, LineIndex] | None = None
@@ -175,7 +225,7 @@ class Block:
         """Return whether some of a measurement is in here."""
         return key in self._keys
 
-    def add(self, parts: Sequence[Told], most: int | None = None, *, whole: bool = False) -> int:
+    def add(self, parts: Iterable[Told], most: int | None = None, *, whole: bool = False) -> int:
         """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
 
         Parameters
@@ -195,10 +245,7 @@ class Block:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
         self._put(
             [
-                (
-                    (*one.key, one.index),
-                    Source(one.key, one.part, None, one.cells[self.atoms.first], one.precision, one.noisy, one.summed),
-                )
+                (one.told, Source(one.told.part, None, one.cells[self.atoms.first], {}, one.summed.size, one.summed))
                 for one in sums
             ]
         )
@@ -207,7 +254,7 @@ class Block:
         """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
         twin.information = self.information.copy()
-        twin.sources = {name: replace(source) for name, source in self.sources.items()}
+        twin.sources = {name: replace(source, repeats=dict(source.repeats)) for name, source in self.sources.items()}
         twin._keys = set(self._keys)
         return twin
 
@@ -227,16 +274,18 @@ class Block:
         noisy
             The refined answers of each part.
         """
-        for name in [name for name in self.sources if name[:2] == key]:
-            source = self.sources.pop(name)
+        for (_, index), source in self.sources.items():
+            if key not in source.repeats:
+                continue
             assert source.summed is None
-            answers, after = noisy[name[2]], precision / source.part.spread
+            old, after = source.repeats.pop(key), precision / source.part.spread
+            answers = noisy[index]
             self.information.add(
                 source.rows(),
-                np.full(answers.size, after - source.precision),
-                after * answers - source.precision * source.noisy,
+                np.full(answers.size, after - old.precision),
+                after * answers - old.precision * old.noisy,
             )
-            self.sources[(*new, name[2])] = Source(new, source.part, source.columns, source.atoms, after, answers)
+            source.repeats[new] = Repeat(new, after, answers)
         self._keys.discard(key)
         self._keys.add(new)
 
@@ -336,24 +385,28 @@ class Block:
         codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
         return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
-    def _prepared(self, parts: Sequence[Told], most: int, whole: bool) -> list[tuple[tuple[int, int, int], Source]]:
+    def _prepared(self, parts: Iterable[Told], most: int, whole: bool) -> list[tuple[Told, Source]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared = []
-        for key, index, part, precision, noisy in parts:
-            queries = self.queries(part)
+        prepared: list[tuple[Told, Source | Queries]] = []
+        for one in parts:
+            if (source := self.sources.get(one.name)) is not None:
+                prepared.append((one, source))
+                continue
+            queries = self.queries(one.part)
             finer, above = (None, parents) if queries is None else atoms.refined(queries.cells)
             if queries is None or finer is None or finer.count > most:
                 if whole:
                     return []
                 continue
             atoms, parents = finer, parents[above]
-            columns = None if queries.bins else queries.columns
-            prepared.append((key, index, part, columns, queries.cells, precision, noisy))
+            prepared.append((one, queries))
         self._split(atoms, parents)
-        return [
-            ((*key, index), Source(key, part, columns, cells[atoms.first], precision, noisy))
-            for key, index, part, columns, cells, precision, noisy in prepared
-        ]
+        return [(one, found if isinstance(found, Source) else self._source(one, found)) for one, found in prepared]
+
+    def _source(self, one: Told, queries: Queries) -> Source:
+        return Source(
+            one.part, None if queries.bins else queries.columns, queries.cells[self.atoms.first], {}, queries.count
+        )
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
@@ -362,11 +415,19 @@ class Block:
             for source in self.sources.values():
                 source.atoms = source.atoms[parents]
 
-    def _put(self, found: Sequence[tuple[tuple[int, int, int], Source]]) -> None:
-        if found:
-            rows = np.concatenate([source.rows() for _, source in found])
-            precision = np.concatenate([np.broadcast_to(source.precision, source.noisy.size) for _, source in found])
-            noisy = np.concatenate([source.noisy for _, source in found])
-            self.information.add(rows, precision, precision * noisy)
-            self.sources.update(found)
-            self._keys.update(name[:2] for name, _ in found)
+    def _put(self, found: Sequence[tuple[Told, Source]]) -> None:
+        if not found:
+            return
+        rows, precision, weighted = [], [], []
+        for one, source in found:
+            share = 1.0 if source.summed is None else 1 / source.summed
+            rows.append(source.rows())
+            precision.append(np.full(source.queries, sum(repeat.precision for repeat in one.repeats)) * share)
+            noisy = np.zeros(source.queries)
+            for repeat in one.repeats:
+                noisy += repeat.precision * repeat.noisy
+                source.repeats[repeat.key] = repeat
+                self._keys.add(repeat.key)
+            weighted.append(noisy * share)
+            self.sources[one.name] = source
+        self.information.add(np.concatenate(rows), np.concatenate(precision), np.concatenate(weighted))

@@ -200,14 +200,17 @@ def _exact(
     confidence: float,
 ) -> Floats | None:
     """Return the half-widths of combinations of Laplace noise; None where they have too many terms."""
-    draws, of_draws = [np.zeros((len(weights), 0))], []
+    draws = [np.zeros((len(weights), 0))]
+    of_draws: list[Fraction] = []
     for place, (source, _) in enumerate(weights[0]):
         columns = source.draws(np.array([row[place][1] for row in weights]))
-        kept = np.abs(columns).max(axis=0) > NEGLIGIBLE * np.abs(columns).max(initial=1e-300)
-        draws.append(columns[:, kept])
-        scale = scales[source.key] if source.key in scales else history.items[source.key].scale
-        of_draws.extend([scale] * int(kept.sum()))
+        columns = columns[:, np.abs(columns).max(axis=0) > NEGLIGIBLE * np.abs(columns).max(initial=1e-300)]
+        if len(of_draws) + columns.shape[1] * len(source.repeats) > MOST_DRAWS:
+            return None
+        for key, share in source.shares.items() if columns.size else ():
+            draws.append(columns * share)
+            of_draws.extend([scales[key] if key in scales else history.items[key].scale] * columns.shape[1])
     table = np.concatenate(draws, axis=1)
-    if table.shape[1] > MOST_DRAWS or table.size > MOST_WEIGHTS:
+    if table.size > MOST_WEIGHTS:
         return None
     return half_widths(table, of_draws, "laplace", confidence)

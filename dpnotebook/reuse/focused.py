@@ -7,16 +7,17 @@ counts that do not fit are added up to what is asked, which for the question alo
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from dpnotebook.domain import Domain
 from dpnotebook.reuse.block import Block, Queries, Sums, Told
-from dpnotebook.reuse.items import Item, told
+from dpnotebook.reuse.items import Item, repeated, told
 from dpnotebook.reuse.parts import Part
 
 ROOM = 800  # atoms beside those of the question: a block that is made for one question is made in a moment
-MOST_LOOKED = 400  # measurements that are looked at
+MOST_LOOKED = 400  # different questions that are looked at
 MOST_CELLS = 5 * 10**7  # over all of them
 
 
@@ -42,9 +43,9 @@ def focused(domain: Domain, names: Sequence[str], part: Part, items: Sequence[It
     if queries is None:
         return None
     block.split(queries.cells)
-    found = [one for item in items[: _most(queries)] for one in told(item, block.names, domain)]
+    found = [one for same in repeated(items)[: _most(queries)] for one in told(same, block.names, domain)]
     block.add(found, ROOM + block.atoms.count)
-    left = [one for one in found if (*one[0], one[1]) not in block.sources]
+    left = [one for one in found if one.name not in block.sources]
     sums = [_summed(block, one, queries) for one in left]
     block.add_sums([one for one in sums if one is not None])
     return block
@@ -56,14 +57,13 @@ def _most(queries: Queries) -> int:
 
 def _summed(block: Block, one: Told, queries: Queries) -> Sums | None:
     """Return disjoint counts added up to the classes of cells that a question tells apart, where they are whole."""
-    key, index, part, precision, noisy = one
-    bins = block.bins(part)
+    bins = block.bins(one.part)
     if bins is None:
         return None
     # What is outside of the question is a class as well: it may not share a bin with what is inside.
     asked, classes = queries.cells + 1, queries.columns.shape[1] + 1
     inside = np.flatnonzero(bins >= 0)
-    of_bin = np.zeros(noisy.size, dtype=np.intp)
+    of_bin = np.zeros(one.repeats[0].noisy.size, dtype=np.intp)
     of_bin[bins[inside]] = asked[inside]
     whole = np.ones(classes, dtype=bool)
     whole[0] = False
@@ -76,5 +76,5 @@ def _summed(block: Block, one: Told, queries: Queries) -> Sums | None:
     summed = np.bincount(of_bin, minlength=classes)[whole]
     place = np.cumsum(whole) - 1
     cells = np.where(whole[asked], place[asked], -1)
-    values = np.bincount(of_bin, noisy, classes)[whole].astype(float)
-    return Sums(key, index, part, cells, precision / summed, values, summed)
+    sums = [replace(each, noisy=np.bincount(of_bin, each.noisy, classes)[whole].astype(float)) for each in one.repeats]
+    return Sums(replace(one, repeats=tuple(sums)), cells, summed)

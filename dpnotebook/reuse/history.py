@@ -15,9 +15,10 @@ from dpnotebook.domain import Domain
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.question import Summand
+from dpnotebook.reuse.answered import AnsweredQuestions
 from dpnotebook.reuse.block import MOST_CELLS, Block, Key
 from dpnotebook.reuse.focused import focused
-from dpnotebook.reuse.items import Item, identity, item_of, taken
+from dpnotebook.reuse.items import Item, item_of, taken
 from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.recorded import planned_from_json
@@ -49,6 +50,14 @@ class Release(Protocol):
         """What was planned, as `plan_to_json` wrote it."""
 
     @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What belongs to its answers."""
+
+    @property
     def units(self) -> int:
         """What it cost."""
 
@@ -69,7 +78,8 @@ class History:
     def __init__(self, domain: Domain, noise: Noise) -> None:
         self.domain = domain
         self.noise: Noise = noise
-        self.releases: dict[int, Release] = {}
+        self.releases: set[int] = set()
+        self.answered = AnsweredQuestions()
         self.items: dict[Key, Item] = {}
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
@@ -82,6 +92,7 @@ class History:
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, Price] = {}
         self.other_prices: dict[float, dict[str, Price]] = {}  # of the same at other errors, by how much larger
+        self._measurements: dict[str, Measurement] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
@@ -102,12 +113,13 @@ class History:
         for release in releases:
             if release.number in self.releases or "measures" not in release.plan:  # statements have a law of their own
                 continue
-            self.releases[release.number] = release
+            self.releases.add(release.number)
+            self.answered.take(release.number, release.question, release.plan, release.details)
             self.reactive += release.units
             if "buy" in release.plan.get("actions", ()):
                 self.reactive, self.prices, self.other_prices = 0, {}, {}
                 self.dearest = max(self.dearest, release.units)
-            for index, planned in enumerate(planned_from_json(release.plan, self.domain)):
+            for index, planned in enumerate(planned_from_json(release.plan, self.domain, self._measurements)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)
 
@@ -116,7 +128,7 @@ class History:
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(planned.scale))
         self._order.append(key)
-        self._by_identity.setdefault(identity(item.measurement), []).append(key)
+        self._by_identity.setdefault(item.measurement.key, []).append(key)
         told = self._attributes.setdefault(item.measurement.summand, set())
         told.update(_attributes(item))
         if item.refines is not None:
@@ -141,7 +153,7 @@ class History:
 
     def latest(self, measurement: Measurement) -> Item | None:
         """Return the most accurate recorded measurement of these very queries, if there is one."""
-        keys = self._by_identity.get(identity(measurement), ())
+        keys = self._by_identity.get(measurement.key, ())
         found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)
 
@@ -210,7 +222,7 @@ class History:
         """Return least squares over what matters most to a question."""
         if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
             return None
-        asked = identity(Measurement(part.operator, part.axes, part.where, summand))
+        asked = Measurement(part.operator, part.axes, part.where, summand).key
         key = asked, len(self._order), names
         if not also and key in self._focused:
             self._focused.move_to_end(key)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -15,8 +14,8 @@ from dpnotebook.domain import Domain
 from dpnotebook.inference.answers import Floats, noise_variance
 from dpnotebook.measurement import Measurement
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.reuse.block import Block, Key, Told
-from dpnotebook.reuse.parts import measurement_to_json, parts_of, projected
+from dpnotebook.reuse.block import Block, Key, Repeat, Told
+from dpnotebook.reuse.parts import parts_of, projected
 from dpnotebook.reuse.plan import Planned
 
 
@@ -60,17 +59,28 @@ def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, noise: Noise
     return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)
 
 
-def told(item: Item, names: Sequence[str], domain: Domain) -> list[Told]:
-    """Return what a measurement says about some attributes."""
-    if item.measurement.summand.components != 1:
+def told(items: Sequence[Item], names: Sequence[str], domain: Domain) -> list[Told]:
+    """Return what measurements of the same queries, at least one, say about some attributes."""
+    first = items[0]
+    if first.measurement.summand.components != 1:
         return []
     found = []
-    for index, part in parts_of(item.measurement, domain, names):
+    for index, part in parts_of(first.measurement, domain, names):
         small = projected(part, names, domain)
         if small is not None:
-            precision = 1 / (item.variance * small.spread)
-            found.append((item.key, index, small, precision, small.answers(item.noisy[0])))
+            repeats = [
+                Repeat(item.key, 1 / (item.variance * small.spread), small.answers(item.noisy[0])) for item in items
+            ]
+            found.append(Told(first.measurement.key, index, small, tuple(repeats)))
     return found
+
+
+def repeated(items: Iterable[Item]) -> list[list[Item]]:
+    """Return measurements by what was asked, in the order in which that was asked first."""
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(item.measurement.key, []).append(item)
+    return list(found.values())
 
 
 def taken(block: Block, items: Sequence[Item], replaced: Collection[Key] = ()) -> bool:
@@ -93,15 +103,9 @@ def taken(block: Block, items: Sequence[Item], replaced: Collection[Key] = ()) -
     fresh = []
     for item in items:
         if item.refines is not None and block.holds(item.refines):
-            parts = told(item, block.names, block.domain)
-            block.refine(item.refines, item.key, 1 / item.variance, {one[1]: one[4] for one in parts})
+            parts = told([item], block.names, block.domain)
+            block.refine(item.refines, item.key, 1 / item.variance, {one.index: one.repeats[0].noisy for one in parts})
         elif item.key not in replaced:
-            fresh.extend(told(item, block.names, block.domain))
-    return block.add(fresh, whole=True) == len(fresh)
-
-
-def identity(measurement: Measurement) -> str:
-    """Return a text that is equal for measurements of the same queries."""
-    values = measurement_to_json(measurement)
-    values["where"] = measurement.where.key
-    return json.dumps(values, sort_keys=True)
+            fresh.append(item)
+    left = [one for same in repeated(fresh) for one in told(same, block.names, block.domain)]
+    return block.add(left, whole=True) == len(left)

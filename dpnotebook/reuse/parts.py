@@ -229,21 +229,8 @@ def _distinct(matrix: Floats) -> tuple[Floats, NDArray[np.intp]]:
     return classes, which.reshape(-1)
 
 
-def recorded_axes(axes: Sequence[Axis]) -> list[list[Any]]:
-    """Return axes as JSON values: their attribute and the runs of their levels."""
-    found = []
-    for axis in axes:
-        levels = np.asarray(axis.levels)
-        starts = np.flatnonzero(np.r_[True, np.diff(levels) != 1]) if levels.size else levels
-        ends = np.r_[starts[1:], levels.size] - 1
-        found.append(
-            [axis.attribute, [[int(levels[s]), int(levels[e]) + 1] for s, e in zip(starts, ends, strict=True)]]
-        )
-    return found
-
-
 def read_axes(values: Sequence[Sequence[Any]]) -> tuple[Axis, ...]:
-    """Return the axes that `recorded_axes` wrote."""
+    """Return the axes that `measurement_to_json` wrote: of each its attribute and the runs of its levels."""
     return tuple(
         Axis(name, tuple(level for start, end in runs for level in range(start, end))) for name, runs in values
     )
@@ -253,7 +240,7 @@ def measurement_to_json(measurement: Measurement) -> dict[str, Any]:
     """Return a measurement as JSON values; `measurement_from_json` reads them."""
     return {
         "operator": measurement.operator.to_json(),
-        "axes": recorded_axes(measurement.axes),
+        "axes": [[axis.attribute, axis.runs] for axis in measurement.axes],
         "where": measurement.where.to_json(),
         "summand": measurement.summand.to_json(),
     }

@@ -35,12 +35,13 @@ def pioneer_items(asked: Asked, target: float, history: History) -> tuple[Planne
     atoms, parents = block.atoms.refined(queries.cells)
     past, keys = [], []
     for source in block.sources.values():
-        if source.columns is not None or source.noisy.size != 1 or source.part.totals is not None:
+        if source.columns is not None or source.queries != 1 or source.part.totals is not None:
             continue
-        item = history.items[source.key]
-        refinable = source.key not in history.refining and item.measurement.answers == 1
-        past.append(PastQuery(source.atoms[parents] >= 0, item.variance, item.group, refinable))
-        keys.append(source.key)
+        for key in source.repeats:
+            item = history.items[key]
+            refinable = key not in history.refining and item.measurement.answers == 1
+            past.append(PastQuery(source.atoms[parents] >= 0, item.variance, item.group, refinable))
+            keys.append(key)
     choice = choose(queries.cells[atoms.first] == 0, target, past, GROUPS)
     items = []
     for position, variance in choice.refine:

@@ -83,7 +83,7 @@ def make_plan(
         asked = None if own or history is None else _asked(question, history)
         accuracy = resolved(accuracy, question, asked, table)
     _check_accuracy(question, accuracy, table, assumption)
-    way = None if fresh else repeated(question, accuracy, table, books, assumption)
+    way = None if fresh else repeated(question, accuracy, table, books, assumption, history)
     if way is None and asked is None and not own and history is not None:
         asked = _asked(question, history)
     alone: Cost | None = None

@@ -228,9 +228,11 @@ def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:
     found: set[int] = set()
     rows = asked.block.rows(replace(queries, columns=columns, bins=False))
     for z in rows @ asked.block.information.inverse:
-        sizes = {source.key[0]: 0.0 for source in asked.block.sources.values()}
+        sizes: dict[int, float] = {}
         for source, weights in asked.block.weights(z):
-            sizes[source.key[0]] = max(sizes[source.key[0]], float(np.abs(weights).max(initial=0)))
+            largest = float(np.abs(weights).max(initial=0))
+            for (number, _), share in source.shares.items():
+                sizes[number] = max(sizes.get(number, 0.0), largest * share)
         least = NAMED * max(sizes.values(), default=0.0)
         found.update(number for number, size in sizes.items() if size > least and number)
     return tuple(sorted(found))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -67,23 +68,33 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     return values
 
 
-def planned_from_json(values: Mapping[str, Any], domain: Domain) -> list[Planned]:
+def planned_from_json(
+    values: Mapping[str, Any], domain: Domain, known: dict[str, Measurement] | None = None
+) -> list[Planned]:
     """Return what a recorded plan measures.
 
     Parameters
     ----------
     values, domain
         What the ledger kept, and the declared domain of its table.
+    known
+        Measurements that were read before, by what the ledger keeps of them: those that are new are added.
     """
-    planned = []
-    if values["measures"]:
-        asked = Question.from_json(values["question"], domain)
-        for measure, item in zip(asked.measures, values["measures"], strict=True):
-            operator = Workload.from_json(item["strategy"]["operator"])
+    known, planned = {} if known is None else known, []
+    asked: Question | None = None
+    for place, item in enumerate(values["measures"]):
+        key = json.dumps([values["question"], place, item["strategy"]["operator"]])
+        if (measured := known.get(key)) is None:
+            asked = asked or Question.from_json(values["question"], domain)
+            measure, operator = asked.measures[place], Workload.from_json(item["strategy"]["operator"])
             measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)
-            planned.append(_planned(measured, item))
+            known[key] = measured
+        planned.append(_planned(measured, item))
     for item in values.get("items", ()):
-        planned.append(_planned(measurement_from_json(item["measurement"], domain), item))
+        key = json.dumps(item["measurement"])
+        if (measured := known.get(key)) is None:
+            measured = known[key] = measurement_from_json(item["measurement"], domain)
+        planned.append(_planned(measured, item))
     return planned
 
 

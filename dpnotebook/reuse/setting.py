@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -24,18 +24,6 @@ from dpnotebook.reuse.pricing import cost_of
 from dpnotebook.reuse.table import Table
 
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
-
-
-class PastRelease(Release, Protocol):
-    """A recorded answer, as the planner sees it."""
-
-    @property
-    def question(self) -> str:
-        """The key of its question."""
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """What belongs to its answers."""
 
 
 class Charged(Protocol):
@@ -69,8 +57,8 @@ class Books(Protocol):
     def spend(self, table: str) -> Spend:
         """Return what every cell of a table has cost."""
 
-    def records(self, table: str, question: str | None = None) -> Sequence[PastRelease]:
-        """Return the recorded answers to a question."""
+    def records(self, table: str, question: str | None = None, *, but: Container[int] = ()) -> Sequence[Release]:
+        """Return the recorded answers to a question, but for those of some numbers."""
 
     def pending(self, table: str) -> Sequence[Charged]:
         """Return what was charged and is still to be measured."""

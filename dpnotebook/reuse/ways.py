@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +15,9 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
 from dpnotebook.reuse import reactive, words
+from dpnotebook.reuse.answered import Answered
 from dpnotebook.reuse.combining import exact_half_width
-from dpnotebook.reuse.items import identity
+from dpnotebook.reuse.history import History, Release
 from dpnotebook.reuse.pioneer_way import pioneer_items
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.reuse.prepare import Assumption
@@ -23,7 +26,7 @@ from dpnotebook.reuse.purchase import marginals_to_buy
 from dpnotebook.reuse.range_purchase import ranges_to_buy
 from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
-from dpnotebook.reuse.setting import Books, Charged, PastRelease, Setting, Way
+from dpnotebook.reuse.setting import Books, Charged, Setting, Way
 from dpnotebook.reuse.spare import spare_range
 from dpnotebook.reuse.table import Table
 
@@ -36,53 +39,73 @@ CREDIT = 2  # times what all questions would have cost one by one may be paid fo
 GROUP_CREDIT = 3  # the same of group-bys, which have more in common
 
 
-def repeated(question: Question, accuracy: Accuracy, table: Table, books: Books, assumption: Assumption) -> Way | None:
+def repeated(
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    books: Books,
+    assumption: Assumption,
+    history: History | None = None,
+) -> Way | None:
     """Return the way that gives the most accurate release of the very question, if it is as good as asked."""
     found: list[tuple[int, Way]] = []
     key = question.key
-    for past in [*books.records(table.name, key), *(c for c in books.pending(table.name) if c.question == key)]:
-        way = _recorded(past, question, accuracy, table, books.accountant, assumption)
-        if way is not None:
-            found.append((past.number, way))
+    known = () if history is None else history.answered.of(key)
+    others = books.records(table.name, key, but=() if history is None else history.releases)
+    charges = (charge for charge in books.pending(table.name) if charge.question == key)
+    everything: Iterator[Answered | Release | Charged] = itertools.chain(known, others, charges)
+    for past in everything:
+        expected = _expected(past, question, accuracy, table, books.accountant, assumption)
+        if expected is not None and _good(past, accuracy, expected, books.accountant):
+            number, units, first = past.number, int(past.plan["units"]), expected[0]
+            steps = words.repeated_steps(number)
+            found.append((number, Way((), units, first.std_errors, first.half_width, steps, (number,), number)))
     return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
 
 
-def _recorded(
-    past: PastRelease | Charged,
+def _expected(
+    past: Answered | Release | Charged,
     question: Question,
     accuracy: Accuracy,
     table: Table,
     accountant: Accountant,
     assumption: Assumption,
-) -> Way | None:
-    """Return the way that gives one recorded release, if it is as good as asked."""
-    units = int(past.plan["units"])
-    told = getattr(past, "details", {}).get("estimates")
-    if told is not None:
-        estimates = estimates_from_json(told, accountant.noise, accuracy.confidence)
-        errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
-        width = float((estimates.upper - estimates.lower).max()) / 2
-        if "ranks" in told and accuracy.confidence == told["confidence"] and "reach" in told:
-            width = told["reach"]
-        elif "ranks" in told:
-            width = farthest(float(errors.max()), accountant.noise, accuracy.confidence, told["step"], told["scale"])
-        expected = [Expected(errors, width)]
-    elif not past.plan["measures"]:
-        return None  # charged, to be combined with others, and not measured yet
-    else:
-        recorded = plan_from_json(past.plan, table.domain, question, assumption)
-        expected = [
-            answer.expected(accountant.noise, item.scale, accuracy.confidence)
-            for answer, item in zip(recorded.answers, recorded.planned, strict=True)
-        ]
+) -> list[Expected] | None:
+    """Return how wrong one recorded release is; None where that is not known yet."""
+    known = past.expected if isinstance(past, Answered) else {}
+    key = accuracy.confidence, assumption
+    if key not in known:
+        told = getattr(past, "details", {}).get("estimates")
+        if told is not None:
+            known[key] = [_told(told, accuracy.confidence, accountant)]
+        elif past.plan["measures"]:
+            recorded = plan_from_json(past.plan, table.domain, question, assumption)
+            known[key] = [
+                answer.expected(accountant.noise, item.scale, accuracy.confidence)
+                for answer, item in zip(recorded.answers, recorded.planned, strict=True)
+            ]
+    return known.get(key)  # none of what is charged, to be combined with others, and not measured yet
+
+
+def _told(told: Mapping[str, Any], confidence: float, accountant: Accountant) -> Expected:
+    """Return how wrong answers are that were combined from several releases."""
+    estimates = estimates_from_json(told, accountant.noise, confidence)
+    errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
+    width = float((estimates.upper - estimates.lower).max()) / 2
+    if "ranks" in told and confidence == told["confidence"] and "reach" in told:
+        width = told["reach"]
+    elif "ranks" in told:
+        width = farthest(float(errors.max()), accountant.noise, confidence, told["step"], told["scale"])
+    return Expected(errors, width)
+
+
+def _good(
+    past: Answered | Release | Charged, accuracy: Accuracy, expected: Sequence[Expected], accountant: Accountant
+) -> bool:
+    """Return whether a recorded release is as good as is asked."""
     if accuracy.epsilon is not None:
-        good = units >= accountant.least_units(accuracy.epsilon)
-    else:
-        good = all(_keeps(accuracy, one) for one in expected)
-    if not good:
-        return None
-    steps = words.repeated_steps(past.number)
-    return Way((), units, expected[0].std_errors, expected[0].half_width, steps, (past.number,), past.number)
+        return int(past.plan["units"]) >= accountant.least_units(accuracy.epsilon)
+    return all(_keeps(accuracy, one) for one in expected)
 
 
 def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
@@ -219,7 +242,7 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
         bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
     if not bought or credit < least:
         return None
-    own = identity(setting.answer.measurement)
+    own = setting.answer.measurement.key
     supposed = setting.after(bought)
     if supposed is None:
         return None
@@ -228,8 +251,8 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     target = min(target, reactive.target_of(accuracy, asked.step, setting.noise, after.asked.least_scale))
     if target <= 0:
         return None
-    bought = tuple(sorted(bought, key=lambda item: identity(item.measurement) == own))
-    later = sum(identity(item.measurement) != own for item in bought)
+    bought = tuple(sorted(bought, key=lambda item: item.measurement.key == own))
+    later = sum(item.measurement.key != own for item in bought)
     if not later:
         if setting.price(bought) < WORTH_SAYING * least:
             return None  # hardly more than the question needs

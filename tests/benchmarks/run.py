@@ -1,6 +1,7 @@
 """Print every benchmark: `python tests/benchmarks/run.py`."""
 
 import ledger
+import many
 import marginals
 import noise
 import reuse
@@ -9,6 +10,6 @@ import sql
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, strategy, marginals, reuse, sql):
+    for benchmark in (session, noise, ledger, many, strategy, marginals, reuse, sql):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()

@@ -10,7 +10,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
 from dpnotebook.measurement import Axis
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.block import Block
+from dpnotebook.reuse.block import Block, Repeat, Told
 from dpnotebook.reuse.joint import bound_precision, joint_precision, known_of, strategy_precision, together
 from dpnotebook.reuse.parts import Part
 from dpnotebook.workload import Identity, Kron
@@ -145,7 +145,12 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
         return Part(axes, where, operator, 1.0, np.arange(operator.shape[0]))
 
     measured = [(group("a"), 2.0), (group("b", c=[0]), 0.5), (group("a", b=[1, 2]), 1.0)]
-    block.add([((i, 0), 0, part, p, np.zeros(part.operator.shape[0])) for i, (part, p) in enumerate(measured)])
+    block.add(
+        [
+            Told(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            for i, (part, p) in enumerate(measured)
+        ]
+    )
 
     def dense(part):
         found = block.queries(part)

@@ -210,7 +210,7 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
     assert answer[0] == pytest.approx(query @ inverse @ (matrix.T @ (weights * noisy)), rel=1e-9)
     # The weights of the draws of noise give that variance, so intervals are found from the right law.
     total = sum(
-        items[source.key[0] - 1].variance * (source.draws(source_weights[None]) ** 2).sum()
+        items[next(iter(source.repeats))[0] - 1].variance * (source.draws(source_weights[None]) ** 2).sum()
         for source, source_weights in found.weights(z[0])
     )
     assert total == pytest.approx(variance[0], rel=1e-9)
@@ -303,4 +303,5 @@ def _range(domain, start, end):
 def _release(number, measurement, answers):
     """Return a recorded release of one measurement, with noise of scale 10."""
     item = {"measurement": measurement_to_json(measurement), "scale": "10", "bits": 0}
-    return SimpleNamespace(number=number, units=1, answers=(answers,), plan={"measures": [], "items": [item]})
+    plan = {"measures": [], "items": [item], "noise": "laplace", "units": 1}
+    return SimpleNamespace(number=number, question="q", units=1, answers=(answers,), plan=plan, details={})

@@ -8,7 +8,7 @@ import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.measurement import Axis
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.block import Block
+from dpnotebook.reuse.block import Block, Repeat, Told
 from dpnotebook.reuse.group_spaces import average_information, subsets
 from dpnotebook.reuse.parts import Part
 from dpnotebook.reuse.purchase import _in_play, _information
@@ -29,7 +29,12 @@ def test_what_is_known_over_attributes_that_nobody_asked_about(domain):
         (Part(axes[:1], Predicate.everything(domain), Identity(3), 1.0, np.arange(3)), 2.0),
         (Part(axes, Predicate.everything(domain), Kron(Identity(3), Identity(2)), 1.0, np.arange(6)), 0.5),
     ]
-    block.add([((i, 0), 0, part, p, np.zeros(part.operator.shape[0])) for i, (part, p) in enumerate(measured)])
+    block.add(
+        [
+            Told(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            for i, (part, p) in enumerate(measured)
+        ]
+    )
     # Cells of a, b, c in C order: nothing was told apart by b.
     by_a = np.kron(np.kron(np.eye(3), np.ones((1, 4))), np.ones((1, 2)))
     by_both = np.kron(np.kron(np.eye(3), np.ones((1, 4))), np.eye(2))

@@ -1,0 +1,118 @@
+"""The first plan beside many releases, in a fresh process: python tests/benchmarks/many.py [releases].
+
+Of each kind of history: processor time to open the ledger, of the first plan and of the next, memory, and how many
+times longer the first plan takes than beside a tenth of the releases (10 would be no worse than in proportion).
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import dpnotebook as dpn
+from dpnotebook.ledger.ledger import SNAPSHOT_WORK
+from dpnotebook.ledger.reading import replay
+from dpnotebook.ledger.releases import pack
+from dpnotebook.ledger.snapshot import digest, plus
+from dpnotebook.ledger.writing import append, charge_values, write_snapshot
+from dpnotebook.reuse.recorded import plan_to_json
+
+DOMAIN = {"age": dpn.Range(0, 99), "sex": ["F", "M"], "income": dpn.Range(0, 39)}
+BUDGETS = {"laplace": dpn.Budget(10**5), "gaussian": dpn.Budget(10**5, 1e-6)}
+HISTORIES = {
+    "one histogram": lambda t: [t.histogram("age", epsilon=0.01, fresh=True)],
+    "two histograms": lambda t: [t.histogram(name, epsilon=0.01, fresh=True) for name in ("age", "income")],
+    "one crosstab": lambda t: [t.crosstab("age", "sex", epsilon=0.01, fresh=True)],
+    "1,000 boxes": lambda t: [t.count(where=where, epsilon=0.01, fresh=True) for where in boxes(1_000)],
+}
+
+
+def boxes(count):
+    rng = np.random.default_rng(1)
+    for _ in range(count):
+        (a, b), (c, d) = np.sort(rng.integers(0, 100, 2)), np.sort(rng.integers(0, 40, 2))
+        yield f"age >= {a} and age <= {b} and income >= {c} and income <= {d}"
+
+
+def opened(path, noise):
+    rows = np.arange(5_000)
+    frame = pd.DataFrame({"age": rows % 100, "sex": np.where(rows % 2, "F", "M"), "income": rows % 40})
+    session = dpn.Session(BUDGETS[noise], ledger=path)
+    return session, session.protect(frame, "t", domain=DOMAIN)
+
+
+def fill(path, noise, name, releases):
+    """Write releases in one transaction, as running the queries in turn would one by one."""
+    session, table = opened(path, noise)
+    planned = [(query.question.key, query.plan) for query in HISTORIES[name](table)]
+    planned = [(key, plan, plan_to_json(plan)) for key, plan in planned]
+    rng = np.random.default_rng(0)
+    with session.ledger._store.writing() as connection:
+        view = replay(connection, None)
+        for number in range(1, releases + 1):
+            key, plan, values = planned[number % len(planned)]
+            known = view.tables["t"]
+            after, units = plus(known.spend, plan.cells)
+            values = charge_values(view, "t", key, values) | {
+                "cost": plan.cells.to_json(),
+                "units": units,
+                "spent": view.spent + units,
+                "cells": digest(after),
+            }
+            entry = append(connection, view, "charge", values, units=units)
+            view.computed(entry, after)
+            view.take(entry)
+            if known.work >= SNAPSHOT_WORK:
+                write_snapshot(connection, "t", number, after)
+                known.work = 0
+            blob, about = pack([rng.integers(0, 10**4, (1, item.measurement.answers)) for item in plan.measurements])
+            entry = append(connection, view, "record", {"charge": number, "answers": about, "details": {}}, blob=blob)
+            view.take(replace(entry, size=len(blob)))
+    session.close()
+
+
+def measured(path, noise):
+    """Return the processor time to open, of the first plan and of the next, in seconds, and memory in MiB."""
+    import scipy.linalg
+    import scipy.sparse
+    import scipy.special  # noqa: F401 - what any first plan loads
+
+    before, times = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, [time.process_time()]
+    session, table = opened(path, noise)
+    times.append(time.process_time())
+    for error in (0.9, 0.8):
+        _ = table.histogram("age", error=error).plan
+        times.append(time.process_time())
+    session.close()
+    return *np.diff(times), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+
+
+def main(releases=10_000):
+    print(f"{'of ' + format(releases, ',') + ' releases':<30}{'open':>8}{'first':>8}{'next':>8}{'MiB':>8}{'times':>8}")
+    with tempfile.TemporaryDirectory() as top:
+        for noise in BUDGETS:
+            for name in HISTORIES:
+                found = []
+                for count in (releases // 10, releases):
+                    path = Path(top, f"{noise} {name} {count}", "ledger")
+                    path.parent.mkdir()
+                    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                        pool.submit(fill, path, noise, name, count).result()
+                    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                        found.append(pool.submit(measured, path, noise).result())
+                few, many = found
+                text = "".join(f"{value:8.2f}" for value in many)
+                print(f"{name + ', ' + noise:<30}{text}{many[1] / few[1]:8.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,169 @@
+"""What was measured ten thousand times says as much as one measurement of all its precision, and takes no more to keep.
+
+Nothing here reads a clock: what is counted is how often something is read, parsed, added and held.
+"""
+
+import tracemalloc
+from collections import Counter
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.domain import Domain
+from dpnotebook.inference.answers import noise_variance
+from dpnotebook.ledger import ledger as ledger_module
+from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.tails import half_widths
+from dpnotebook.question import Question, Summand
+from dpnotebook.reuse.history import History
+from dpnotebook.reuse.information import Information
+from dpnotebook.reuse.parts import Part, measurement_to_json
+from dpnotebook.workload import Identity
+
+BUDGETS = {"laplace": dpn.Budget(1000.0), "gaussian": dpn.Budget(1000.0, 1e-6)}
+LEVELS, REPEATS = 100, 3_000
+
+
+def opened(noise, path):
+    frame = pd.DataFrame({"age": np.arange(5_000) % 20, "sex": ["F", "M"] * 2_500})
+    session = dpn.Session(BUDGETS[noise], ledger=path)
+    return session, session.protect(frame, "t", domain={"age": dpn.Range(0, 19), "sex": ["F", "M"]})
+
+
+def recorded(numbers, noise="laplace", levels=LEVELS):
+    """Return releases of one histogram, each measured anew, with noise of scale 100."""
+    domain = Domain({"x": dpn.Range(0, levels - 1)})
+    measured = Measurement(Identity(levels), (Axis("x", tuple(range(levels))),), Predicate.everything(domain))
+    rng = np.random.default_rng(3)
+    releases = []
+    for number in numbers:
+        item = {"measurement": measurement_to_json(measured), "scale": "100", "bits": 0}
+        plan = {"measures": [], "items": [item], "noise": noise, "units": 1_000}
+        answers = rng.integers(0, 1_000, (1, levels))
+        releases.append(
+            SimpleNamespace(number=number, question="q", units=1_000, answers=(answers,), plan=plan, details={})
+        )
+    return domain, measured, releases
+
+
+@pytest.mark.parametrize("noise", BUDGETS)
+def test_repeats_are_their_mean_by_precision_with_the_law_of_all_their_noise(noise, tmp_path):
+    session, table = opened(noise, tmp_path / "ledger")
+    releases = [table.histogram("age", epsilon=e, fresh=True).run() for e in (0.1, 0.3, 0.1, 0.2, 0.3)]
+    scales = [Fraction(session.ledger.get(r.number).plan["measures"][0]["scale"]) for r in releases]
+    precisions = np.array([1 / noise_variance(noise, scale) for scale in scales])
+    query = table.histogram("age", variance=1.0001 / precisions.sum())
+    assert query.plan.free
+    frame = query.run().frame
+    shares = precisions / precisions.sum()
+    values = np.array([release.frame["value"].to_numpy() for release in releases])
+    assert frame["value"].to_numpy() == pytest.approx(shares @ values, abs=1e-5)
+    assert frame["std_error"].to_numpy() == pytest.approx(precisions.sum() ** -0.5, rel=1e-6)
+    widths = ((frame["upper"] - frame["lower"]) / 2).to_numpy()
+    if noise == "laplace":
+        assert widths == pytest.approx(half_widths(shares[None], scales, noise, 0.95)[0], rel=1e-4)
+    else:
+        assert widths == pytest.approx(1.959964 * precisions.sum() ** -0.5, rel=1e-4)
+
+
+def test_one_of_several_repeats_is_refined_and_the_others_stay(tmp_path):
+    session, table = opened("laplace", tmp_path / "ledger")
+    for epsilon in (0.1, 0.2, 0.1):
+        table.histogram("age", epsilon=epsilon, fresh=True).run()
+    query = table.histogram("age", variance=20.0)
+    (item,) = query.plan.measurements
+    assert item.refines == (2, 0)
+    found = query.run().frame  # in the very session that has the repeats in hand, and in one that reads them anew
+    session.close()
+    again, table = opened("laplace", tmp_path / "ledger")
+    numbers, scales = [1, 3, 4], []
+    for number in numbers:
+        plan = again.ledger.get(number).plan
+        scales.append(next(Fraction(each["scale"]) for each in [*plan["measures"], *plan.get("items", ())]))
+    assert again.ledger.get(4).refines == ((2, 0),)
+    precisions = np.array([1 / noise_variance("laplace", scale) for scale in scales])
+    assert found["std_error"].max() == pytest.approx(precisions.sum() ** -0.5, rel=1e-6)
+    expected = table.histogram("age", variance=1.0001 / precisions.sum())
+    assert expected.plan.free
+    values = []
+    for number in numbers:
+        record = again.ledger.get(number)
+        (bits,) = (each["bits"] for each in [*record.plan["measures"], *record.plan.get("items", ())])
+        values.append(np.ldexp(record.answers[0][0].astype(float), -bits))
+    mean = precisions @ np.array(values) / precisions.sum()
+    assert found["value"].to_numpy() == pytest.approx(mean, abs=1e-4)
+    assert expected.run().frame["value"].to_numpy() == pytest.approx(mean, abs=1e-4)
+
+
+@pytest.mark.parametrize("noise", BUDGETS)
+def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkeypatch):
+    counted = Counter()
+
+    def counting(name, module, attribute, size=lambda *given: 1):
+        work = getattr(module, attribute)
+
+        def counts(*given, **named):
+            counted[name] += size(*given)
+            return work(*given, **named)
+
+        monkeypatch.setattr(module, attribute, counts)
+
+    counting("rows", Information, "add", lambda _, rows, *__: len(rows))
+    counting("parsed", Predicate, "from_json")
+    domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
+    part = Part(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
+    history = History(domain, noise)
+    tracemalloc.start()
+    history.take(releases)
+    block = history.block(part, Summand())
+    values, variances, _ = block.estimates(block.queries(part))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 12 * REPEATS * LEVELS * 8  # bytes: a few copies of the noisy numbers and not their product with cells
+    assert counted == {"rows": LEVELS, "parsed": 1}
+    assert len(block.sources) == 1
+    exact = np.mean([release.answers[0][0] for release in releases], axis=0)
+    assert values == pytest.approx(exact, rel=1e-9)
+    assert variances == pytest.approx(noise_variance(noise, Fraction(100)) / REPEATS, rel=1e-9)
+    # One more is one more addition, and nothing is read or made anew.
+    domain, _, (late,) = recorded([REPEATS + 1], noise)
+    history.take([late])
+    block = history.block(part, Summand())
+    assert counted == {"rows": 2 * LEVELS, "parsed": 1}
+    assert len(block.sources) == 1
+    assert len(next(iter(block.sources.values())).repeats) == REPEATS + 1
+
+
+def test_a_plan_of_what_was_asked_often_reads_each_record_once_in_a_session(tmp_path, monkeypatch):
+    session, table = opened("laplace", tmp_path / "ledger")
+    for _ in range(30):
+        table.histogram("age", epsilon=0.1, fresh=True).run()
+    session.close()
+    read, asked = Counter(), Counter()
+    work, parse = ledger_module.read_record, Question.from_json.__func__
+
+    def reading(connection, line):
+        record = work(connection, line)
+        read[record.number] += 1
+        return record
+
+    def parsing(cls, values, domain):
+        asked["questions"] += 1
+        return parse(cls, values, domain)
+
+    monkeypatch.setattr(ledger_module, "read_record", reading)
+    monkeypatch.setattr(Question, "from_json", classmethod(parsing))
+    session, table = opened("laplace", tmp_path / "ledger")
+    assert table.histogram("age", variance=3.0).plan.cost.epsilon > 0
+    assert table.histogram("age", epsilon=0.1).plan.recorded == 30
+    assert len(read) == 30
+    assert sum(read.values()) <= 3 * 30  # what was measured once, and twice the latest few for what is likely to come
+    assert asked["questions"] <= 3
+    before = sum(read.values())
+    assert table.histogram("age", variance=2.0).plan.cost.epsilon > 0
+    assert sum(read.values()) == before
