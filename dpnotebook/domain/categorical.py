@@ -13,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.attribute import OPERATORS, UNLISTED, Attribute, Codes
-from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, finite, is_date, is_missing, is_number, plain
+from dpnotebook.domain.values import (
+    MAX_BOUND,
+    MAX_LEVELS,
+    Mask,
+    check_writable,
+    choice,
+    finite,
+    is_date,
+    is_missing,
+    is_number,
+    plain,
+)
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
 Level = str | int | float | bool
@@ -127,6 +138,7 @@ class Categories(Listed):
             seen.add(level)
         if other is not None and not isinstance(other, str):
             raise DomainError(f"other= is the label of all other values, such as 'other', not {shorten(other)}")
+        check_writable(other or "")
         if other in seen:
             raise DomainError(
                 f"other={shorten(other)} is also one of the levels: take another label, or drop the level"
@@ -223,6 +235,8 @@ def _holds(level: Level) -> str:
 
 def _level(level: Any) -> Level:
     """Return one level as a Python text, number or truth value."""
+    if isinstance(level, str):
+        check_writable(level)
     if isinstance(level, str | bool):
         return level
     if is_date(level):
@@ -231,4 +245,10 @@ def _level(level: Any) -> Level:
         )
     if not is_number(level):
         raise DomainError(f"a level is a text, a number, True or False, not {shorten(level)}")
-    return finite(level, "a level")
+    number = finite(level, "a level")
+    if abs(number) > MAX_BOUND and number == int(number):
+        raise DomainError(
+            f"a level is at most 2^53 - 1 in absolute value, not {shorten(level)}: larger numbers are not told apart "
+            "everywhere; turn the column into text"
+        )
+    return number

@@ -108,6 +108,20 @@ def finite(value: Any, what: str) -> int | float:
     return int(number) if number.is_integer() and abs(number) <= MAX_BOUND else number
 
 
+def check_writable(text: str) -> None:
+    """Refuse a text that cannot be written as UTF-8, as no engine can have it.
+
+    Raises
+    ------
+    DomainError
+        If it has half a character in it.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DomainError(f"{shorten(text)} is no text that can be written: it has half a character in it") from None
+
+
 def choice(value: Any, what: str, allowed: Sequence[Any]) -> Any:
     """Return `value` if it is one of `allowed`; DomainError if not."""
     value = plain(value)

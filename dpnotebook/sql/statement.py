@@ -51,6 +51,8 @@ class Relation:
         What the elements of its lists hold, where that is one of the kinds of a single value.
     population
         Of a private table: the named population of its units; None: one of this table alone.
+    rounded
+        Columns of numbers that can be closer than floating-point numbers are, which they are read as.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Relation:
     rows: float | None = None
     elements: Mapping[str, Kind] = field(default_factory=dict)
     population: str | None = None
+    rounded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ def analyse(
     """
     if contribution not in (None, "l2"):
         raise SQLError(f"contribution= is 'l2' or left out, not {shorten(contribution)}")
+    _check_writable(statement, *(parameters or {}).values())
     surface = read_surface(statement, parameters or {})
     try:
         return _analyse(surface.tree, Reader(surface.text, relations), contribution)
@@ -56,6 +57,15 @@ def analyse(
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
         raise SQLError("the statement is nested too deeply; write it flatter") from None
+
+
+def _check_writable(*texts: object) -> None:
+    for text in texts:
+        if isinstance(text, str):
+            try:
+                text.encode()
+            except UnicodeEncodeError:
+                raise SQLError("the statement or a parameter has half a character in it, which no text has") from None
 
 
 def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statement:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpnotebook.domain import Attribute
+from dpnotebook.domain import Attribute, Range
 from dpnotebook.sql.analysis.contributions import Limits, bounds_of, edges_of
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.kinds import kind_of
@@ -98,11 +98,15 @@ def _aggregate(
         return Aggregate("count", "", place, bounds, origin, call.epsilon, integer=True, words=words)
     if kind in ("text", "time"):
         held = "texts" if kind == "text" else "times"
-        raise text.error(f"{words.split('(')[0].upper()} is of numbers, and this holds {held}", node)
+        raise text.error(
+            f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; CAST it to DOUBLE, declare it in "
+            "domain= as Range or Bins, or convert the column",
+            node,
+        )
     place = _input(total(_number(resolved, kind)), inputs)
     quantiles = call.kind == "quantiles"
     edges = edges_of(attribute) if quantiles and origin == "declared" else None
-    integer = kind in ("integer", "boolean")
+    integer = kind in ("integer", "boolean") or isinstance(attribute, Range)
     return Aggregate(
         call.kind,
         "",

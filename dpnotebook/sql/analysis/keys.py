@@ -76,6 +76,12 @@ def key_columns(
 def _canonical(group: GroupKey, text: Text) -> Kind:
     """Return what a key holds whose values are those of the data."""
     kind = kind_of(total(group.node.copy()))
+    if group.column is not None and group.column.rounded:
+        raise text.error(
+            f"{group.name} holds decimals that can be closer than what they are read as; group by "
+            f"CAST({group.name} AS DOUBLE)",
+            group.written,
+        )
     if kind is None or kind == "other":
         raise text.error(
             f"{group.name} holds values that cannot be grouped by exactly, or that are of no known type; CAST it, as "

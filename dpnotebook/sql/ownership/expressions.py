@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpnotebook.sql.kinds import alike, check_comparisons, kind_of
+from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.surface import call_of
 from dpnotebook.sql.text import Text
@@ -76,6 +77,7 @@ def resolve(
         else:
             node.replace(_column(node, scope, reader, aliases or {}))
     found: exp.Expr = check_comparisons(holder, written, reader.text).this
+    check_growth(found, written, reader.text)
     found.parent = None
     if place is not None:
         reader.resolved[place] = written, scope, found
@@ -131,7 +133,7 @@ def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Re
             node,
         )
     found = exp.Subquery(this=query.build(range(1)))
-    found.meta["kind"] = query.outputs[0].kind
+    found.meta.update(kind=query.outputs[0].kind, growth=query.outputs[0].growth)
     return found
 
 

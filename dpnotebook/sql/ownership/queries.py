@@ -35,7 +35,7 @@ class Output:
         As it can be named from outside.
     node
         What it is, in terms of the query's sources.
-    kind, unit, origin, lost, element
+    kind, unit, origin, lost, element, rounded, growth
         As in `Column`.
     """
 
@@ -46,6 +46,8 @@ class Output:
     origin: tuple[str, str] | None = None
     lost: str | None = None
     element: MaybeKind = None
+    rounded: bool = False
+    growth: int = 1
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,10 @@ class Column:
         Whether it can be named without its qualifier, and whether * shows it.
     element
         What the elements of a list hold, where that is known.
+    rounded
+        Whether it holds numbers that are not exactly what is stored.
+    growth
+        How many times as long as those of a table its texts can be.
     """
 
     name: str
@@ -88,6 +92,8 @@ class Column:
     bare: bool = True
     shown: bool = True
     element: MaybeKind = None
+    rounded: bool = False
+    growth: int = 1
 
 
 @dataclass
@@ -137,7 +143,9 @@ class Scope:
     def value(self, column: Column) -> exp.Expr:
         """Return a copy of what a column is."""
         node = self.unit if column.unit and self.unit is not None else column.node
-        return with_kind(node.copy(), column.kind)
+        value = with_kind(node.copy(), column.kind)
+        value.meta["growth"] = column.growth
+        return value
 
     def unknown(self, written: exp.Column) -> str:
         """Return what to tell someone who named a column that is not there."""

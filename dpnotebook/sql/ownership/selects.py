@@ -15,6 +15,7 @@ from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
+from dpnotebook.sql.ownership.growth import growth_of
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
@@ -197,7 +198,8 @@ def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: 
         if located is not None:
             found.append(_passed(name, resolved, located[0], located[1] is scope))
         else:
-            found.append(Output(name, resolved, kind_of(resolved), lost=_lost(name, scope, reader)))
+            lost, growth = _lost(name, scope, reader), growth_of(resolved)
+            found.append(Output(name, resolved, kind_of(resolved), lost=lost, growth=growth))
     return found
 
 
@@ -251,7 +253,17 @@ def _aggregation(query: exp.Select) -> exp.Expr:
 
 def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
     """Return a column that is passed on as it is."""
-    return Output(name, resolved, column.kind, column.unit and own, column.origin, column.lost, column.element)
+    return Output(
+        name,
+        resolved,
+        column.kind,
+        column.unit and own,
+        column.origin,
+        column.lost,
+        column.element,
+        column.rounded,
+        column.growth,
+    )
 
 
 def _lost(name: str, scope: Scope, reader: Reader) -> str | None:

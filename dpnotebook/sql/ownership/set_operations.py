@@ -119,6 +119,8 @@ def _output(first: Output, second: Output, number: int, query: exp.SetOperation,
         unit=first.unit and second.unit,
         origin=first.origin if first.origin == second.origin else None,
         lost=first.lost or second.lost or _lost(first, second, reader),
+        rounded=first.rounded or second.rounded,
+        growth=max(first.growth, second.growth),
     )
 
 

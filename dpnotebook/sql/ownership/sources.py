@@ -107,6 +107,7 @@ def _table(node: exp.Table, reader: Reader) -> Source:
             unit=relation.private and name == relation.unit,
             origin=(relation.name, name) if relation.private else None,
             element=relation.elements.get(name),
+            rounded=name in relation.rounded,
         )
         for name, shown in zip(names, [*renamed, *names[len(renamed) :]], strict=True)
     )
@@ -153,6 +154,8 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: Reader) -> So
             output.origin,
             output.lost,
             element=output.element,
+            rounded=output.rounded,
+            growth=output.growth,
         )
         for number, (name, output) in enumerate(zip(named, rows.outputs, strict=True))
     )
@@ -175,14 +178,19 @@ def _unnest(
     scope = Scope(before.scope.columns if before else [], before.scope.unit if before else None, outer)
     resolved = resolve(node.expressions[0], scope, environment, reader)
     if kind_of(resolved) not in (None, "other"):
-        raise reader.text.error("UNNEST is of an array, and this is a single value", node.expressions[0])
+        raise reader.text.error(
+            "UNNEST is of an array, and this is a single value; a column of lists in a frame is one as astype("
+            "pd.ArrowDtype(pyarrow.list_(pyarrow.string())))",
+            node.expressions[0],
+        )
     argument = total(resolved)
     alias = reader.alias()
     names = _column_names(node, reader.text) or ([node.alias] if node.alias else ["unnest"])
     if len(names) != 1:
         raise reader.text.error("an array has one column", node)
     qualifier = node.alias.casefold() or None
-    column = Column(names[0], qualifier, output_column(alias, 0), _element(node.expressions[0], scope, reader.text))
+    kind, rounded = _element(node.expressions[0], scope, reader.text)
+    column = Column(names[0], qualifier, output_column(alias, 0), kind, rounded=rounded)
 
     def build(wanted: Iterable[int]) -> exp.Expr:
         columns = [exp.to_identifier("c0")]
@@ -193,12 +201,12 @@ def _unnest(
     return Source(alias, (column,), build, names[0], lateral=lateral)
 
 
-def _element(array: exp.Expr, scope: Scope, text: Text) -> MaybeKind:
-    """Return what the elements of an array hold; None where that is not known."""
+def _element(array: exp.Expr, scope: Scope, text: Text) -> tuple[MaybeKind, bool]:
+    """Return what the elements of an array hold, None where that is not known; and whether they are rounded."""
     if isinstance(array, exp.Array):
-        return joint(kind_of(item) for item in array.expressions if not isinstance(item, exp.Null))
+        return joint(kind_of(item) for item in array.expressions if not isinstance(item, exp.Null)), False
     found = scope.find(array, text) if isinstance(array, exp.Column) else None
-    return None if found is None else found[0].element
+    return (None, False) if found is None else (found[0].element, found[0].rounded)
 
 
 def _values(node: exp.Values, reader: Reader) -> Source:

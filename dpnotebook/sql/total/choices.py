@@ -25,6 +25,8 @@ from dpnotebook.sql.total.typed import (
 
 Place = tuple[exp.Expr, str, int | None]
 
+WHOLE_DIGITS = 18  # of a whole number that fits into 64 bits
+
 
 def casted(node: exp.Expr) -> exp.Expr:
     """Return a cast that gives NULL where it cannot be, to one of few types."""
@@ -99,7 +101,7 @@ def compared(node: exp.Expr) -> exp.Expr:
     convert: Callable[[exp.Expr], exp.Expr] | None = None
     if len({"number" if kind in NUMBERS else kind for kind in kinds}) > 1 or kinds & {None, "other"}:
         convert = text
-    elif "number" in kinds:
+    elif "number" in kinds and not all(map(_is_stored, sides)):
         convert = number
     elif "time" in kinds and sum(not is_day(side) for side in sides) > 1:
         convert = time
@@ -118,7 +120,7 @@ def _in_query(node: exp.Expr) -> exp.Expr:
     kind, other = kind_of(node.this), kind_of(item.this if isinstance(item, exp.Alias) else item)
     if kind == "time":
         node.set("this", time(node.this))
-    elif kind in NUMBERS and not kind == other == "integer":
+    elif kind in NUMBERS and not kind == other == "integer" and not _is_stored(node.this):
         node.set("this", number(node.this))
     return node
 
@@ -181,6 +183,15 @@ def _at(place: Place) -> exp.Expr | None:
 def _apart(node: exp.Expr) -> exp.Expr:
     """Return a copy that can stand beside an operator."""
     return exp.paren(node) if isinstance(node, exp.Binary | exp.Not) else node.copy()
+
+
+def _is_stored(node: exp.Expr) -> bool:
+    """Whether a number is compared as it is, exactly: a column, or a whole number that is written out."""
+    if isinstance(node, exp.Paren):
+        return _is_stored(node.this)
+    if isinstance(node, exp.Literal):
+        return not node.is_string and node.name.isdigit() and len(node.name) <= WHOLE_DIGITS
+    return isinstance(node, exp.Column | exp.Null)
 
 
 def _is_numeral(node: exp.Expr) -> bool:

@@ -17,7 +17,7 @@ from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.total.choices import case, casted, choice, compared, is_true, logical, texts
 from dpnotebook.sql.total.numbers import arithmetic, divided, logarithm, negative, of_number, power, root, sign, summed
 from dpnotebook.sql.total.times import dated, difference, extract, shifted, truncated
-from dpnotebook.sql.total.typed import Misfit, boolean, time
+from dpnotebook.sql.total.typed import Misfit, boolean, number, time
 
 TOTAL = "total"
 MAX_NODES = 20_000  # some rules write an expression twice
@@ -58,6 +58,8 @@ def make_total(node: exp.Expr, condition: bool = False) -> exp.Expr:
             assert key is not None
             parent.set(key, made, index)
     made = boolean(holder.this) if condition else holder.this
+    if isinstance(made, exp.Literal) and kind_of(made) == "number":
+        made = number(made)  # engines have it as a decimal, which numbers of other columns may not fit into
     if isinstance(made, exp.Column) and kind_of(made) == "time":
         made = time(made)  # what is shown of it cannot be more than what those who read it can hold
     made.meta[TOTAL] = True
