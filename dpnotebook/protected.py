@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.engine.source import FrameSource, ParquetSource, Source, fingerprint_like, source_of
+from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
 from dpnotebook.reuse.table import Table
@@ -46,6 +46,8 @@ class ProtectedTable(Verbs):
         super().__init__(session, table)
         self.table = table
         source = source_of(data)
+        if isinstance(source, FrameSource):
+            source.rows.declare({name: attribute.holds for name, attribute in table.domain.items()})
         columns = list(source.columns)
         has = f"the table, whose columns are {_listed(columns)}"
         for name in table.domain.names:
@@ -68,6 +70,8 @@ class ProtectedTable(Verbs):
         self.fingerprint = (
             fingerprint_like(known, self.source, self._used, key) if self._used else self._digest(columns, known)
         )
+        if isinstance(source, TableSource) and source.fleeting:
+            _ = self.undeclared
 
     @property
     def session(self) -> Session:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.engine.source import Source, fingerprint_like
+from dpnotebook.engine.same import is_same
+from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, DPError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
@@ -47,6 +48,12 @@ class Statements:
     def protect(self, protected: ProtectedTable) -> None:
         """Let statements name a protected table."""
         table = protected.table
+        for name, (source, _) in self._public.items():
+            if name != table.name and is_same(source, protected.whole):
+                raise DomainError(
+                    f"these are the rows of {shorten(name)}, which is registered as public in this session and shown "
+                    "as it is"
+                )
         self.workspace.add(table.name, protected.whole, table.unit, private=True)
         self._public.pop(table.name, None)
         self._protected[table.name] = protected
@@ -59,6 +66,7 @@ class Statements:
             rows=table.rows,
             elements=self.workspace.elements(table.name),
             population=table.population,
+            rounded=self.workspace.rounded(table.name),
         )
 
     def register(self, name: str, source: Source) -> None:
@@ -71,10 +79,22 @@ class Statements:
         """
         if name in self._protected:
             raise DomainError(f"{shorten(name)} is a protected table; register the public one under another name")
+        for known, protected in self._protected.items():
+            if is_same(source, protected.whole):
+                raise DomainError(
+                    f"these are the rows of {shorten(known)}, which is protected, and what is registered is shown "
+                    "as it is; register a table in which nothing is about a person"
+                )
         self.workspace.add(name, source, None, private=False)
-        self._public[name] = source, None
-        elements = self.workspace.elements(name)
-        self._relations[name] = Relation(name, self.workspace.kinds(name), private=False, elements=elements)
+        fleeting = isinstance(source, TableSource) and source.fleeting
+        self._public[name] = source, source.fingerprint(source.columns, self.ledger.key) if fleeting else None
+        self._relations[name] = Relation(
+            name,
+            self.workspace.kinds(name),
+            private=False,
+            elements=self.workspace.elements(name),
+            rounded=self.workspace.rounded(name),
+        )
 
     def query(
         self,
@@ -243,9 +263,11 @@ class Statements:
 
     def _check_readable(self, statement: Statement) -> None:
         """Make sure, before anything is charged, that all tables are there as they were and the queries can run."""
+        from dpnotebook.sql.rewrite.parts import inputs_sql
+
         self.workspace.check(
             [*statement.tables, *(name for select in statement.selects for name in select.public)],
-            [text for select in statement.selects for text in (select.rows, select.groups) if text is not None],
+            [text for select in statement.selects for text in (inputs_sql(select), select.rows)],
         )
 
     def _outer(

@@ -78,7 +78,7 @@ def column_cannot_be_read(session, monkeypatch):
 
 
 def declared_otherwise(session, monkeypatch):
-    session.protect(frame(), "odd", domain={"name": dpn.Range(0, 9)})
+    session.protect(frame().astype({"name": "str"}), "odd", domain={"name": dpn.Range(0, 9)})
 
 
 def table_is_gone(session, monkeypatch):

@@ -24,11 +24,16 @@ def plain_rows(frame: pd.DataFrame, kinds: Mapping[str, Kind]) -> tuple[dict[str
     kinds
         What its columns hold; those that hold other things than numbers, texts, truth values or times stay behind.
     """
+    from pandas.api.types import is_integer_dtype
+
     columns = FrameColumns(frame)
     columns.convert(name for name, kind in kinds.items() if kind != "other")
-    names, readable = columns.readable()
-    kept = {name: kinds[name] for name in names if kinds[name] != "other"}
-    values = [_values(readable[f"c{i}"], kinds[name]) for i, name in enumerate(names) if name in kept]
+    kept = {}
+    for name in columns.readable():
+        if kinds[name] != "other":
+            whole = kinds[name] == "number" and is_integer_dtype(columns.ready(name).dtype)
+            kept[name] = "integer" if whole else kinds[name]
+    values = [_values(columns.ready(name), kind) for name, kind in kept.items()]
     return kept, list(zip(*values, strict=True)) if values else [() for _ in range(len(frame))]
 
 

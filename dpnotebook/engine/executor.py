@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,6 +16,16 @@ from dpnotebook.errors import EngineError, QueryFailed
 
 if TYPE_CHECKING:
     import duckdb
+
+
+_open: weakref.WeakSet[DuckDBExecutor] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Let go of every connection in time: DuckDB reports those that outlive the interpreter as leaks."""
+    for executor in list(_open):
+        executor.close()
 
 
 class Executor(Protocol):
@@ -55,15 +68,15 @@ class DuckDBExecutor:
     ----------
     connection
         Sealed, or a cursor of the user's connection.
-    lent
-        Whether it is the latter: a transaction that shows the rows of one moment, until it fails.
     """
 
     dialect = "duckdb"
+    broken = False
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, lent: bool = False) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection: duckdb.DuckDBPyConnection | None = connection
-        self.broken, self._lent = False, lent
+        self._process = os.getpid()
+        _open.add(self)
 
     def columns(self, query: str) -> dict[str, NDArray[Any]]:
         """Return the columns of a query, masked where NULL."""
@@ -84,8 +97,8 @@ class DuckDBExecutor:
         return name
 
     def close(self) -> None:
-        """Close the connection."""
-        if self.connection is not None:
+        """Close the connection, unless it is a parent's."""
+        if self.connection is not None and self._process == os.getpid():
             self.connection.close()
             self.connection = None
 
@@ -97,11 +110,7 @@ class DuckDBExecutor:
         connection = self.connection
         try:
             return interruptible(lambda: fetch(connection.execute(query)), connection.interrupt)
-        except KeyboardInterrupt:
-            self.broken = self._lent
-            raise
         except duckdb.Error as failure:
-            self.broken = self._lent
             raise failed("DuckDB", failure) from None
 
 

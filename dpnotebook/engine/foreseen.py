@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpnotebook.domain.values import plain
-from dpnotebook.engine.source import seal
+from dpnotebook.engine.sealed import seal
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.forks import lock, opened

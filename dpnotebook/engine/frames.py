@@ -1,179 +1,302 @@
-"""The columns of a pandas frame as DuckDB can read them, whatever they are made of; nothing is copied that need not be.
+"""The columns of a pandas frame, copied once, as DuckDB can read them; what they hold follows from their dtypes alone.
 
-Columns of Python objects are converted when a statement names them, once: DuckDB would guess their type from a sample
-at every query, and stop at a value that does not fit.
+No value decides what a column is: objects are texts, all numbers are numbers, and what a domain declares of a column
+of objects says how its texts are read. Columns of objects are converted when they are first named.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dpnotebook.engine.carrying import restored
+from dpnotebook.engine.kinds import kind_of
+from dpnotebook.engine.sql import identifier
+from dpnotebook.engine.texts import readable, texts
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
 
     from dpnotebook.sql.statement import Kind
 
-_KINDS: dict[str, Kind] = {
-    "string": "text",
-    "boolean": "boolean",
-    "integer": "integer",
-    "floating": "number",
-    "mixed-integer-float": "number",
-    "decimal": "number",
-    "date": "time",
-    "datetime": "time",
-    "datetime64": "time",
-    "empty": "text",
-}
+
+_NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Columns that a connection sees as c0, c1, ...: their names, and the SQL of the relation."""
+
+    names: tuple[str, ...]
+    sql: str
 
 
 class FrameColumns:
-    """A snapshot of a frame, its columns numbered in the order of the frame.
+    """A snapshot of a frame: whatever becomes of the frame and of the memory that it shares, the rows stay.
 
     Parameters
     ----------
     frame
-        The snapshot; columns whose name is not text cannot be asked about.
+        The frame; columns whose name is no text that can be written cannot be asked about.
+    types
+        Types of DuckDB, by name, of columns that came from there (see `carrying`).
     """
 
-    def __init__(self, frame: pd.DataFrame) -> None:
-        self._columns = {name: frame[name] for name in frame.columns if isinstance(name, str)}
+    def __init__(self, frame: pd.DataFrame, types: Mapping[str, str] | None = None) -> None:
+        self.types = dict(types or {})
+        self.declared: dict[str, str] = {}
+        self._columns = {name: _copied(frame[name]) for name in frame.columns if _can_be_named(name)}
         self._rows = len(frame)
-        self._ready = {name: column for name, column in self._columns.items() if not _needs_converting(column)}
-        self._objects: dict[str, Kind] = {
-            name: _object_kind(column) for name, column in self._columns.items() if name not in self._ready
-        }
+        self._ready: dict[str, pd.Series[Any]] = {}
+        self._waiting: dict[str, Callable[[pd.Series[Any]], pd.Series[Any]]] = {}
+        for name, column in self._columns.items():
+            convert = _conversion(column.dtype)
+            if convert is None:
+                self._ready[name] = column
+            else:
+                self._waiting[name] = convert
 
     @property
     def names(self) -> list[str]:
         """Names of all columns, in order."""
         return list(self._columns)
 
-    @property
-    def objects(self) -> dict[str, Kind]:
-        """What the columns hold that must be converted before they can be read."""
-        return self._objects
+    def declare(self, holds: Mapping[str, str]) -> None:
+        """Note what is declared of columns: "number", "boolean" or "text"; it is how objects are read."""
+        self.declared |= {name: what for name, what in holds.items() if name in self._columns and self._untyped(name)}
 
-    def convert(self, names: Iterable[str]) -> bool:
-        """Make columns readable; return whether any was not before.
+    def frame(self, names: Iterable[str]) -> pd.DataFrame:
+        """Return some columns as they are in the frame."""
+        import pandas as pd
+
+        return pd.DataFrame({name: self._columns[name] for name in names}, copy=False)
+
+    def convert(self, names: Iterable[str]) -> None:
+        """Make columns readable.
 
         Raises
         ------
         DomainError
             If one cannot be.
         """
-        missing = [name for name in names if name in self._columns and name not in self._ready]
-        for name in missing:
-            self._ready[name] = _converted(name, self._columns[name], self._objects[name])
-        return bool(missing)
+        for name in names:
+            if name in self._waiting:
+                try:
+                    self._ready[name] = self._waiting[name](self._columns[name])
+                except (TypeError, ValueError, OverflowError, ArithmeticError, ImportError):
+                    raise DomainError(self.unreadable(name)) from None
+                del self._waiting[name]
 
-    def set_aside(self, readable: Callable[[pd.DataFrame], bool]) -> None:
-        """Find out which columns DuckDB cannot read after all, one by one; they are errors once they are named."""
-        for name, column in list(self._ready.items()):
-            if not readable(column.to_frame("c0")):
-                del self._ready[name]
-                self._objects[name] = "other"
+    def unreadable(self, name: str) -> str:
+        """Return what to say of a column that DuckDB cannot read."""
+        held = str(self._columns[name].dtype).split("<")[0]  # the rest of a nested type is names, which were values
+        return f"{shorten(name)} holds values of type {held} that cannot be read; convert it to numbers or text"
 
-    def readable(self) -> tuple[list[str], pd.DataFrame]:
-        """Return the names of what can be read so far, and a frame of it with columns c0, c1, ... of those names.
+    def readable(self) -> list[str]:
+        """Return the names of the columns that can be read so far."""
+        return [name for name in self._columns if name in self._ready]
 
-        Names that differ only in case are one column to SQL, hence the numbers.
+    def ready(self, name: str) -> pd.Series[Any]:
+        """Return a column that is readable."""
+        return self._ready[name]
+
+    def register(self, connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[str]) -> Registered:
+        """Let a connection see columns that are readable; those that DuckDB cannot read after all are left out.
+
+        Parameters
+        ----------
+        connection
+            Of DuckDB.
+        name
+            What it will call them.
+        wanted
+            The columns.
         """
+        if not self._registers(connection, name, wanted):
+            for column in wanted:
+                if not self._registers(connection, name, [column]):
+                    del self._ready[column]
+                    self._waiting[column] = _refused
+            wanted = [column for column in wanted if column in self._ready]
+            self._registers(connection, name, wanted)
+        # Names that differ only in case are one column to SQL, hence the numbers.
+        shown = [f"{self._read(column, f'c{i}')} AS c{i}" for i, column in enumerate(wanted)]
+        return Registered(tuple(wanted), f"(SELECT {', '.join(shown) or 'c0'} FROM {identifier(name)})")
+
+    def _registers(self, connection: duckdb.DuckDBPyConnection, name: str, wanted: Sequence[str]) -> bool:
+        import duckdb
         import pandas as pd
 
-        names = [name for name in self._columns if name in self._ready]
-        frame = pd.DataFrame({f"c{i}": self._ready[name] for i, name in enumerate(names)}, copy=False)
-        if not names:
-            frame = pd.DataFrame({"c0": pd.Series(0, index=range(self._rows))})
-        return names, frame
+        frame = pd.DataFrame({f"c{i}": self._ready[column] for i, column in enumerate(wanted)}, copy=False)
+        if not wanted:  # DuckDB reads no frame without a column, and there are still rows to count
+            frame = pd.DataFrame({"c0": np.zeros(self._rows, dtype=np.int8)})
+        try:
+            connection.register(name, frame)
+        except (duckdb.Error, TypeError, ValueError, OverflowError):
+            return False
+        return True
+
+    def kind(self, name: str, type_name: str | None, unit: bool = False) -> Kind:
+        """Return what a column holds, from the type that DuckDB reads it as; None where it is not read yet."""
+        if name in self.types:
+            return kind_of(self.types[name], unit)
+        if name in self.declared:
+            return self.declared[name]  # type: ignore[return-value]
+        if type_name is None:
+            return _kind(self._columns[name].dtype)
+        kind = kind_of(type_name, unit)
+        return "number" if kind == "integer" else kind  # a missing value makes whole numbers floats
+
+    def _untyped(self, name: str) -> bool:
+        return name not in self.types and _is_untyped(self._columns[name].dtype)
+
+    def _read(self, name: str, column: str) -> str:
+        if name in self.types:
+            return restored(column, self.types[name])
+        return read_as(column, self.declared[name]) if name in self.declared else column
 
 
-def _needs_converting(column: pd.Series[Any]) -> bool:
-    import numpy as np
+def read_as(column: str, holds: str) -> str:
+    """Return SQL of texts read as numbers or truth values, NULL where a text is none; others stay as they are.
+
+    Parameters
+    ----------
+    column
+        SQL of the texts of values of any kind, as `texts.text_of` writes them.
+    holds
+        "number", "boolean" or "text".
+    """
+    if holds == "number":
+        other = f"nullif(TRY_CAST({column} AS DOUBLE), CAST('NaN' AS DOUBLE))"
+        return f"CASE {column} WHEN 'True' THEN 1.0::DOUBLE WHEN 'False' THEN 0.0::DOUBLE ELSE {other} END"
+    if holds == "boolean":
+        true, false = (f"lower({column}) IN ('{word}', '{digit}')" for word, digit in (("true", "1"), ("false", "0")))
+        return f"CASE WHEN {true} THEN TRUE WHEN {false} THEN FALSE END"
+    return column
+
+
+def _can_be_named(name: object) -> bool:
+    return isinstance(name, str) and readable(name) == name and "\0" not in name
+
+
+def _copied(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column with memory of its own."""
     import pandas as pd
 
-    dtype: Any = column.dtype
-    if isinstance(dtype, np.dtype):
-        # Complex numbers have no order, bytes no text, and memory cannot be read backwards.
-        known = dtype.kind in "biufmM" and dtype != np.float16 and dtype.isnative
-        return not known or column.to_numpy().strides[0] < 0
-    if isinstance(dtype, pd.CategoricalDtype):
-        return not isinstance(dtype.categories.dtype, pd.StringDtype)
-    return isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype, pd.SparseDtype))
+    if isinstance(column.dtype, np.dtype):
+        values = column.to_numpy()
+        native = values.dtype.newbyteorder("=")
+        copy = np.array(values, dtype=native, order="C", copy=True)
+        return pd.Series(copy, dtype=native, name=column.name, copy=False)
+    return pd.Series(column.array.copy(), name=column.name, copy=False)
 
 
-def _object_kind(column: pd.Series[Any]) -> Kind:
-    """Return what the values of a column are, all of them; "other" where they are no numbers, texts or times."""
-    import numpy as np
+def _is_untyped(dtype: Any) -> bool:
+    """Whether a column is of objects, or of categories that are objects, or of nothing."""
     import pandas as pd
-    from pandas.api.types import infer_dtype
 
-    dtype: Any = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return _object_kind(dtype.categories.to_series()) if len(dtype.categories) else "text"
+        return _is_untyped(dtype.categories.dtype)
+    return dtype == np.dtype(object) or str(dtype) == "null[pyarrow]"
+
+
+def _kind(dtype: Any) -> Kind:
+    """Return what a column holds that must be converted before it is read."""
+    import pandas as pd
+
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
     if isinstance(dtype, pd.SparseDtype):
         dtype = dtype.subtype
-    if isinstance(dtype, np.dtype) and dtype.kind in "biufM":
-        found: dict[str, Kind] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "M": "time"}
-        return found[dtype.kind]
-    if not isinstance(dtype, np.dtype) or dtype.kind != "O":
-        return "text" if isinstance(dtype, pd.StringDtype) else "other"
-    inferred = infer_dtype(column, skipna=True)
-    if inferred in ("mixed", "mixed-integer") and all(
-        value is None or isinstance(value, (str, numbers.Number, decimal.Decimal, datetime.date, type(pd.NA)))
-        for value in column
-    ):
+    if _is_untyped(dtype) or isinstance(dtype, pd.StringDtype) or _is_arrow_text(dtype):
         return "text"
-    return _KINDS.get(inferred, "other")
+    if not isinstance(dtype, np.dtype) or dtype in (np.dtype("longdouble"), np.dtype("clongdouble")):
+        return "other"
+    found: dict[str, Kind] = {"b": "boolean", "i": "number", "u": "number", "f": "number", "M": "time"}
+    return found.get(dtype.kind, "other")
 
 
-def _converted(name: str, column: pd.Series[Any], kind: Kind) -> pd.Series[Any]:
-    import numpy as np
+def _conversion(dtype: Any) -> Callable[[pd.Series[Any]], pd.Series[Any]] | None:
+    """Return what makes a column of a dtype readable; None where it is as it is."""
     import pandas as pd
 
-    dtype: Any = column.dtype
-    try:
-        if isinstance(dtype, np.dtype) and dtype.kind in "biufM":
-            native = np.dtype(np.float32) if dtype == np.float16 else dtype.newbyteorder("=")
-            return pd.Series(np.ascontiguousarray(column.to_numpy().astype(native)))
-        if isinstance(dtype, pd.SparseDtype):
-            return column.sparse.to_dense().reset_index(drop=True)
-        if isinstance(dtype, (pd.CategoricalDtype, pd.StringDtype)):
-            column = column.astype(object)
-        values = column.to_numpy(dtype=object, copy=True)
-        missing = np.asarray(pd.isna(values)) if kind != "other" else np.zeros(len(values), dtype=bool)
-        if kind == "number":
-            values[missing] = np.nan
-            return pd.Series(values.astype(np.float64))
-        if kind == "text":
-            texts = [None if absent else str(value) for value, absent in zip(values, missing, strict=True)]
-            return pd.Series(texts, dtype="str")
-        if kind == "time":
-            values[missing] = None
-            return pd.Series(values.astype("datetime64[us]"))
-        values[missing] = None
-        if kind in ("integer", "boolean"):
-            return pd.Series(pd.array(values, dtype="Int64" if kind == "integer" else "boolean"))
-        return _lists(values)
-    except (TypeError, ValueError, OverflowError, ArithmeticError, ImportError):
-        held = str(dtype).split("<")[0].split("[")[0]
-        raise DomainError(
-            f"{shorten(name)} holds values of type {held} that no statement can read; convert it to numbers or text"
-        ) from None
+    if isinstance(dtype, pd.CategoricalDtype):
+        return _from_categories
+    if isinstance(dtype, pd.SparseDtype):
+        return _from_sparse
+    if isinstance(dtype, np.dtype):
+        if dtype.kind in "biumM" or dtype in (np.dtype("f4"), np.dtype("f8")):
+            return None
+        return _from_half if dtype == np.float16 else _from_objects if dtype.kind == "O" else _refused
+    if isinstance(dtype, pd.StringDtype):
+        return _from_objects if dtype.storage == "python" else _decoded
+    if _is_arrow_text(dtype):
+        return _decoded
+    return _refused if isinstance(dtype, (pd.PeriodDtype, pd.IntervalDtype)) else None
 
 
-def _lists(values: Any) -> pd.Series[Any]:
-    """Return lists of numbers or texts, which a statement may unnest."""
+def _is_arrow_text(dtype: Any) -> bool:
+    return str(dtype) in ("string[pyarrow]", "large_string[pyarrow]")
+
+
+def _refused(column: pd.Series[Any]) -> pd.Series[Any]:
+    raise TypeError
+
+
+def _from_half(column: pd.Series[Any]) -> pd.Series[Any]:
+    return column.astype(np.float32)
+
+
+def _from_objects(column: pd.Series[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    return pd.Series(texts(column.to_numpy(dtype=object)), dtype="str")
+
+
+def _from_sparse(column: pd.Series[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    return _ready(pd.Series(column.sparse.to_dense().array))
+
+
+def _from_categories(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values of categories: what the categories are decides how they are read, not which occur."""
+    import pandas as pd
+
+    categories: Any = column.cat.categories
+    codes = np.asarray(column.cat.codes)
+    values = _ready(pd.Series(categories.array))
+    if isinstance(values.dtype, pd.StringDtype):  # one of two texts that are equal stands for both
+        places, names = pd.factorize(values, use_na_sentinel=True)
+        codes = np.where(codes < 0, -1, places[codes])
+        return pd.Series(pd.Categorical.from_codes(codes, categories=pd.Index(names)))
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "biu":  # which have no missing value of their own
+        values = values.astype(_NULLABLE[values.dtype.kind])
+    if not len(values):
+        values = values.reindex([0])  # a missing value, which there is to take
+        codes = np.zeros(len(codes), dtype=np.intp)
+    return pd.Series(pd.api.extensions.take(values.array, codes, allow_fill=True))
+
+
+def _ready(column: pd.Series[Any]) -> pd.Series[Any]:
+    convert = _conversion(column.dtype)
+    return column if convert is None else convert(column)
+
+
+def _decoded(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return texts of Arrow, after making sure that they are UTF-8: not every library that makes them does."""
     import pandas as pd
     import pyarrow as pa
 
-    array = pa.array(values, from_pandas=True)
-    if not (pa.types.is_list(array.type) or pa.types.is_struct(array.type)):
-        raise TypeError
-    return pd.Series(pd.arrays.ArrowExtensionArray(array))
+    array = column.array._pa_array
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        raw = array.cast(pa.large_string()).cast(pa.large_binary()).to_pylist()
+        return pd.Series([None if b is None else b.decode(errors="backslashreplace") for b in raw], dtype="str")
+    return column

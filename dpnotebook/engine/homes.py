@@ -38,6 +38,7 @@ class Held:
     frame: FrameColumns | None = field(default=None, init=False)
     kinds: dict[str, Kind] = field(default_factory=dict, init=False)
     elements: dict[str, Kind] = field(default_factory=dict, init=False)
+    rounded: frozenset[str] = field(default=frozenset(), init=False)
     digest: str = field(default="", init=False)
 
     @property
@@ -69,7 +70,7 @@ class Home(Protocol):
         """Return the columns of a query, masked where NULL."""
 
     def kinds(self, table: Held) -> dict[str, Kind]:
-        """Return what each column holds, in order; what the elements of its lists hold is noted in the table."""
+        """Return what each column holds, in order; elements of lists, and what is rounded, are noted in the table."""
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried to where this connection cannot be reached."""

@@ -52,9 +52,15 @@ def kind_of(type_name: str, unit: bool = False) -> Kind:
 
 def element_kind(type_name: str) -> Kind | None:
     """Return what the elements of a list or an array of scalars hold; None for everything else."""
-    inner = _element(type_name)
-    kind = None if inner is None or _element(inner) is not None else kind_of(inner)
+    inner = element_of(type_name)
+    kind = None if inner is None or element_of(inner) is not None else kind_of(inner)
     return kind if kind in SCALARS else None
+
+
+def is_rounded(type_name: str) -> bool:
+    """Whether numbers of a type can be closer than floating-point numbers are: they, or a list's, are no exact keys."""
+    type_name = element_of(type_name) or type_name
+    return _is(type_name, "DECIMAL") and not _whole(type_name) and _size(type_name)[0] > WIDEST_DOUBLE
 
 
 def check_unit(name: str, kind: Kind) -> None:
@@ -101,7 +107,7 @@ def plain_value(column: str, type_name: str, unit: bool = False) -> str:
         time = time if type_name == "TIMESTAMP" else f"TRY_CAST({time} AS TIMESTAMP)"
         first, last = "TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"
         return f"CASE WHEN {time} BETWEEN {first} AND {last} THEN {time} END"
-    element = _element(type_name)
+    element = element_of(type_name)
     if element is not None and element_kind(type_name) is not None:
         # A collation inside of a list outlives COLLATE, but not a way through bytes.
         plain = "decode(encode(CAST(x AS VARCHAR)))" if kind_of(element) == "text" else plain_value("x", element)
@@ -110,21 +116,40 @@ def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     return f'{text} COLLATE "binary"'
 
 
+def exact_number(column: str, type_name: str) -> str:
+    """Return a plain number as a HUGEINT, the same for numbers that are equal exactly, whatever their types.
+
+    Whole numbers are themselves; others, which nobody is known by, become numbers that are no one else's.
+
+    Parameters
+    ----------
+    column
+        SQL of the number.
+    type_name
+        Its type: an integer or a floating-point one.
+    """
+    if type_name in INTEGERS:
+        return f"CAST({column} AS HUGEINT)"
+    number = f"CAST({column} AS DOUBLE)"
+    other = f"CAST(md5_number(CAST({number} AS VARCHAR)) % {2**120}::UHUGEINT AS HUGEINT) + {2**122}::HUGEINT"
+    whole = f"{number} = floor({number}) AND abs({number}) < CAST('{float(2**120)!r}' AS DOUBLE)"
+    return f"CASE WHEN {whole} THEN TRY_CAST({number} AS HUGEINT) ELSE {other} END"
+
+
 def _decimal(column: str, type_name: str, unit: bool) -> str:
     if _whole(type_name):
         return f"CAST({column} AS BIGINT)"
-    digits, scale = _size(type_name)
-    if unit:  # texts, the same for the same number whatever the scale
-        text = f"CAST({column} AS VARCHAR)"
-        return text if scale == 0 else f"rtrim(rtrim({text}, '0'), '.')"
-    return column if digits > WIDEST_DOUBLE else f"CAST({column} AS DOUBLE)"
+    if not unit:
+        return f"CAST({column} AS DOUBLE)"
+    text = f"CAST({column} AS VARCHAR)"  # the same for the same number, whatever the scale
+    return text if _size(type_name)[1] == 0 else f"rtrim(rtrim({text}, '0'), '.')"
 
 
 def _is(type_name: str, head: str) -> bool:
     return type_name.startswith(f"{head}(") and type_name.endswith(")")
 
 
-def _element(type_name: str) -> str | None:
+def element_of(type_name: str) -> str | None:
     """Return the type of the elements of a list such as BIGINT[] or of an array such as FLOAT[3]; else None."""
     head, bracket, size = type_name.rpartition("[")
     return head if bracket and size.endswith("]") and (size == "]" or size[:-1].isdigit()) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpnotebook.engine.source import seal
+from dpnotebook.engine.sealed import seal
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.forks import opened
 

@@ -1,21 +1,33 @@
-"""Where the rows of a protected table are: a pandas frame, a Parquet file, a table in DuckDB. Nothing is copied."""
+"""Where the rows of a protected table are: a pandas frame, a Parquet file, a table in DuckDB.
+
+A protected table is one fixed set of rows. Files are read in place, and refused once they were changed; whatever can
+change unseen, or give other rows every time it is read, is copied once.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import os
-import weakref
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.engine.carrying import carried
 from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
+from dpnotebook.engine.frames import FrameColumns
+from dpnotebook.engine.sealed import sealed
 from dpnotebook.engine.sql import identifier, literal
+from dpnotebook.engine.texts import texts
 from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
-from dpnotebook.forks import opened
+from dpnotebook.forks import in_child, opened
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,11 +59,23 @@ class Source(Protocol):
         """Raise FrameChanged if the rows can no longer be read as they were."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FrameSource:
-    """A snapshot of a pandas frame; the frame's memory is shared, and copied by pandas when the frame is changed."""
+    """A snapshot of a pandas frame.
+
+    Parameters
+    ----------
+    frame
+        The frame, sharing its memory: it tells whether somebody's frame is this one.
+    rows
+        A copy of its columns.
+    names
+        Of the columns that can be asked about; all, if None.
+    """
 
     frame: pd.DataFrame
+    rows: FrameColumns
+    names: tuple[str, ...] | None = None
 
     @property
     def place(self) -> tuple[str, Any]:
@@ -61,72 +85,63 @@ class FrameSource:
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns that have a text for a name."""
-        return [name for name in self.frame.columns if isinstance(name, str)]
+        return self.rows.names if self.names is None else list(self.names)
 
     def select(self, columns: Sequence[str]) -> FrameSource:
         """Return the snapshot of some columns alone: DuckDB need not understand the others, nor tell "Id" from "id"."""
-        import pandas as pd
-
-        if not columns:  # DuckDB reads no frame without one, and there are still rows to count
-            return FrameSource(pd.DataFrame({"row": range(len(self.frame))}))
-        return FrameSource(pd.DataFrame({name: self.frame[name] for name in columns}, copy=False))
+        return FrameSource(self.frame, self.rows, tuple(columns))
 
     def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a sealed connection in which the frame is registered.
-
-        Columns of Python objects are read once, here, all rows of them: DuckDB would guess their type from a sample
-        at every query, and stop at a value that does not fit.
 
         Raises
         ------
         DomainError
             If DuckDB cannot read a column.
         """
-        import duckdb
-
-        connection, relation = opened(duckdb.connect()), "frame"
-        try:
-            connection.execute(f"SET pandas_analyze_sample = {max(len(self.frame), 1)}")
-            try:
-                connection.register("frame", self.frame)
-            except duckdb.Error:  # it cannot read memory backwards, as that of a frame that was reversed
-                connection.register("frame", self.frame.copy())
-            if any(getattr(dtype, "hasobject", False) for dtype in self.frame.dtypes):
-                connection.execute("CREATE TABLE objects AS SELECT * FROM frame")
-                connection.unregister("frame")
-                relation = "objects"
-        except (duckdb.Error, TypeError, ValueError, OverflowError):
-            raise DomainError(self._unreadable()) from None
-        seal(connection)
-        return DuckDBExecutor(connection), relation
-
-    def _unreadable(self) -> str:
-        """Say which column DuckDB cannot read. What it says itself may quote a value."""
-        import duckdb
-
-        for name in self.frame.columns:
-            try:
-                connection = opened(duckdb.connect()).register("frame", self.frame[[name]].copy())
-                connection.execute("SELECT count(*) FROM frame")
-            except (duckdb.Error, TypeError, ValueError, OverflowError):
-                kind = str(self.frame[name].dtype).split("<")[0]
-                return f"{shorten(name)} holds values of type {kind}, which cannot be counted; make it numbers or text"
-        return "the values of a declared column cannot be counted; convert them to numbers or text"
+        return _connected(self.rows, self.columns)
 
     def check_unchanged(self) -> None:
-        """Do nothing: pandas copies a column before it changes one that is shared."""
+        """Do nothing: the columns are a copy."""
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the values of `columns`, in row order."""
-        import pandas as pd
-
+        frame = self.rows.frame(columns)
         try:
-            rows = pd.util.hash_pandas_object(self.frame[list(columns)], index=False, hash_key="0123456789abcdef")
-        except TypeError:
-            raise DomainError(
-                "a declared column holds lists or other objects; only plain values can be counted"
-            ) from None
-        return keyed(key, "frame", *columns, rows.to_numpy().tobytes())
+            rows = _hashes(frame)
+        except (TypeError, ValueError):  # lists, or objects that are no single values
+            rows = _hashes(frame.apply(_hashable))
+        return keyed(key, "frame", *columns, rows.tobytes())
+
+
+def _hashes(frame: pd.DataFrame | pd.Series[Any]) -> NDArray[np.uint64]:
+    import pandas as pd
+
+    found = pd.util.hash_pandas_object(frame, index=False, hash_key="0123456789abcdef")
+    return np.asarray(found.to_numpy(), dtype=np.uint64)
+
+
+def _hashable(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column that pandas can hash: the texts of the values, where it cannot hash these."""
+    import pandas as pd
+
+    try:
+        _hashes(column)
+    except (TypeError, ValueError):
+        return pd.Series(texts(column.to_numpy(dtype=object)), dtype="str")
+    return column
+
+
+def _connected(rows: FrameColumns, names: Sequence[str]) -> tuple[DuckDBExecutor, str]:
+    """Return a sealed connection that sees columns of a snapshot, and the SQL of the relation."""
+    rows.convert(names)
+    connection = sealed()
+    relation = rows.register(connection, "frame", names)
+    for name in names:
+        if name not in relation.names:
+            raise DomainError(rows.unreadable(name))
+    shown = [f"c{relation.names.index(name)} AS {identifier(name)}" for name in names] or ["1 AS one"]
+    return DuckDBExecutor(connection), f"(SELECT {', '.join(shown)} FROM {relation.sql})"
 
 
 @dataclass(frozen=True)
@@ -152,9 +167,11 @@ class ParquetSource:
         """
         source = cls(path, _stamp(path))
         try:
-            _ = source.columns
+            executor, relation = source.connect()
+            types = executor.types(f"SELECT * FROM {relation}")
         except EngineError:
             raise DomainError(f"{path} cannot be read as a Parquet file") from None
+        _check_texts(path, executor, relation, [identifier(name) for name, kind in types if "VARCHAR" in kind])
         return source
 
     def check_unchanged(self) -> None:
@@ -173,13 +190,7 @@ class ParquetSource:
 
     def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a connection that can read this file and nothing else."""
-        import duckdb
-
-        connection = opened(duckdb.connect())
-        where = literal(str(self.path.resolve()))
-        connection.execute(f"SET allowed_paths = [{where}]")
-        seal(connection)
-        return DuckDBExecutor(connection), f"read_parquet({where})"
+        return DuckDBExecutor(sealed([self.path])), f"read_parquet({literal(str(self.path.resolve()))})"
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the file's bytes."""
@@ -192,91 +203,175 @@ class ParquetSource:
 
 @dataclass(frozen=True, eq=False)
 class TableSource:
-    """A table or view in DuckDB: in a database file, opened read-only, or in a connection of the user's."""
+    """A table or view in DuckDB: in a database file, opened read-only, or in a connection of the user's.
+
+    Tables of files are read in place. Those of a connection can change, follow its settings, and go with it, and views
+    can give other rows every time: their rows are taken once, at the first look, and these are asked.
+    """
 
     database: Path | duckdb.DuckDBPyConnection
     table: str
-    _given: weakref.WeakSet[DuckDBExecutor] = field(default_factory=weakref.WeakSet, init=False, repr=False)
-    _known: list[tuple[tuple[str, ...], bytes, str]] = field(default_factory=list, init=False, repr=False)
     _process: int = field(default_factory=os.getpid, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.database, Path):
+        if isinstance(self.database, Path):
+            in_child(self._forget_parent)
+        else:
             opened(self.database)
+
+    def _forget_parent(self) -> None:
+        """Forget the parent's connection to a file: this process opens its own."""
+        self.__dict__.pop("_raw", None)
 
     @property
     def place(self) -> tuple[str, Any]:
         """Where it can be read."""
         return DUCKDB
 
-    def check_unchanged(self) -> None:
-        """Raise FrameChanged if a transaction that showed the rows of one moment failed, and they are others now.
+    @cached_property
+    def rows(self) -> FrameColumns | None:
+        """The rows as they were at the first look; None where they are read in place."""
+        executor, relation = self._raw
+        if isinstance(self.database, Path) and not self._is_worked_out(executor):
+            return None
+        return FrameColumns(*carried(executor, relation))
 
-        A file is locked while it is open.
-        """
-        if not isinstance(self.database, Path):
-            self._check_process()
-        if self._known and any(executor.broken for executor in self._given):
-            columns, key, digest = self._known[0]
-            if fingerprint_like(digest, self, columns, key) != digest:
-                raise FrameChanged(
-                    f"{self.table} was changed in its database after it was protected; nothing was spent. To ask about "
-                    "what is in it now, protect it under a new name"
-                )
+    @cached_property
+    def stamp(self) -> tuple[tuple[int, int, int], ...]:
+        """What tells whether the file was changed, when it was first looked at; empty for connections."""
+        return self._stamps()
+
+    @property
+    def fleeting(self) -> bool:
+        """Whether fingerprints must be made now: the connection may be closed later."""
+        return not isinstance(self.database, Path)
+
+    def check_unchanged(self) -> None:
+        """Raise FrameChanged if the file was replaced or written to."""
+        if isinstance(self.database, Path) and self.database.exists() and self._stamps() != self.stamp:
+            raise FrameChanged(
+                f"{self.database} was changed after {self.table} was protected; nothing was spent. To ask about "
+                "what is in it now, protect it under a new name"
+            )
 
     @property
     def columns(self) -> Sequence[str]:
         """Names of all columns."""
-        executor, relation = self.connect()
+        if self.rows is not None:
+            return self.rows.names
+        executor, relation = self._raw
         return [name for name, _ in executor.types(f"SELECT * FROM {relation}")]
 
     def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a connection that sees the table."""
-        import duckdb
+        if self.rows is not None:
+            return _connected(self.rows, self.rows.names)
+        assert isinstance(self.database, Path)
+        return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{identifier(self.table)}"
 
+    @cached_property
+    def _raw(self) -> tuple[DuckDBExecutor, str]:
+        """A connection that sees the table as it is stored, at one moment."""
+        if isinstance(self.database, Path):
+            _ = self.stamp
+            return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{identifier(self.table)}"
+        cursor = opened(self.database.cursor())
+        # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
+        cursor.execute("BEGIN TRANSACTION")
+        return DuckDBExecutor(cursor), identifier(self.table)
+
+    @cached_property
+    def file(self) -> Path | None:
+        """The file that the table is in; None where it is in memory."""
+        if isinstance(self.database, Path):
+            return self.database
+        query = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+        found = self._stored()[0].columns(query)
+        path = np.ma.filled(np.ma.asarray(found["path"]), "")[0]
+        return Path(path) if path else None
+
+    def shares_memory(self, other: TableSource) -> bool:
+        """Whether another table in memory is in the same database: what one connection attaches, the others see."""
+        if isinstance(self.database, Path) or isinstance(other.database, Path):
+            return False
+        self._stored(), other._stored()
+        name = f"dpnotebook_{secrets.token_hex(8)}"
+        query = f"SELECT count(*) AS n FROM duckdb_databases() WHERE database_name = '{name}'"
+        cursors = self.database.cursor(), other.database.cursor()
+        cursors[0].execute(f"ATTACH ':memory:' AS {name}")
+        try:
+            return bool(DuckDBExecutor(cursors[1]).columns(query)["n"][0])
+        finally:
+            cursors[0].execute(f"DETACH {name}")
+
+    def definitions(self) -> list[str]:
+        """Return what the table is as a view, and the views that it is made of; nothing for a table."""
+        executor, _ = self._stored()
+        found = executor.columns("SELECT lower(view_name) AS name, sql FROM duckdb_views() WHERE NOT internal")
+        views = dict(zip(found["name"].tolist(), found["sql"].tolist(), strict=True))
+        waiting, texts = [self.table.lower()], []
+        while waiting:
+            text = views.pop(waiting.pop(), None)
+            if text is not None:
+                texts.append(text)
+                waiting += [name for name in views if name in text.lower()]
+        return texts
+
+    def _is_worked_out(self, executor: DuckDBExecutor) -> bool:
+        """Whether the table is a view, or has columns that are worked out when it is read."""
+        here, name = "database_name = 'source' AND", f"lower({literal(self.table)})"
+        views = f"SELECT 1 AS one FROM duckdb_views() WHERE {here} lower(view_name) = {name}"
+        made = f"SELECT 1 AS one FROM duckdb_tables() WHERE {here} lower(table_name) = {name}"
+        generated = f"{made} AND contains(sql, 'GENERATED ALWAYS')"
+        return len(executor.columns(f"{views} UNION ALL {generated}")["one"]) > 0
+
+    def _stamps(self) -> tuple[tuple[int, int, int], ...]:
         if not isinstance(self.database, Path):
-            self._check_process()
-            cursor = opened(self.database.cursor())
-            # Never committed: whatever is written to the table from now on, this cursor sees the rows of this moment.
-            cursor.execute("BEGIN TRANSACTION")
-            executor = DuckDBExecutor(cursor, lent=True)
-            self._given.add(executor)
-            return executor, identifier(self.table)
-        connection = opened(duckdb.connect())
-        connection.execute(f"ATTACH {literal(str(self.database.resolve()))} AS source (READ_ONLY)")
-        seal(connection)
-        return DuckDBExecutor(connection), f"source.{identifier(self.table)}"
+            return ()
+        log = self.database.with_name(self.database.name + ".wal")
+        return tuple(_stamp(path) for path in (self.database, log) if path.is_file())
 
-    def _check_process(self) -> None:
-        if os.getpid() != self._process:
+    def _stored(self) -> tuple[DuckDBExecutor, str]:
+        if not isinstance(self.database, Path) and os.getpid() != self._process:
             raise EngineError(
                 f"{shorten(self.table)} is read through a connection of the process that this one was forked from; "
                 "make a "
                 "session of its own here, with a connection that is opened here"
             )
+        return self._raw
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
-        executor, relation = self.connect()
+        executor, relation = self._stored()
         kinds = dict(executor.types(f"SELECT * FROM {relation}"))
         found = row_sums(executor, relation, [(name, kinds[name]) for name in columns], key)
-        return self._noted(columns, key, SUMS + keyed(key, "table", *columns, repr(found).encode()))
+        return SUMS + keyed(key, "table", *columns, repr(found).encode())
 
     def fingerprint_by_text(self, columns: Sequence[str], key: bytes) -> str:
         """Return the digest of earlier versions, from the MD5 of every row's text: exact, and 30 times slower."""
-        executor, relation = self.connect()
+        executor, relation = self._stored()
         parts = [f"coalesce(length({text}) || ':' || {text}, 'null')" for text in map(_as_text, columns)]
         salt = literal(hmac.new(key, b"rows", "sha256").hexdigest())
         row = f"concat({salt}, {', '.join(parts)})"
         sums = ", ".join(f"sum(md5_number_{half}({row})::HUGEINT)" for half in ("lower", "upper"))
         assert executor.connection is not None
         found = executor.connection.execute(f"SELECT count(*), {sums} FROM {relation}").fetchone()
-        return self._noted(columns, key, keyed(key, "table", *columns, repr(found).encode()))
+        return keyed(key, "table", *columns, repr(found).encode())
 
-    def _noted(self, columns: Sequence[str], key: bytes, digest: str) -> str:
-        if not self._known:
-            self._known.append((tuple(columns), key, digest))
-        return digest
+
+def check_still(source: Source) -> None:
+    """Make sure that a file was not changed while it was read.
+
+    Raises
+    ------
+    EngineError
+        If it was: what was counted is of no one set of rows.
+    """
+    if isinstance(source, (ParquetSource, TableSource)):
+        try:
+            source.check_unchanged()
+        except FrameChanged:
+            raise EngineError("the file was changed while it was read") from None
 
 
 def fingerprint_like(known: str | None, source: Source, columns: Sequence[str], key: bytes) -> str:
@@ -313,7 +408,7 @@ def source_of(data: Any) -> Source:
     if isinstance(data, pd.DataFrame):
         if not data.columns.is_unique:
             raise DomainError("the frame has two columns of the same name; give them different names first")
-        return FrameSource(data.copy(deep=False))
+        return FrameSource(data.copy(deep=False), FrameColumns(data))
     if type(data).__module__.startswith("pyspark."):
         from dpnotebook.engine.spark_source import SparkSource
 
@@ -342,6 +437,22 @@ def source_of(data: Any) -> Source:
     )
 
 
+def _check_texts(path: Path, executor: DuckDBExecutor, relation: str, texts: Sequence[str]) -> None:
+    """Refuse a Parquet file with a text that is none: DuckDB would stop at it, in a query that was paid for."""
+
+    def read(columns: Sequence[str]) -> bool:
+        hashes = ", ".join(f"bit_xor(hash({column}))" for column in columns)
+        try:
+            executor.columns(f"SELECT {hashes} FROM {relation}")
+        except EngineError:
+            return False
+        return True
+
+    if texts and not read(texts):
+        found = [text for text in texts if not read([text])]
+        raise DomainError(f"{path} cannot be read: {', '.join(found) or 'it'} holds texts that are not UTF-8")
+
+
 def _existing(path: Path) -> Path:
     if not path.is_file():
         raise DomainError(f"there is no file {path}")
@@ -357,7 +468,7 @@ def _check_table(source: TableSource) -> None:
     import duckdb
 
     try:
-        executor, relation = source.connect()
+        executor, relation = source._raw
     except duckdb.Error:
         raise DomainError(
             f"{source.database if isinstance(source.database, Path) else 'that connection'} cannot be opened as a "
@@ -367,13 +478,12 @@ def _check_table(source: TableSource) -> None:
         executor.types(f"SELECT * FROM {relation}")
     except EngineError:
         raise DomainError(f"there is no table or view {shorten(source.table)} in that database") from None
-
-
-def seal(connection: duckdb.DuckDBPyConnection) -> None:
-    """Shut a connection off: no other file, no network, no way back; it sees the protected rows only."""
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET enable_progress_bar = false")  # in notebooks it is a widget of its own
-    connection.execute("SET lock_configuration = true")
+    try:
+        _ = source.rows
+    except EngineError:
+        raise DomainError(
+            f"the rows of {shorten(source.table)} cannot be read; does a query of all of them work?"
+        ) from None
 
 
 def _as_text(column: str) -> str:

@@ -21,6 +21,9 @@ INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
 HIDDEN = "dpnotebook secret "  # in front of a text that is one
 
 
+MOST = 1 << 62  # of a sum: noise can be added to it
+
+
 def identifier(name: str) -> str:
     """Return a column or table name as a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -47,6 +50,11 @@ def number(value: Any) -> str:
     if isinstance(value, (int, np.integer)):
         return str(int(value))
     return f"CAST('{float(value)!r}' AS DOUBLE)"
+
+
+def whole_sum(column: str) -> str:
+    """Return the sum of whole numbers as a BIGINT, 0 of none; what cannot fit is the most that does, never an error."""
+    return f"CAST(least(greatest(coalesce(sum({column}), 0), {-MOST}), {MOST}) AS BIGINT)"
 
 
 def is_null(column: str, kind: str) -> str:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.kinds import check_unit, kind_of, plain_value
-from dpnotebook.engine.source import Source
+from dpnotebook.engine.source import Source, check_still
 from dpnotebook.engine.sql import (
     FLOATING,
     INTEGERS,
@@ -26,6 +26,7 @@ from dpnotebook.engine.sql import (
     level_number,
     secret,
     selects,
+    whole_sum,
 )
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.forks import in_child, lock
@@ -64,7 +65,7 @@ class TableEngine:
     Raises
     ------
     DomainError
-        If a declared column holds another kind of value than declared, or there are no rows at all.
+        If a declared column is of another type than declared, or the unit has no canonical form.
     """
 
     def __init__(self, source: Source, domain: Domain, unit: str | None, max_rows: int | None, key: bytes) -> None:
@@ -102,8 +103,6 @@ class TableEngine:
             check_unit(unit, kind_of(types[names.index(unit)], unit=True))
         for name, attribute in domain.items():
             self.columns[name] = _checked(name, attribute, self.columns[name])
-        if not self._any(f"SELECT 1 AS one FROM {self._relation} AS r LIMIT 1"):
-            raise DomainError("the table has no rows; there is nobody to protect")
         self._filter = self._domain_filter()
         self._bounded = unit is None
         if domain:  # without a declared column it is SQL that is asked, which bounds by itself
@@ -130,9 +129,7 @@ class TableEngine:
             sums = ["count(*)"]
         else:
             attribute, column = self.domain[summand.column], self.columns[summand.column]
-            sums = [
-                f"CAST(sum({part}) AS BIGINT)" for part in contributions(summand, attribute, column.sql, column.kind)
-            ]
+            sums = [whole_sum(part) for part in contributions(summand, attribute, column.sql, column.kind)]
         keys = [self._key(axis) for axis in measurement.axes]
         named = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{part} AS s{i}" for i, part in enumerate(sums)]
         rows = self._where(selects(measurement.where, self.domain, self.columns))
@@ -234,7 +231,9 @@ class TableEngine:
             if self._executor.broken:
                 self._executor.close()
                 self._open()  # before the charge, the source has made sure that the rows are the same
-            return self._executor.columns(query)
+            found = self._executor.columns(query)
+            check_still(self._source)
+            return found
 
 
 def _checked(name: str, attribute: Attribute, column: Column) -> Column:

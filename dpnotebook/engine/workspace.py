@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import weakref
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from dpnotebook.engine.duckdb_home import DuckDBHome
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.homes import Held, Home, unclear
 from dpnotebook.engine.kinds import check_unit
-from dpnotebook.engine.source import DUCKDB, Source, TableSource
+from dpnotebook.engine.source import DUCKDB, Source, check_still
 from dpnotebook.errors import EngineError, FrameChanged, shorten
 from dpnotebook.forks import in_child, lock
 
@@ -99,6 +98,10 @@ class Workspace:
         """Return what the elements of the lists in a table hold, where that is known."""
         return self._tables[name].elements
 
+    def rounded(self, name: str) -> frozenset[str]:
+        """Return which columns of a table hold numbers that are not read exactly."""
+        return self._tables[name].rounded
+
     def check(self, tables: Sequence[str], queries: Sequence[str] = ()) -> None:
         """Make sure that queries over tables can run, before anything is charged; nothing is counted.
 
@@ -142,7 +145,10 @@ class Workspace:
             If it fails; what the database says is not repeated, because it may quote values.
         """
         with self._lock:
-            return self._ready(tables, [query]).run(query)
+            found = self._ready(tables, [query]).run(query)
+            for name in tables:
+                check_still(self._tables[name].source)
+            return found
 
     def frame(self, name: str) -> pd.DataFrame:
         """Return a public table, whole.
@@ -233,7 +239,7 @@ class Workspace:
             from dpnotebook.engine.spark_home import SparkHome
 
             return SparkHome(place[1], self._fetch)
-        return DuckDBHome(tables, None if newest is None else _owner(newest), self._fetch)
+        return DuckDBHome(tables, self._fetch)
 
     def _fetch(self, table: Held) -> pd.DataFrame:
         return self._home([table]).fetch(table)
@@ -245,8 +251,5 @@ class Workspace:
 
 
 def _owner(table: Held) -> Any:
-    """Return the connection of the user's that a table is in, or None."""
-    source = table.source
-    if isinstance(source, TableSource):
-        return None if isinstance(source.database, Path) else source.database
-    return source.place[1]
+    """Return the database elsewhere that a table is in, or None."""
+    return table.source.place[1]

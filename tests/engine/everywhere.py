@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 SIZE = 700
 KINDS = {
@@ -70,6 +71,8 @@ def frame(rows):
     """Return the rows as a pandas frame."""
     columns = {name: [row[name] for row in rows] for name in KINDS}
     table = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    table = table.astype({"ward": "str", "note": "str", "price": float, "urgent": "boolean"})
+    table["since"] = pd.Series(columns["since"], dtype=pd.ArrowDtype(pa.date32()))
     table["who"] = table["who"].astype("Int64")
     table["stay"] = table["stay"].astype("Int64")
     table["fee"] = table["fee"].astype(float)

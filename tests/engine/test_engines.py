@@ -85,7 +85,10 @@ def same(both, query, tables=("visits",)):
 def test_columns_mean_the_same(both):
     here, there = both
     for name in ("visits", "stays"):
-        assert dict(there.kinds(name)) == dict(here.kinds(name)) == everywhere.KINDS
+        assert dict(there.kinds(name)) == everywhere.KINDS
+        # In a frame a missing value makes whole numbers others.
+        numbers = {name: "number" if kind == "integer" else kind for name, kind in everywhere.KINDS.items()}
+        assert dict(here.kinds(name)) == numbers
     same(both, f'SELECT {", ".join(everywhere.KINDS)} FROM "visits"')
     found = there.run(f'SELECT count(DISTINCT "{ROW_UNIT}") AS n FROM "stays"', ["stays"])
     assert found["n"].tolist() == [len(FRAME)]

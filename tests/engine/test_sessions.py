@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.errors import EngineError, FrameChanged
+from dpnotebook.errors import EngineError, FrameChanged, SQLError
 from dpnotebook.testing import exact_session
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
@@ -82,7 +82,7 @@ def test_what_is_missing_there_is_refused_before_it_is_paid(both):
     spent = elsewhere.spent
     elsewhere.protect(FRAME, "frames", unit="who", max_rows=3, domain=DOMAIN)
     statement = "SELECT COUNT(*) AS n FROM visits JOIN frames ON visits.who = frames.who"
-    with pytest.raises(EngineError, match="protected tables of one statement must be in one database"):
+    with pytest.raises(SQLError, match="units of visits and frames are of different kinds"):
         elsewhere.sql(statement, epsilon=1).run()
     assert elsewhere.spent == spent
 

@@ -257,7 +257,7 @@ def test_releases_of_statements_are_exported_and_shown_again(cell, ip, session, 
 def test_columns_that_are_not_declared_are_listed_for_sql(ip, session, no_data):
     patients = ip.run_line_magic("dp", "columns patients").set_index("column")
     assert patients.loc["age", "levels"] == 100
-    assert patients.loc["id", "declared"] == "no (integer; SQL only)"
+    assert patients.loc["id", "declared"] == "no (number; SQL only)"
     assert list(ip.run_line_magic("dp", "columns visits")["column"]) == ["id", "drug", "cost"]
     assert ip.run_line_magic("dp", "columns drugs")["holds"].tolist() == ["text", "text"]
 

@@ -369,3 +369,13 @@ def test_components_without_a_meaning_are_refused():
             totals(select(kind=kind), [component(wrong, 0, 1, 1, 5, edges=(0.0, 1.0))], run, SECRET)
     with pytest.raises(ValueError):
         totals(select(), [component("sum", 0, 2**60, 1)], run, SECRET)
+
+
+def test_no_number_of_units_makes_a_sum_too_large():
+    """Sums stop at 2^62: on the code before they were an error of the engine, after the charge."""
+    rows = [(f"{i}", (i % 2,), (2.0**53,)) for i in range(3000)]
+    run = connect(table_of(rows, 1, 1), {"k0": "BIGINT"})
+    for kind in ("rows", "groups"):
+        chosen = select(keys=(Key("g", kind="integer"),), inputs=1, most=1, kind=kind)
+        found = totals(chosen, [component("sum", high=2**53, largest=2**53)], run, SECRET)
+        assert found.numbers.tolist() == [[2**62], [2**62]]

@@ -28,10 +28,10 @@ KINDS = {
     "bo": "boolean",
     "l": "other",
 }
+# As tables show them (`engine.kinds.plain_value`): decimals, which would overflow, are floating-point numbers.
 PAIRED = ("n", "h", "dc", "f", "d", "ts", "bo", "l")
 COLUMNS = (
-    "n VARCHAR, x INT, b BIGINT, h HUGEINT, ub UBIGINT, dc DECIMAL(38, 10), f DOUBLE, d DATE, ts TIMESTAMP, "
-    "bo BOOLEAN, l INT[]"
+    "n VARCHAR, x INT, b BIGINT, h HUGEINT, ub UBIGINT, dc DOUBLE, f DOUBLE, d DATE, ts TIMESTAMP, bo BOOLEAN, l INT[]"
 )
 WORST = """
     ('abc', 1, 9223372036854775807, 170141183460469231731687303715884105727, 18446744073709551615, 1.25, 'inf',
@@ -305,7 +305,6 @@ def written(rng, depth, kind="number"):
 @pytest.mark.parametrize("seed", range(3))
 def test_random_expressions_have_the_values_of_the_plain_ones(seed):
     rng, connection, compared = random.Random(seed), database(ORDINARY), 0
-    connection.execute("ALTER TABLE t ALTER dc TYPE DOUBLE")
     for _ in range(120):
         expression = written(rng, rng.choice([1, 2, 3, 3]))
         made = total(expression).sql("duckdb")

@@ -118,6 +118,13 @@ class Parts:
         return list(inputs)
 
 
+def inputs_sql(select: PrivateSelect) -> str:
+    """Return a query of all that a private aggregation begins with, for the engine to say whether it can run it."""
+    parts = Parts(select, "")
+    parts.take(range(select.inputs), range(select.inputs))
+    return parts.finished(["count(*) AS n"])
+
+
 def listed_sql(select: PrivateSelect) -> str:
     """Return the query of all public groups, each once: columns `k0`, ...."""
     keys = [f"{key_value(f'k{i}', key)} AS k{i}" for i, key in enumerate(select.keys)]

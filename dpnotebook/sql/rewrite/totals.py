@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.engine.sql import whole_sum
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, partials, steps
 from dpnotebook.sql.rewrite.drawing import draw_groups, draw_rows, draw_within_groups
@@ -107,7 +108,7 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             parts.group(rows.listed)
             parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
             _clip(parts, components)
-    return parts.finished([f"coalesce(CAST(sum({name}) AS BIGINT), 0) AS {name}" for name in names])
+    return parts.finished([f"{whole_sum(name)} AS {name}" for name in names])
 
 
 def bins_sql(select: PrivateSelect, components: Sequence[Component], component: Component, key: str) -> str:

@@ -1,0 +1,87 @@
+"""Connections to DuckDB that see protected rows: shut off from all else, and leaving no rows behind."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpnotebook.engine.sql import literal
+from dpnotebook.forks import opened
+
+if TYPE_CHECKING:
+    import duckdb
+
+_numbers = itertools.count()
+
+
+def sealed(
+    files: Sequence[Path] = (), attached: Mapping[str, Path] | None = None, strict: bool = True
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory that can read a few files and nothing else.
+
+    Parameters
+    ----------
+    files
+        Parquet files that it may read.
+    attached
+        DuckDB files that it reads, by the name of each.
+    strict
+        Whether a file that cannot be attached is an error.
+
+    Raises
+    ------
+    duckdb.Error
+        If a file cannot be attached.
+    """
+    import duckdb
+
+    connection = opened(duckdb.connect())
+    if files:
+        listed = ", ".join(literal(str(path.resolve())) for path in files)
+        connection.execute(f"SET allowed_paths = [{listed}]")
+    for name, path in (attached or {}).items():
+        with contextlib.nullcontext() if strict else contextlib.suppress(duckdb.Error):
+            connection.execute(f"ATTACH {literal(str(path.resolve()))} AS {name} (READ_ONLY)")
+    seal(connection)
+    return connection
+
+
+def seal(connection: duckdb.DuckDBPyConnection) -> None:
+    """Shut a connection off: no other file, no network, no way back; it sees the protected rows only.
+
+    Rows that do not fit into memory go to a folder that nobody else can read, and that goes with the connection.
+    """
+    connection.execute(f"SET temp_directory = {literal(scratch())}")
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET enable_progress_bar = false")  # in notebooks it is a widget of its own
+    connection.execute("SET lock_configuration = true")
+
+
+def scratch() -> str:
+    """Return the path of a folder that DuckDB makes when it needs it, and removes; no folder where none can be."""
+    parent = _private(os.getpid())
+    return "" if parent is None else str(Path(parent) / str(next(_numbers)))
+
+
+@functools.cache
+def _private(process: int) -> str | None:
+    try:
+        folder = tempfile.mkdtemp(prefix="dpnotebook-")  # of its owner only
+    except OSError:
+        return None
+    atexit.register(_remove, folder, process)
+    return folder
+
+
+def _remove(folder: str, process: int) -> None:
+    if process == os.getpid():
+        shutil.rmtree(folder, ignore_errors=True)
