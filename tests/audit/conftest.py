@@ -18,22 +18,24 @@ for _name, _path in {
     sys.modules[_name] = _module
     _spec.loader.exec_module(_module)
 
-FOUND = pytest.StashKey[list]()
-
 
 @pytest.fixture
-def audited(request):
+def audited(record_property):
     """Return a function that adds a row to the table: mechanism, claim, what was measured, the planted bug's result."""
-    rows = request.config.stash.setdefault(FOUND, [])
-    return lambda *row: rows.append(row)
+    return lambda *row: record_property("audited", row)
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter):
     """Print what the audits found."""
-    rows = config.stash.get(FOUND, [])
+    rows = sorted(
+        tuple(value)
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "audited"
+    )
     if not rows:
         return
-    table = [("mechanism", "claim", "measured: at least", "planted bug"), *sorted(rows)]
+    table = [("mechanism", "claim", "measured: at least", "planted bug"), *rows]
     widths = [max(len(row[i]) for row in table) for i in range(4)]
     terminalreporter.section("privacy audits")
     for row in table:
