@@ -332,8 +332,9 @@ class Session:
     ) -> Offer:
         """Return what all answers of a workload would cost at several accuracies; nothing is spent by looking.
 
-        Bought once, each of these answers is free after that, within the error that was bought, and so is what follows
-        from them. A session buys by itself where that is likely to pay; this buys ahead.
+        Once bought, an answer of the workload that is asked for at the error that was bought, or a larger one, costs
+        nothing, and so does what follows from these answers as accurately as it is asked for. A session buys by itself
+        where that is likely to pay; this buys ahead.
 
         Parameters
         ----------

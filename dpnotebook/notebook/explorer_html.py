@@ -70,7 +70,7 @@ class Card:
 
     @property
     def bound(self) -> float:
-        """The RMSE that no strategy can be below."""
+        """The RMSE that no choice of queries to measure can be below."""
         return self.rmse(self.standing.bound)
 
 
@@ -167,7 +167,8 @@ def _best(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
 
 def _bound(card: Card) -> str:
     weighted = not isinstance(query_weights(card.question.workload), float)
-    return f"No strategy can be below {words.rounded(card.bound)} (dashed). {MEANING}{WEIGHTED if weighted else ''}."
+    least = f"No choice of queries to measure can be below {words.rounded(card.bound)} (dashed)."
+    return f"{least} {MEANING}{WEIGHTED if weighted else ''}."
 
 
 def _times(card: Card, error: float) -> str:

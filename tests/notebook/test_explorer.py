@@ -150,7 +150,7 @@ def test_the_card_ranks_by_error_against_the_bound(page):
     errors = [float(row[2].replace(",", "")) for row in parsed.rows[1 : 1 + len(explorer.strategies)]]
     assert errors == sorted(errors)
     bound = explorer.comparison.bound
-    assert f"No strategy can be below {np.sqrt(bound * 8 / 2080):.3g}" in parsed.text
+    assert f"No choice of queries to measure can be below {np.sqrt(bound * 8 / 2080):.3g}" in parsed.text
     assert "Nothing is charged and no data is read" in parsed.text
     assert "times smaller than from the counts of every cell" in parsed.text
     assert sum("× the bound" in alt or "the best possible" in alt for alt in parsed.alts) == len(explorer.strategies)
