@@ -1,5 +1,6 @@
 """Random sessions over two tables of nasty values, on any engine, and whom they lose when somebody leaves."""
 
+import re
 from dataclasses import dataclass, replace
 
 import everywhere
@@ -22,7 +23,7 @@ KEYS = [
 ]  # fmt: skip
 VALUES = ["stay", "stay", "fee", "price", "stay * 2", "fee * fee", "-stay", "fee / stay", "CAST(note AS DOUBLE)"]
 CONDITIONS = [
-    "", "", " WHERE stay > 3", " WHERE ward <> 'north' OR fee > 0", " WHERE note IN ('a', 'A', '')", " WHERE NOT urgent",
+    "", "", " WHERE stay > 3", " WHERE NOT urgent", " WHERE ward <> 'north' OR fee > 0", " WHERE note IN ('a', 'A', '')",
     " WHERE since >= DATE '2020-06-01'", " WHERE fee > stay", " WHERE 1 / stay > 0", " WHERE price IS NULL",
 ]  # fmt: skip
 
@@ -201,12 +202,9 @@ def _statement(rng):
 
 def _prefixed(expression, column, of):
     """Return an expression with a column's name said to be of a table, but not inside of quotes."""
-    import re
-
     parts = re.split(r"('[^']*')", expression)
     return "".join(
-        part if part.startswith("'") else re.sub(rf"(?<![\w.]){column}(?!\w)", f"{of}{column}", part)
-        for part in parts
+        part if part.startswith("'") else re.sub(rf"(?<![\w.]){column}(?!\w)", f"{of}{column}", part) for part in parts
     )
 
 
