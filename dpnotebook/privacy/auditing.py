@@ -1,8 +1,9 @@
 """An audit of any mechanism: how much privacy it provably loses on two neighbouring databases, from its outputs alone.
 
-Half of the outputs choose an event, something that the outputs of one database do more often; the other half count how
-often it happens. Exact binomial bounds on both rates bound epsilon from below, with the stated confidence and whatever
-the mechanism is. An audit can show that a claim is wrong; that it is right, no number of outputs can.
+A quarter of the outputs tells how the two databases differ, a quarter chooses an event, something that the outputs of
+one of them do more often, and the other half counts how often it happens. Exact binomial bounds on both rates bound
+epsilon from below, with the stated confidence and whatever the mechanism is. An audit can show that a claim is wrong;
+that it is right, no number of outputs can.
 
 Sources: Jagielski, Ullman and Oprea, "Auditing differentially private machine learning", 2020 (epsilon from two rates,
 by Clopper and Pearson's intervals); Bichsel et al., "DP-Sniper", 2021 (events chosen by a classifier).
@@ -11,7 +12,7 @@ by Clopper and Pearson's intervals); Bichsel et al., "DP-Sniper", 2021 (events c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
@@ -126,7 +127,9 @@ def audit(
         problem = str(doubt)
     if one is None or other is None:
         return replace(result, problems=(problem,))
-    event = _chosen(one[:half], other[:half], delta, confidence)
+    fit = half // 2
+    scored = scores(one[:fit], other[:fit])
+    event = _chosen(scored, one[fit:half], other[fit:half], delta, confidence)
     bound = event.bound(one[half:], other[half:], delta, confidence)
     return replace(result, lower_bound=bound, event=event.words)
 
@@ -147,10 +150,12 @@ class _Event:
         return float(_bounds(np.array([more]), np.array([less]), len(one), delta, confidence)[0])
 
 
-def _chosen(one: Outputs, other: Outputs, delta: float, confidence: float) -> _Event:
-    """Return the event that would bound epsilon best if it were no more than chance that chose it."""
+def _chosen(
+    scored: Iterable[tuple[str, Score]], one: Outputs, other: Outputs, delta: float, confidence: float
+) -> _Event:
+    """Return the event that bounds epsilon best on outputs that had no part in finding the scores."""
     best, found = -math.inf, None
-    for words, score in scores(one, other):
+    for words, score in scored:
         first, second = np.sort(score(one)), np.sort(score(other))
         levels = np.unique(np.concatenate([first[:: max(len(first) // 500, 1)], second[:: max(len(second) // 500, 1)]]))
         above = [len(values) - np.searchsorted(values, levels, side="left") for values in (first, second)]

@@ -23,7 +23,8 @@ KEYS = [
 ]  # fmt: skip
 VALUES = ["stay", "stay", "fee", "price", "stay * 2", "fee * fee", "-stay", "fee / stay", "CAST(note AS DOUBLE)"]
 CONDITIONS = [
-    "", "", " WHERE stay > 3", " WHERE NOT urgent", " WHERE ward <> 'north' OR fee > 0", " WHERE note IN ('a', 'A', '')",
+    "", "", " WHERE stay > 3", " WHERE NOT urgent", " WHERE ward <> 'north' OR fee > 0",
+    " WHERE note IN ('a', 'A', '')",
     " WHERE since >= DATE '2020-06-01'", " WHERE fee > stay", " WHERE 1 / stay > 0", " WHERE price IS NULL",
 ]  # fmt: skip
 
