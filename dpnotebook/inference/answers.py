@@ -64,6 +64,11 @@ class Estimates:
     lower: Floats
     upper: Floats
 
+    @property
+    def finite(self) -> bool:
+        """Whether all of these numbers are."""
+        return all(bool(np.isfinite(numbers).all()) for numbers in vars(self).values())
+
 
 def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
     """Return answers without the digits that noise drowns, which differ from one computer to the next.
