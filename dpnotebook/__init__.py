@@ -13,6 +13,7 @@ from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.domain.suggest import suggest_domain
 from dpnotebook.errors import (
     AccuracyError,
+    ArgumentError,
     BudgetExceeded,
     Cancelled,
     DomainError,
@@ -38,6 +39,7 @@ from dpnotebook.notebook.explorer import explore
 from dpnotebook.privacy.auditing import PrivacyAudit, audit
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
+from dpnotebook.public import guard
 from dpnotebook.query import Query
 from dpnotebook.release import Release
 from dpnotebook.reuse.plan import Plan
@@ -55,6 +57,7 @@ from dpnotebook.workload.requests import (
 
 __all__ = [
     "AccuracyError",
+    "ArgumentError",
     "Bins",
     "Boolean",
     "Budget",
@@ -103,3 +106,5 @@ __all__ = [
     "unload_ipython_extension",
     "workload",
 ]
+
+guard(globals())

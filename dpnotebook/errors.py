@@ -18,15 +18,23 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
+MOST_SAID = 600  # characters of a message, however long what it speaks of is
 MOST_NAMED = 5  # elements of a list or a dict that a message shows
 
 
 class DPError(Exception):
     """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so."""
 
+    def __init__(self, text: str = "") -> None:
+        super().__init__(text if len(text) <= MOST_SAID else f"{text[: MOST_SAID - 201]} … {text[-198:]}")
+
     def _render_traceback_(self) -> list[str]:
         """Return the lines IPython shows instead of a traceback."""
         return [f"\x1b[31m{type(self).__name__}\x1b[0m: {self}"]
+
+
+class ArgumentError(DPError, TypeError, ValueError):
+    """An argument that is none of what the function takes."""
 
 
 class DomainError(DPError, ValueError):
@@ -187,7 +195,7 @@ def _named(value: Any, depth: int) -> str:
         return _named(value.item(), depth - 1)
     if numpy is not None and type(value) is numpy.ndarray:
         return f"an array of shape {value.shape}"
-    if module.split(".")[0] == "dpnotebook":
+    if module.startswith(("dpnotebook.domain.", "dpnotebook.workload.", "dpnotebook.privacy.")):
         return " ".join(repr(value).split())
     return f"{'an' if kind[0] in 'AEIOUaeiou' else 'a'} {kind}"
 

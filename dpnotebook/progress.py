@@ -5,11 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
+from dpnotebook.errors import ArgumentError, DPError, shorten
+
 Progress = Callable[[float | None, str], None]
 
 
 def silent(fraction: float | None, doing: str) -> None:
     """Report to nobody."""
+
+
+def told(progress: Progress | None) -> Progress:
+    """Return what reports to a user's function, whose own failure is one of ours and shows nothing of the work.
+
+    Parameters
+    ----------
+    progress
+        The function; None for nobody.
+    """
+    if progress is None:
+        return silent
+
+    def report(fraction: float | None, doing: str) -> None:
+        failure = None
+        try:
+            progress(fraction, doing)
+        except DPError:
+            raise
+        except Exception as error:
+            failure = shorten(type(error))
+        if failure:
+            raise ArgumentError(f"progress= is a function of a fraction and a text; it stopped with {failure}")
+
+    return report
 
 
 @contextmanager

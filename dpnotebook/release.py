@@ -113,7 +113,7 @@ class Release:
 
         Raises
         ------
-        ValueError
+        WorkloadError
             If the release has several; they are in `frame`.
         """
         return float(self._single(self.names[0] if self.names else self._worked_out()))
@@ -124,11 +124,11 @@ class Release:
 
         Raises
         ------
-        ValueError
+        WorkloadError
             If the release has several, which are in `frame`, or the answer was worked out from others.
         """
         if not self.names:
-            raise ValueError("what a statement works out from its answers has no interval of its own")
+            raise WorkloadError("what a statement works out from its answers has no interval of its own")
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
         return float(self._single(low)), float(self._single(high))
 
@@ -166,12 +166,12 @@ class Release:
         """Return the one column that is no key, where there is one."""
         others = list(self.frame.columns[len(self.keys) :])
         if len(others) != 1:
-            raise ValueError(f"this release has {len(self.frame) * len(others)} answers: use .frame")
+            raise WorkloadError(f"this release has {len(self.frame) * len(others)} answers: use .frame")
         return str(others[0])
 
     def _single(self, column: str) -> Any:
         if len(self.frame) != 1 or len(self.names) > 1:
-            raise ValueError(f"this release has {len(self.frame) * max(len(self.names), 1)} answers: use .frame")
+            raise WorkloadError(f"this release has {len(self.frame) * max(len(self.names), 1)} answers: use .frame")
         return self.frame[column].iloc[0]
 
     def to_csv(self, path: str | PathLike[str]) -> None:

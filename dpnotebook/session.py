@@ -21,11 +21,13 @@ from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
 from dpnotebook.errors import (
     AccuracyError,
+    ArgumentError,
     BudgetExceeded,
     DomainError,
     EngineError,
     LedgerError,
     NotProtected,
+    SQLError,
     bare,
     shorten,
 )
@@ -36,7 +38,7 @@ from dpnotebook.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
-from dpnotebook.progress import Progress, silent, watched
+from dpnotebook.progress import Progress, told, watched
 from dpnotebook.protected import ProtectedTable, frames
 from dpnotebook.query import Query
 from dpnotebook.question import Accuracy, Question
@@ -104,14 +106,14 @@ class Session:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
         if planner not in PLANNERS:
-            raise ValueError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {shorten(planner)}")
+            raise ArgumentError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {shorten(planner)}")
         if planner == "pioneer" and budget.noise == "gaussian":
             raise AccuracyError(
                 "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
                 "planner='optimal'"
             )
         if confirm not in ("auto", "always", "never"):
-            raise ValueError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
+            raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
         self.planner = planner
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
@@ -316,6 +318,10 @@ class Session:
         SQLError
             If the statement is not one that can be answered.
         """
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise SQLError(f"parameters= is a dict of what each :name stands for, not {shorten(parameters)}")
+        if not isinstance(fresh, bool):
+            raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
 
@@ -370,7 +376,7 @@ class Session:
     @bare
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
-        report = progress or silent
+        report = told(progress)
         if isinstance(query.question, Statement):
             self._check_tables(query.question)
             with self._running:

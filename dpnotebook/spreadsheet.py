@@ -36,7 +36,7 @@ def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     Raises
     ------
     DPError
-        If that is no path.
+        If that is no path that can be written.
     """
     try:
         target = fspath(path)
@@ -48,7 +48,11 @@ def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
             safe[name] = safe[name].map(as_text)
     safe.columns = safe.columns.map(as_text)
     # Texts in quotes: where a spreadsheet separates by semicolons, one inside a text begins no new cell.
-    safe.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
+    try:
+        safe.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "there is no such folder"
+        raise DPError(f"{shorten(str(target), 200)} cannot be written: {why}; write another path") from None
 
 
 def as_text(value: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "dpnotebook"
 LAYERS = [
-    {"errors", "progress", "forks"},
+    {"errors", "progress", "forks", "arguments"},
     {"privacy", "domain", "predicate"},
     {"workload"},
     {"question"},
@@ -32,6 +32,7 @@ LAYERS = [
         "testing",
     },
     {"notebook"},
+    {"public"},
     {"__init__", "__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,8 +81,6 @@ class Bins(Numeric):
             found = tuple(finite(edge, "an edge of Bins") for edge in _listed(edges, "edges="))
         if len(found) < 2:
             raise DomainError("Bins need at least two edges, hence one bin")
-        if len(found) > MAX_LEVELS + 1:
-            raise DomainError(f"there are {len(found) - 1:,} bins, and at most {MAX_LEVELS:,} are possible")
         for left, right in pairwise(found):
             if left >= right:
                 raise DomainError(f"edges of Bins increase, and {shorten(left)} comes before {shorten(right)}")
@@ -232,4 +230,7 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]
 def _listed(values: Any, what: str) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise DomainError(f"{what} is a list, not {shorten(values)}")
-    return list(values)
+    listed = list(islice(values, MAX_LEVELS + 2))
+    if len(listed) > MAX_LEVELS + 1:
+        raise DomainError(f"{what} is longer than {MAX_LEVELS + 1:,}: at most {MAX_LEVELS:,} bins are possible")
+    return listed

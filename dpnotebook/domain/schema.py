@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -112,7 +113,7 @@ class Domain(Mapping[str, Attribute], Asking):
         """
         if isinstance(names, str):
             raise DomainError(f"names are a list such as [{shorten(names)}]")
-        chosen = list(names)
+        chosen = list(islice(names, MAX_ATTRIBUTES + 1))
         if not chosen:
             return Domain.nothing()
         for place, name in enumerate(chosen):

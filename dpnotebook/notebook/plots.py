@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.errors import SQLError, shorten
+from dpnotebook.errors import SQLError, WorkloadError, shorten
 from dpnotebook.notebook.release_card import EMPTY, Series, facts, label, scope, series_of
 from dpnotebook.notebook.traces import COLOURS, band, bars, group, heat_map, plain, point, positions, said
 
@@ -56,7 +56,7 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
             "aggregates as they are, or draw .frame yourself"
         )
     if measure is not None and measure not in found:
-        raise ValueError(f"this release has no measure {shorten(measure)}; it has {', '.join(found)}")
+        raise WorkloadError(f"this release has no measure {shorten(measure)}; it has {', '.join(found)}")
     series = found[measure] if measure is not None else next(iter(found.values()))
     if release.notes and np.isnan(series.value).all():
         raise SQLError(f"there is nothing to draw: {release.notes[0]}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -137,7 +138,11 @@ def _parts(output: Any) -> Iterator[float | str]:
     if isinstance(output, (bool, np.bool_, str, bytes)) or output is None:
         yield repr(output)
     elif isinstance(output, Real):
-        yield float(output)
+        try:
+            number = float(output)
+        except OverflowError:
+            number = math.inf if output > 0 else -math.inf  # type: ignore[operator]
+        yield number
     elif isinstance(output, Mapping):
         for name, value in output.items():
             yield repr(name)

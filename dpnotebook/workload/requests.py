@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from numbers import Real
 from typing import Literal
 
@@ -140,6 +141,8 @@ class WorkloadRequest:
         return joined[0] if len(joined) == 1 else Stack(*joined)
 
     def _named(self, domain: Domain) -> set[str]:
+        if not isinstance(domain, Domain):
+            raise WorkloadError(f"a workload by names is asked of a Domain, not of {shorten(domain)}")
         named = {name for _, part in self.parts if isinstance(part, Product) for name in part.names}
         for name in sorted(named):
             if name not in domain:
@@ -228,7 +231,7 @@ def _named(names: tuple[str, ...], verb: str) -> tuple[str, ...]:
 
 
 def _axes(domain: Domain, on: str | Iterable[str] | None, levels: Levels) -> list[Axis]:
-    names = domain.names if on is None else (on,) if isinstance(on, str) else tuple(on)
+    names = domain.names if on is None else (on,) if isinstance(on, str) else tuple(islice(on, len(domain) + 1))
     axes = []
     for name in names:
         if name not in domain:

@@ -17,6 +17,7 @@ from dpnotebook.errors import shorten
 from dpnotebook.sql.text import Text
 
 MAX_EXPONENT = 300
+MAX_BITS = 4096  # of a whole number that is passed
 
 Tokens = Sequence[Token]
 
@@ -168,6 +169,8 @@ def _literal(parameters: Mapping[str, Any], sign: Token, word: Token, text: Text
     if isinstance(value, int | float | Decimal):
         if isinstance(value, float | Decimal) and not math.isfinite(value):
             raise text.error(f"{sign.text}{name} is not a finite number", word)
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise text.error(f"{sign.text}{name} is {shorten(value)}: no column holds such", word)
         number = made(TokenType.NUMBER, _digits(value if value >= 0 else -value))
         if value >= 0:
             return [number]
