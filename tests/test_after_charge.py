@@ -399,3 +399,17 @@ def test_what_cannot_be_worked_out_from_an_answer_is_one_error_and_the_answer_is
         plain = session.release(1)
         assert {key, "n", "n_lower"} <= set(plain.frame.columns)
         assert plain.frame["n"].max() > 130
+
+
+@pytest.mark.parametrize(("noise", "name"), CASES)
+def test_what_is_refused_reads_no_row(noise, name, monkeypatch):
+    """Whether reading fails tells of the rows: nobody gets that for nothing."""
+    session = opened(noise)
+    read = []
+    monkeypatch.setattr(session.table("people").engine, "totals", lambda *_: read.append("totals"))
+    monkeypatch.setattr(session._statements.workspace, "run", lambda *_: read.append("run"))
+    session.ledger._limit = 0  # all is spent
+    with pytest.raises(dpn.BudgetExceeded):
+        asked(session, name).run()
+    assert read == []
+    assert len(session.history()) == 0

@@ -303,6 +303,19 @@ class TestUnknownGroups:
         assert 0 < session.ledger.delta_spent <= session.ledger.threshold_delta
         session.close()
 
+    def test_all_queries_of_a_statement_are_paid_for(self, session):
+        text = (
+            "SELECT a.drug, a.n, b.m FROM (SELECT drug, COUNT(*) AS n FROM visits GROUP BY drug) AS a "
+            "JOIN (SELECT drug, COUNT(*) AS m FROM visits WHERE age > 30 GROUP BY drug) AS b ON a.drug = b.drug"
+        )
+        query = session.sql(text, epsilon=1.0)
+        shares, deltas = query.plan.shares, query.plan.deltas
+        assert len(shares) == len(deltas) == 2
+        assert min(shares) > 0 < min(deltas)
+        query.run()
+        assert sum(shares) <= session.ledger.spent == query.plan.units
+        assert session.ledger.delta_spent == sum(deltas)
+
     def test_laplace_noise_with_delta_for_groups_alone(self):
         session = protected(dpn.Session, budget=dpn.Budget(epsilon=4.0, delta=1e-5, noise="laplace"))
         release = session.sql(BY_DRUG, epsilon=2).run()

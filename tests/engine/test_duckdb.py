@@ -132,6 +132,25 @@ def test_filters_are_the_encoding(data, where):
         assert found.sum() > 0
 
 
+@pytest.mark.parametrize("levels", [(2, 0), (1,), (0, 1, 2)])
+@pytest.mark.parametrize("name", ["sex", "age"])
+def test_an_axis_of_some_levels_counts_those(data, name, levels):
+    """They are what is charged for; others must not be counted in their place."""
+    engine = TableEngine(source_of(data), DOMAIN, None, None, KEY)
+    asked = Measurement(Identity(len(levels)), (Axis(name, levels),), Predicate.everything(DOMAIN))
+    assert engine.totals(asked)[0].tolist() == expected(DOMAIN, [name])[list(levels)].tolist()
+
+
+@pytest.mark.parametrize("most", [2, 9])
+def test_rows_without_a_unit_take_no_part(most):
+    """They belong to nobody, so nothing bounds how many of them are of one person."""
+    frame = pd.DataFrame({"who": [1.0, 1.0, 1.0, 2.0] + [None] * 50, "grade": [0, 0, 0, 1] + [2] * 50})
+    domain = Domain({"grade": Range(0, 2)})
+    engine = TableEngine(source_of(frame), domain, "who", most, KEY)
+    assert engine.totals(measurement(domain, ["grade"]))[0].tolist() == [min(most, 3), 1, 0]
+    engine.close()
+
+
 def test_rows_without_a_level_take_no_part(data):
     engine = TableEngine(source_of(data), STRICT, None, None, KEY)
     _, inside = encoded(STRICT)

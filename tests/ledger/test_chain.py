@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpnotebook.errors import LedgerCorrupt
+from dpnotebook.ledger import Ledger
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, entry_from_row, entry_hash, faults, intact, to_bytes
+from dpnotebook.privacy.budget import Budget
 
 
 def test_hash_is_the_documented_one():
@@ -65,3 +68,14 @@ def test_only_json_is_stored():
         to_bytes({"error": float("inf")})
     with pytest.raises(TypeError):
         to_bytes({"cost": {1, 2}})
+
+
+@pytest.mark.parametrize("change", ["time = '2030-01-01T00:00:00.000+00:00'", "prev = zeroblob(32)"])
+def test_an_entry_that_was_changed_is_not_replayed(ledger, path, kit, change):
+    """Also where everything that is added up stays the same."""
+    kit.answer(ledger, 0.1)
+    ledger.close()
+    with kit.raw(path) as connection:
+        connection.execute(f"UPDATE entry SET {change} WHERE number = 3")
+    with pytest.raises(LedgerCorrupt, match="entry 3"):
+        Ledger(path, Budget(1.0))

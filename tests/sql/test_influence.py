@@ -71,6 +71,30 @@ def test_one_unit_changes_no_more_than_the_norm(rows, bounds, contribution, keye
     check(rows, chosen, [c for c in components if c.largest < 2**53])
 
 
+@pytest.mark.parametrize("contribution", CONTRIBUTIONS, ids=str)
+def test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for(contribution):
+    """Many rows in many groups, each far past its bounds: no more than the norm, and no less."""
+    rows = [("out", group, 1e9) for group in "pqrstv" for _ in range(20)] + [("a", "p", 1.0), ("b", "q", 2.0)]
+    chosen = select(kind=contribution.kind, most=contribution.most)
+    if contribution.kind == "rows":
+        components = [component("count", column=None), component("sum", -3, 3)]
+    else:
+        components = [component("count", 0, 3, column=None), component("count", 0, 3), component("sum", 0, 3)]
+        if contribution.kind == "l2":
+            components = [component("sum", 0, 300, 1, 300), component("units", 0, 1, Fraction(1, 64), 64, None)]
+    both = [totals(chosen, components, connect(table(some)), SECRET) for some in (rows, rows[120:])]
+    changed = np.abs(difference(*both)).astype(object)
+    for place, each in enumerate(components):
+        if contribution.kind == "l2":
+            found, most = (changed[:, place] ** 2).sum(), each.norm(contribution, 2)
+            assert 0.98 * most < found <= most
+        else:
+            assert changed[:, place].sum() == each.norm(contribution, 1)
+            assert (changed[:, place] ** 2).sum() <= each.norm(contribution, 2)
+            if contribution.kind == "groups":
+                assert (changed[:, place] ** 2).sum() == each.norm(contribution, 2)
+
+
 @pytest.mark.parametrize("largest", [1, 2, 3, 7, 64, 1000, 2**20 + 1, 2**24, 2**24 + 1, 2**28 - 3, 2**31])
 def test_a_clipped_vector_is_never_longer_than_its_norm(largest):
     """Random vectors of all sizes, short and long, in one to a thousand groups, checked with exact integers."""

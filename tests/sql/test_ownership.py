@@ -34,6 +34,8 @@ SOUND = [
     "SELECT COUNT(*) FROM regions r RIGHT JOIN visits v USING (region)",
     "SELECT r.region, COUNT(*) FROM people p JOIN regions r ON r.pop = p.age GROUP BY r.region",
     "SELECT COUNT(*) FROM people p LEFT JOIN regions r ON r.pop = p.age",
+    "SELECT COUNT(*) FROM people p JOIN regions r ON r.pop > p.age",
+    "SELECT COUNT(*) FROM people p CROSS JOIN regions r",
     # subqueries, groupings by the unit, WITH
     "SELECT region, AVG(c) FROM (SELECT uid, region, SUM(cost) AS c FROM visits GROUP BY uid, region) GROUP BY region",
     "SELECT AVG(c) FROM (SELECT uid AS who, MAX(age) AS c FROM visits GROUP BY 1 HAVING COUNT(*) > 1)",

@@ -14,7 +14,9 @@ import pytest
 import sqlglot
 from added_up import SECRET, component, connect, every, select
 
+from dpnotebook.errors import EngineError
 from dpnotebook.sql.components import Component
+from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.totals import totals, totals_sql
 from dpnotebook.sql.statement import Contribution, Key
 
@@ -231,6 +233,15 @@ def test_zero_has_no_sign_that_shows():
         )
         assert found.keys == ((0.0,),)
         assert math.copysign(1, found.keys[0][0]) == 1
+
+
+def test_groups_that_are_one_here_are_an_error():
+    """What one of them adds would take the place of the other: a person in it moves all of that."""
+    for keys in (np.array(["a", "a"], dtype=object), np.array([1.0, 1.0])):
+        found = Found(select(keys=1, inputs=0), 1)
+        with pytest.raises(EngineError, match="told apart"):
+            found.add({"k0": keys}, [(0, np.array([200, 1]))])
+    found.add({"k0": np.array(["b", "c"], dtype=object)}, [(0, np.array([200, 1]))])
 
 
 @pytest.mark.parametrize("values", [("unit", "UUID"), (b"\x00\xff", "BLOB"), (1.5, "DOUBLE"), (2**64, "HUGEINT")])

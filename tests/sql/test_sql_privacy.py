@@ -306,6 +306,24 @@ def test_found_bounds_use_one_draw_of_noise_for_the_whole_histogram():
     assert drawn == [("gaussian", GAUSSIAN.scale(UNITS, 1), counts.size)]
 
 
+def test_bounds_are_found_in_noisy_numbers():
+    """What noise says is what is found, whatever the exact histogram is."""
+
+    def draw(noise, scale, size):
+        drawn = np.zeros(size, dtype=np.int64)
+        drawn[np.searchsorted(magnitude_edges(), 1024)] = 10**9  # the bin of 1024 <= x < 2048
+        return drawn
+
+    chosen = select(aggregate("sum"))
+    for exact_counts in (0, 10**6):
+        counts = np.zeros(magnitude_edges().size - 1, dtype=np.int64)
+        counts[np.searchsorted(magnitude_edges(), 4.0)] = exact_counts
+        found = find_bounds(
+            chosen, shares(chosen, 4 * UNITS, GAUSSIAN), GAUSSIAN, lambda one, counts=counts: counts, draw
+        )
+        assert found[0] == (0, 2048)
+
+
 NASTY = [None, math.nan, math.inf, -math.inf, 0.0, -0.0, 1e-300, 1e300, -7.25, 2.0, 3.3333333333, 8.0, 5.0, 4.999999999]
 
 

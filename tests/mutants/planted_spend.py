@@ -1,0 +1,138 @@
+"""Bugs in what is charged: what a measurement costs in every cell, and what that adds up to."""
+
+from mutant import Mutant
+
+SPEND, MEASUREMENT, PRICING = "privacy/spend.py", "measurement.py", "reuse/pricing.py"
+BRUTE_FORCE = "privacy/test_spend_property.py::test_spend_is_the_column_norm_of_all_measurements"
+
+PLANTED = (
+    Mutant(
+        "two releases cost what the dearer of them costs",
+        "any number of answers about one person are had for the price of one",
+        SPEND,
+        "return self.cells + self._costs(cost, {}), {}",
+        "return np.maximum(self.cells, self._costs(cost, {})), {}",
+        ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
+    ),
+    Mutant(
+        "the parts of one charge cost what the dearest of them costs",
+        "a workload of several parts is undercharged as many times",
+        SPEND,
+        "total = total + _ceil_times(norms, term.rate)",
+        "total = np.maximum(total, _ceil_times(norms, term.rate))",
+        ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
+    ),
+    Mutant(
+        "costs are rounded down",
+        "what is below one unit is never paid, however often it is asked",
+        SPEND,
+        "return -(-norms * rate.numerator // rate.denominator)",
+        "return norms * rate.numerator // rate.denominator",
+        ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
+    ),
+    Mutant(
+        "a charge that cannot be kept per cell is added as its dearest part",
+        "where cells are too many, a charge of several parts is undercharged",
+        SPEND,
+        "return sum(term.maximum for term in self.terms)",
+        "return max((term.maximum for term in self.terms), default=0)",
+        ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
+    ),
+    Mutant(
+        "levels that share cells are charged for the last of them",
+        "past a million cells, a person in a dear level pays the price of a cheap one",
+        "privacy/alike.py",
+        "np.maximum.at(found, labels, norm)",
+        "found[labels] = norm",
+        ("privacy/test_alike.py::test_a_class_costs_what_its_dearest_level_costs",),
+    ),
+    Mutant(
+        "levels of the same total spend are taken for alike",
+        "past a million cells, spends of different cells are mixed up and forgotten",
+        "privacy/alike.py",
+        "found[index] = seen.setdefault(np.take(cells, index, axis=axis).tobytes(), int(index))",
+        "found[index] = seen.setdefault(cells.sum().tobytes(), int(found[index]))",
+        ("privacy/test_alike.py::test_slices_are_the_same_where_every_entry_is",),
+    ),
+    Mutant(
+        "Gaussian noise is paid for by the L1 norm",
+        "a query with weights above one is undercharged",
+        MEASUREMENT,
+        'return 1 if noise == "laplace" else 2',
+        "return 1",
+        (BRUTE_FORCE,),
+    ),
+    Mutant(
+        "max_rows is forgotten in the price",
+        "a person with k rows loses k times (Gaussian: k^2 times) what is charged",
+        MEASUREMENT,
+        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)",
+        "rate = accountant.rate(scale) - (accountant.rate(before) if before else 0)",
+        (BRUTE_FORCE,),
+    ),
+    Mutant(
+        "a refinement is paid for one row",
+        "a person with k rows loses k times what a stricter answer is charged",
+        MEASUREMENT,
+        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)",
+        "rate = accountant.rate(scale) - accountant.rate(before) if before else accountant.rate(scale) * "
+        "accountant.per_unit(rows)",
+        ("test_privacy.py::test_a_refinement_costs_what_it_tells_of_all_rows_of_a_unit",),
+    ),
+    Mutant(
+        "a refinement is free",
+        "the second answer has less noise and costs nothing",
+        MEASUREMENT,
+        "                if all(norm.any() for norm in norms.values()):",
+        "                if before is None and all(norm.any() for norm in norms.values()):",
+        ("privacy/test_spend_property.py::test_a_refinement_leaves_the_price_of_the_lesser_noise",),
+    ),
+    Mutant(
+        "of a condition with OR only one side is charged",
+        "who is on the other side is counted for nothing",
+        MEASUREMENT,
+        "return self.where.products() or ({},)",
+        "return self.where.products()[-1:] or ({},)",
+        ("test_privacy.py::test_the_spend_of_each_cell_is_brute_force",),
+    ),
+    Mutant(
+        "queries that are no product are charged for their cheapest cell",
+        "who is in a dear cell loses more than is charged",
+        MEASUREMENT,
+        "top = int(_integers(term.product.column_norms(power)).max(initial=0))",
+        "top = int(_integers(term.product.column_norms(power)).min())",
+        ("privacy/test_spend_property.py::test_queries_that_are_no_product_cost_no_less_than_their_columns",),
+    ),
+    Mutant(
+        "the largest change of a row leaves out the values that are added",
+        "a sum is measured with the noise of a count",
+        MEASUREMENT,
+        "part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)\n",
+        "part[column] = part.get(column, 1) * np.minimum(self.summand.norms(domain[column], power), 1)\n",
+        ("test_privacy.py::test_a_histogram_costs_one_row_and_sums_cost_by_value",),
+    ),
+    Mutant(
+        "only the first of several measurements is charged",
+        "a purchase, or the second measure of a question, is free",
+        PRICING,
+        "            for item in items\n            for term in item.measurement.cost(",
+        "            for item in items[:1]\n            for term in item.measurement.cost(",
+        ("reuse/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",),
+    ),
+    Mutant(
+        "a refinement is priced from less noise than there was",
+        "a stricter answer is charged less than it tells",
+        PRICING,
+        "table.max_rows, item.before if item.refines else None",
+        "table.max_rows, (item.before + item.scale) / 2 if item.refines else None",
+        ("test_privacy.py::test_a_refinement_costs_what_it_tells_of_all_rows_of_a_unit",),
+    ),
+    Mutant(
+        "noise is not drawn on the grid of the strategy",
+        "Gaussian noise is 2^bits times too small",
+        "answering.py",
+        "return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers, source)",
+        "return draw_integers(noise, item.scale, item.measurement.answers, source)",
+        ("test_noise_of_answers.py::test_noise_is_as_large_as_it_is_paid_for",),
+    ),
+)
