@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,15 +49,24 @@ class Histories:
         self.ledger = ledger
         self.planner = planner
         self._known: dict[str, History] = {}
+        self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
         self._lock = lock()  # held while a history is read or moved on
         in_child(self._forget_parent)
 
     def _forget_parent(self) -> None:
         """Forget what another thread of the parent may have left half-way; the ledger has it all."""
         self._known.clear()
+        self._free.clear()
 
     def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query as the ledger stands; see `make_plan`."""
+        """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
+        plan = self._plan(query, table, alternatives)
+        if plan.free and plan.recorded is None and self.free(plan, table) is None:
+            # What planning screens in passing did not stand the whole test: it is measured, and costs what it says.
+            return self._plan(replace(query, fresh=True), table, alternatives)
+        return plan
+
+    def _plan(self, query: Query, table: Table, alternatives: bool) -> Plan:
         question = query.question
         assert isinstance(question, Question)
         asked = [measure.workload for measure in question.measures if measure.workload is not None]
@@ -78,7 +88,12 @@ class Histories:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         with self._lock, threads_for(0):
             promise = Promise(plan.std_error, plan.error)
-            return combined_details(self._history(table), plan.question, plan.confidence, promise)
+            asked = (self.ledger.version(table.name), plan.question.key, plan.confidence, promise)
+            known = self._free.get(table.name)
+            if known is None or known[0] != asked:  # once for a look at a plan and the run after it
+                known = asked, combined_details(self._history(table), plan.question, plan.confidence, promise)
+                self._free[table.name] = known
+            return known[1]
 
     def finish(self, protected: ProtectedTable, charge: Charge, draw: Draw, redraw: Redraw, report: Progress) -> Record:
         """Measure and record what was charged and not recorded: nobody has seen an answer for that charge.

@@ -334,6 +334,12 @@ def slots(name):
     return [*range(len(CALLS[name].args)), *CALLS[name].keywords]
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    """What is taken for the path of a ledger is one: not where the tests were started."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.mark.parametrize("name", CALLS)
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(choices=st.data())

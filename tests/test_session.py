@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook import histories
 from dpnotebook.privacy.accountant import accountant_for
 
 PURE, GAUSSIAN = dpn.Budget(1.0), dpn.Budget(1.0, 1e-6)
@@ -369,3 +370,18 @@ def test_options_that_are_none():
     session = dpn.Session(dpn.Budget(2.0))
     assert (session.confirm, session.confirm_above) == ("auto", 0.1)
     session.close()
+
+
+def test_what_is_not_as_precise_as_its_plan_says_is_no_free_plan(opened, people, monkeypatch):
+    """What does not stand the whole test is planned, and paid for, as a measurement: never free and then charged."""
+    session = opened(epsilon=5.0)
+    people.dp.crosstab("sex", "region", epsilon=1.0).run()
+    asked = people.dp.histogram("sex", error=200)
+    assert asked.plan.free
+    session.table("people").count(epsilon=0.1).run()
+    monkeypatch.setattr(histories, "combined_details", lambda *args: None)
+    plan, spent = asked.plan, session.spent.epsilon
+    assert not plan.free
+    monkeypatch.undo()
+    monkeypatch.setattr(histories.Histories, "free", lambda *args: None)
+    assert asked.run().paid == plan.cost.epsilon == pytest.approx(session.spent.epsilon - spent)
