@@ -45,6 +45,7 @@ def _load(name, path):
     return module
 
 
+clocks = _load("clocks", "clocks.py")
 servers = _load("servers", "engine/servers.py")
 fresh = _load("fresh", "fresh.py")
 privacy_part = _load("privacy_part", "privacy_part.py")

@@ -11,11 +11,11 @@ import signal
 import site
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+from clocks import wait_until
 
 ROOT = Path(__file__).parents[1]
 
@@ -106,11 +106,9 @@ class Fresh:
                 command, cwd=cwd, env=self.environ | changes, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
             )
         try:
-            deadline = time.monotonic() + 120
-            while "Ctrl+C" not in out.read_text():
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(out.read_text() + err.read_text())
-                time.sleep(0.1)
+            wait_until(lambda: process.poll() is not None or "Ctrl+C" in out.read_text())
+            if "Ctrl+C" not in out.read_text():
+                raise RuntimeError(out.read_text() + err.read_text())
             yield Tour(process, out, err)
         finally:
             process.send_signal(signal.SIGTERM)

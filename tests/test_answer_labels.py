@@ -1,11 +1,11 @@
 """Answers of a workload say what each counts, and truly: the words of each, taken as a condition, are its query."""
 
 import re
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from clocks import processor_time
 
 import dpnotebook as dpn
 from dpnotebook.answer_labels import answer_labels
@@ -124,9 +124,8 @@ def test_200_000_answers_take_no_time():
     w = dpn.marginals(upto=3).over(big)
     axes = [Axis(name, tuple(range(10))) for name in big.names]
     assert w.shape[0] == 170_611
-    started = time.perf_counter()
+    assert processor_time(lambda: answer_labels(w, axes, big)) < 1
     columns = answer_labels(w, axes, big)
-    assert time.perf_counter() - started < 1
     assert [column[-1] for column in columns.values()] == ["(all)"] * 8 + [9] * 3
 
 

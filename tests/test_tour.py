@@ -18,6 +18,7 @@ import nbformat
 import pexpect
 import pytest
 import websocket
+from clocks import wait_until
 
 import dpnotebook as dpn
 from dpnotebook.notebook.tour import command, folder, jupyter, lab, page
@@ -171,9 +172,7 @@ def test_a_run_can_be_interrupted(installed, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
-    while not (tmp_path / "dpnotebook-tour/started").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until((tmp_path / "dpnotebook-tour/started").exists)
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
@@ -269,9 +268,7 @@ def test_in_a_terminal_with_a_browser(installed, tour, tmp_path):
     assert get(f"{base}/lab/tree/sql.ipynb?token={token}")[0] == 200
     assert base != tour.address.partition("/lab")[0]
     assert (tmp_path / "my tour/sql.ipynb").exists()
-    deadline = time.monotonic() + 60
-    while not (tmp_path / "opened.html").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    wait_until((tmp_path / "opened.html").exists)
     assert f"/lab/tree/sql.ipynb?token={token}" in (tmp_path / "opened.html").read_text()
     terminal.sendcontrol("c")
     terminal.expect(r"Stopped\. The notebooks are in")
@@ -295,10 +292,8 @@ def test_interrupting_it_ends_it_and_what_it_started(installed, tour):
     assert tour.said.splitlines()[-1].startswith("Stopped. The notebooks are in ")
     with pytest.raises(urllib.error.URLError):
         get(tour.address)
-    deadline = time.monotonic() + 20  # a kernel that was only starting notices a little later
-    while installed.processes() and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert installed.processes() == []
+    # A kernel that was only starting notices a little later.
+    assert wait_until(lambda: not installed.processes()), installed.processes()
     assert installed.asked() == ""
 
 

@@ -5,11 +5,11 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
+from clocks import wait_until
 
 from dpnotebook.notebook.tour import folder
 
@@ -50,11 +50,9 @@ def started(checkout, environ):
             ["sh", "-c", COMMAND], cwd=checkout, env=environ, stdin=subprocess.DEVNULL, stdout=file,
             stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-    deadline = time.monotonic() + 900
-    while "Ctrl+C stops it." not in out.read_text():
-        assert process.poll() is None, out.read_text()
-        assert time.monotonic() < deadline, out.read_text()
-        time.sleep(0.5)
+    wait_until(lambda: process.poll() is not None or "Ctrl+C stops it." in out.read_text(), most=1800)
+    assert process.poll() is None, out.read_text()
+    assert "Ctrl+C stops it." in out.read_text()
     yield re.search(r"http://\S+token=\w+", out.read_text())[0]
     os.killpg(process.pid, signal.SIGINT)  # what a terminal does
     process.wait(60)
@@ -105,17 +103,16 @@ def test_binder_starts_in_the_tour(started, checkout, environ):
             stderr=file,
         )
     try:
-        deadline = time.monotonic() + 60
-        while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text())) and time.monotonic() < deadline:
-            time.sleep(0.2)
-        deadline = time.monotonic() + 60
-        while True:
+        found = wait_until(lambda: re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text()))
+
+        def page():
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/?token=known", timeout=30) as answer:
-                    address, source = answer.url, answer.read().decode()
-                break
+                with urllib.request.urlopen(f"http://127.0.0.1:{found[1]}/?token=known", timeout=60) as answer:
+                    return answer.url, answer.read().decode()
             except OSError:
-                assert time.monotonic() < deadline
+                return None
+
+        address, source = wait_until(page)
         assert "/lab/tree/notebooks/tour.ipynb" in address
         assert (checkout / "notebooks/tour.ipynb").exists()
         assert "@jupyterlab/apputils-extension:announcements" in source

@@ -13,11 +13,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from clocks import wait_until
 
 CHROMIUM = os.environ.get("CHROMIUM", shutil.which("chromium") or "/usr/bin/chromium")
 FLAGS = [
@@ -66,16 +67,17 @@ def lab_server(root: Path, path: str, timeout: float = 60) -> Iterator[str]:
     with log.open("wb") as out:
         server = subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
     base = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + timeout
+
+    def answers():
+        try:
+            return urllib.request.urlopen(base + "/api/status", timeout=10).read()
+        except OSError:
+            return None
+
     try:
-        while True:
-            try:
-                urllib.request.urlopen(base + "/api/status", timeout=2).read()
-                break
-            except OSError:
-                if server.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(log.read_text()[-3000:]) from None
-                time.sleep(0.1)
+        wait_until(lambda: server.poll() is not None or answers(), timeout)
+        if not answers():
+            raise RuntimeError(log.read_text()[-3000:])
         yield base
     finally:
         server.terminate()

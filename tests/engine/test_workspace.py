@@ -381,10 +381,10 @@ def test_a_query_stops_when_it_is_interrupted():
     query = 'SELECT count(*) AS n FROM "people" AS a, "people" AS b WHERE sin(a."u" * b."u") > 0.5'
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    before = time.monotonic()
+    before = time.process_time()
     with pytest.raises(KeyboardInterrupt):
         tables.run(query, ["people"])
-    assert time.monotonic() - before < 20  # the query alone takes minutes
+    assert time.process_time() - before < 20  # the query alone takes minutes
     assert tables.run('SELECT count(*) AS n FROM "people"', ["people"])["n"][0] == 10**5
 
 

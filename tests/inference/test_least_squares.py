@@ -53,9 +53,9 @@ def test_a_union_over_a_million_cells():
     operator = Stack(*parts) + 5 * Kron(*map(Total, sizes))
     x = rng.integers(0, 20, size=10**6)
     noisy = operator.matvec(x) + rng.normal(size=operator.shape[0])
-    started = time.perf_counter()
+    started = time.process_time()
     found = least_squares(operator, noisy)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
     # The normal equations hold, and answers of different margins agree with one another.
     np.testing.assert_allclose(operator.rmatvec(operator.matvec(found)), operator.rmatvec(noisy), rtol=1e-6)
     first, second = parts[0].matvec(found), parts[1].matvec(found)

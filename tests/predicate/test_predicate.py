@@ -6,12 +6,12 @@ import copy
 import itertools
 import json
 import pickle
-import time
 
 import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from clocks import cost, processor_time
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -784,33 +784,23 @@ def test_deep_expressions_are_refused_and_wide_ones_are_not():
         Predicate.of(Compare("agee", ">", 3), DOMAIN)
 
 
-def _fastest(ask, times):
-    best = float("inf")
-    for _ in range(times):
-        start = time.perf_counter()
-        ask()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
-def test_ordinary_predicates_take_less_than_two_milliseconds():
+def test_ordinary_predicates_take_a_moment():
     domain = Domain({"age": Range(0, 115), "sex": ["F", "M"], "region": [f"r{i}" for i in range(100)], "s": bool})
     for text in (
         "age >= 65 and sex == 'F'",
         "18 <= age < 65 and region in ['r1', 'r17', 'r99'] and not s",
         "(age < 18 or age > 64) and (sex == 'F' or region == 'r5') | s",
     ):
-        assert _fastest(lambda text=text: Predicate.parse(text, domain), 30) < 0.002
+        assert cost(lambda text=text: Predicate.parse(text, domain), 20) < 0.8  # 0.16 at most
 
 
 def test_columns_of_a_hundred_thousand_levels_are_fine():
     codes = [f"{i:05d}" for i in range(100_000)]
     domain = Domain({"id": Range(0, 99_999), "zip": codes, "pay": Bins(0, 100_000, width=1), "sex": ["F", "M"]})
     text = "id >= 65 and zip in ['00007', '99999'] and (pay < 500 or sex == 'F')"
-    assert _fastest(lambda: Predicate.parse(text, domain), 5) < 0.1
+    assert processor_time(lambda: Predicate.parse(text, domain), 5) < 1
     half = f"zip in {codes[::2]} and id < 50_000"
-    start = time.perf_counter()
+    assert processor_time(lambda: Predicate.parse(half, domain)) < 3
     predicate = Predicate.parse(half, domain)
-    assert time.perf_counter() - start < 3
     assert [int(mask.sum()) for mask in predicate.products()[0].values()] == [50_000, 50_000]
     assert Predicate.from_json(predicate.to_json(), domain) == predicate

@@ -4,12 +4,12 @@ import copy
 import datetime
 import random
 import re
-import time
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from clocks import cost
 from sqlglot import exp
 
 from dpnotebook.errors import SQLError
@@ -717,14 +717,9 @@ def test_whatever_is_written_is_read_or_refused(seed):
     assert kept > 10
 
 
-def test_reading_takes_under_five_milliseconds():
+def test_reading_takes_a_moment():
     for statement in SEEDS:
-        times = []
-        for _ in range(15):
-            start = time.perf_counter()
-            read(statement)
-            times.append(time.perf_counter() - start)
-        assert min(times) < 0.005, statement
+        assert cost(lambda statement=statement: read(statement), 10) < 3, statement  # 1 at most
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,9 @@ def test_more_attributes_than_bits():
 
 
 def test_fourteen_attributes_in_seconds():
-    began = time.perf_counter()
+    began = time.process_time()
     found = opt_marginals(marginals((100, 100, 100, 99, 85, 42, 16, 15, 9, 7, 6, 5, 2, 2), upto=2))
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     assert np.isfinite(found.objective)
 
 

@@ -130,20 +130,20 @@ def test_whole_columns_are_near_and_never_longer():
 
 def test_marginals_of_many_attributes():
     w = marginals((10,) * 60, upto=2)
-    began = time.perf_counter()
+    began = time.process_time()
     found = opt_residual(w)
     assert found.objective <= svd_bound(w) * ROUNDED
     assert found.certificate == pytest.approx(svd_bound(w), rel=1e-9)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.slow
 def test_all_three_way_marginals_of_a_hundred_attributes():
     w = marginals((10,) * 100, upto=3)
     assert len(w.weights) == 166_751
-    began = time.perf_counter()
+    began = time.process_time()
     found = opt_residual(w)
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10
     assert found.objective <= svd_bound(w) * ROUNDED
 
 

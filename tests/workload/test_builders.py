@@ -54,11 +54,11 @@ def test_small_marginals_of_many_attributes_hold_levels_of_one():
 
 
 def test_100_attributes():
-    started = time.perf_counter()
+    started = time.process_time()
     w = marginals([10] * 100, upto=3)
     assert len(w.weights) == 166_751
     assert w.shape == (1 + 100 * 10 + 4950 * 100 + 161_700 * 1000, 10**100)
-    assert time.perf_counter() - started < 5  # a second on an idle core
+    assert time.process_time() - started < 5
 
 
 def test_the_same_queries_as_unions_of_products():

@@ -71,12 +71,12 @@ def test_many_ranges_are_never_a_matrix():
     w = Predicates(runs.tolist(), n)
     counts = rng.integers(0, 100, size=n)
     sums = np.concatenate(([0], counts.cumsum()))
-    started = time.perf_counter()
+    started = time.process_time()
     np.testing.assert_array_equal(w.matvec(counts), sums[ends] - sums[starts])
     gram = w.gram()
     assert gram[700, 900] == ((starts <= 700) & (ends > 900)).sum()
     np.testing.assert_array_equal(np.diagonal(gram), w.column_norms())
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def census(plus=False):

@@ -118,9 +118,9 @@ def test_it_reads_as_it_is_written():
 
 def test_100_attributes():
     many = dpn.Domain({f"a{i}": dpn.Range(0, 9) for i in range(100)})
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(dpn.marginals(upto=3).over(many).weights) == 166_751
-    assert time.perf_counter() - started < 5  # a second on an idle core
+    assert time.process_time() - started < 5
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,12 @@ def test_norms_of_a_union_over_a_domain_too_large_to_form():
     sizes = (75, 9, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 20, 10)
     subsets = list(itertools.combinations(range(14), 3))
     parts = [Kron(*(Identity(n) if i in chosen else Total(n) for i, n in enumerate(sizes))) for chosen in subsets]
-    started = time.perf_counter()
+    started = time.process_time()
     assert Stack(*parts).l1_sensitivity == 364
     # Cell 0 of attribute i is in as many prefixes as there are levels, and is the same cell for all parts.
     parts = [Kron(*(Prefix(n) if i in chosen else Total(n) for i, n in enumerate(sizes))) for chosen in subsets[:5]]
     assert Stack(*parts).max_column_norm(2) == sum(math.prod(sizes[i] for i in chosen) for chosen in subsets[:5])
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_largest_sum_of_norms_is_not_the_sum_of_the_largest():
