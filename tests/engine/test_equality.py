@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.errors import DPError
+from dpnotebook.errors import DPError, EngineError
 from dpnotebook.testing import exact_session
 
 NFC, NFD = "\u00e9", "e\u0301"
@@ -287,3 +287,32 @@ def test_no_collation_makes_two_texts_one(collation, where, tmp_path):
     assert dict(zip(frame["v"], frame["value"], strict=True)) == expected
     for i, text in enumerate(SPELLED):
         assert declared.table("t").count(where=f"v == {text!r}", epsilon=1.0).run().frame["value"][0] == i + 1
+
+
+def test_groups_that_meet_in_python_show_nothing(monkeypatch):
+    """Neither which, nor that it is for this that there is no answer: it is what any failure after a charge says."""
+    connection = table("VARCHAR", ["'Zebulon'", "'Ada'"])
+    session = dpn.Session(budget=dpn.Budget(epsilon=8.0, delta=1e-3), confirm="never")
+    session.protect((connection, "t"), "t")
+    query = session.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v", epsilon=4.0)
+    workspace, said = session._statements.workspace, set()
+    run = workspace.run
+
+    def one_key(*args, **how):
+        found = run(*args, **how)
+        return found | {name: values[[0] * len(values)] for name, values in found.items() if name.startswith("k")}
+
+    def broken(*args, **how):
+        raise EngineError("the connection is gone")
+
+    for patch in (one_key, broken):
+        monkeypatch.setattr(workspace, "run", patch)
+        with pytest.raises(EngineError) as caught:
+            query.run()
+        said.add(str(caught.value))
+    (text,) = said
+    assert "Zebulon" not in text
+    assert "told apart" not in text
+    monkeypatch.setattr(workspace, "run", run)
+    assert query.run().paid == 0
+    session.close()

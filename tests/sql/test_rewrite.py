@@ -390,3 +390,16 @@ def test_no_number_of_units_makes_a_sum_too_large():
         chosen = select(keys=(Key("g", kind="integer"),), inputs=1, most=1, kind=kind)
         found = totals(chosen, [component("sum", high=2**53, largest=2**53)], run, SECRET)
         assert found.numbers.tolist() == [[2**62], [2**62]]
+
+
+@pytest.mark.parametrize(
+    "met", [["a", "b", "a"], [None, float("nan"), 1.0], [1, True, 2], [0.0, -0.0, 1.0], [2**53, float(2**53), 1]]
+)
+def test_groups_that_meet_here_are_an_error(met):
+    """Whichever engine made them: the second one would take the place of the first, and show more than was paid for."""
+    keys = np.empty(3, dtype=object)
+    keys[:] = met
+    columns = {"k0": np.ma.masked_array(keys, [value is None or value != value for value in met]), "v0": np.arange(3)}
+    with pytest.raises(EngineError, match="cannot be told apart here") as caught:
+        totals(select(), [component("count", 0, 9, column=None)], lambda query: columns, SECRET)
+    assert not any(repr(value) in str(caught.value) for value in met)
