@@ -174,7 +174,7 @@ class Session:
         Raises
         ------
         DomainError
-            If the domain cannot be, or the table does not hold what it says.
+            If the domain cannot be, the table does not hold what it says, or its rows are registered as public.
         LedgerMismatch
             If the ledger knows this name as another table, or as one of another population.
 
@@ -192,6 +192,7 @@ class Session:
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
             protected = ProtectedTable(self, table, data, self.ledger.key, known.get("fingerprint"))
+            self._statements.check_secret(protected)
             self.ledger.register(
                 name,
                 fingerprint=protected.fingerprint,
@@ -227,7 +228,7 @@ class Session:
         Raises
         ------
         DomainError
-            If it is not said to be public, a protected table has the name, or the data cannot be read.
+            If it is not said to be public, a protected table has the name or these rows, or the data cannot be read.
         """
         _check_table_name(name)
         if public is not True:

@@ -45,15 +45,24 @@ class Statements:
         self._protected: dict[str, ProtectedTable] = {}
         self._public: dict[str, tuple[Source, str | None]] = {}
 
-    def protect(self, protected: ProtectedTable) -> None:
-        """Let statements name a protected table."""
-        table = protected.table
+    def check_secret(self, protected: ProtectedTable) -> None:
+        """Make sure that the rows of a table are not shown as they are.
+
+        Raises
+        ------
+        DomainError
+            If they are registered as public under another name.
+        """
         for name, (source, _) in self._public.items():
-            if name != table.name and is_same(source, protected.whole):
+            if name != protected.table.name and is_same(source, protected.whole):
                 raise DomainError(
                     f"these are the rows of {shorten(name)}, which is registered as public in this session and shown "
                     "as it is"
                 )
+
+    def protect(self, protected: ProtectedTable) -> None:
+        """Let statements name a protected table."""
+        table = protected.table
         self.workspace.add(table.name, protected.whole, table.unit, private=True)
         self._public.pop(table.name, None)
         self._protected[table.name] = protected

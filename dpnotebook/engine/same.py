@@ -17,6 +17,18 @@ from dpnotebook.errors import EngineError
 if TYPE_CHECKING:
     import pandas as pd
 
+# What a table in PostgreSQL is made of: the tables of views, and those that rows are shared with by inheritance.
+_MADE_OF = """
+WITH RECURSIVE edges(made, of) AS (
+    SELECT r.ev_class, d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid
+    WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+    UNION SELECT inhrelid, inhparent FROM pg_inherits UNION SELECT inhparent, inhrelid FROM pg_inherits
+), found(place) AS (
+    VALUES ({public}::oid) UNION SELECT edges.of FROM found JOIN edges ON edges.made = found.place
+)
+SELECT EXISTS (SELECT FROM found WHERE place = {protected}::oid)
+"""
+
 
 def is_same(public: Source, protected: Source) -> bool:
     """Return whether a public table shows rows of a protected one.
@@ -34,8 +46,11 @@ def is_same(public: Source, protected: Source) -> bool:
         if isinstance(protected, ParquetSource):
             return any(protected.path.name in text for text in public.definitions())
         return isinstance(protected, TableSource) and _shows(public, protected)
-    mine, other = (getattr(source, "table", None) for source in (public, protected))
-    return type(public) is type(protected) and public.place == protected.place and mine is not None and mine == other
+    if public.place[0] != protected.place[0]:
+        return False
+    if public.place[0] == "postgres":
+        return _shows_in_postgres(public, protected)
+    return public.place[0] == "spark" and _shows_in_spark(public, protected)
 
 
 def _shows(public: TableSource, protected: TableSource) -> bool:
@@ -48,6 +63,37 @@ def _shows(public: TableSource, protected: TableSource) -> bool:
             if public.table.casefold() == name or any(name in _words(text) for text in public.definitions()):
                 return True
     return public.rows is not None and protected.rows is not None and _equal(public.rows, protected.rows)
+
+
+def _shows_in_postgres(public: Any, protected: Any) -> bool:
+    """Return whether a table or view is another one, is made of it, or is a part of it, whatever it is called."""
+    from psycopg.conninfo import conninfo_to_dict
+
+    from dpnotebook.engine.postgres import PostgresExecutor
+
+    places = [conninfo_to_dict(source.dsn) for source in (public, protected)]
+    if any(places[0].get(part) != places[1].get(part) for part in ("host", "hostaddr", "port", "dbname", "service")):
+        return False
+    executor = PostgresExecutor(public.dsn)
+    try:
+        query = _MADE_OF.format(public=public.relation.number, protected=protected.relation.number)
+        return bool(executor.once(query)[0][0])
+    finally:
+        executor.close()
+
+
+def _shows_in_spark(public: Any, protected: Any) -> bool:
+    """Return whether a Spark frame is another one, or is worked out from it."""
+    frames = [getattr(source.frame, "_jdf", None) for source in (public, protected)]
+    if frames[0] is None or frames[1] is None or public.frame.sparkSession is not protected.frame.sparkSession:
+        return public.frame is protected.frame
+    wanted, waiting = frames[1].queryExecution().analyzed(), [frames[0].queryExecution().analyzed()]
+    while waiting:
+        plan = waiting.pop()
+        if plan.sameResult(wanted):
+            return True
+        waiting += [plan.children().apply(i) for i in range(plan.children().size())]
+    return False
 
 
 def _same_database(one: TableSource, other: TableSource) -> bool:

@@ -57,6 +57,7 @@ def test_what_is_public_is_not_protected_later(session):
     session.register(frame, "people", public=True)
     with pytest.raises(DomainError, match="registered as public"):
         session.protect(frame, "patients", unit="id", max_rows=1)
+    assert "patients" not in session.ledger.tables()
 
 
 def test_a_file_that_is_protected_is_not_public(session, tmp_path, monkeypatch):
@@ -98,3 +99,45 @@ def test_a_table_that_is_protected_is_not_public(session, tmp_path, where):
     other = duckdb.connect()
     other.execute("CREATE TABLE people AS SELECT range AS n FROM range(3)")
     session.register((other, "people"), "others", public=True)
+
+
+def test_a_table_in_postgresql_that_is_protected_is_not_public(session, postgres):
+    import psycopg
+
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        for statement in (
+            "DROP SCHEMA IF EXISTS same CASCADE",
+            "CREATE SCHEMA same",
+            "CREATE TABLE same.people (id int, ward text)",
+            "INSERT INTO same.people SELECT n, 'a' FROM generate_series(1, 9) AS n",
+            "CREATE VIEW same.seen AS SELECT ward FROM same.people",
+            "CREATE VIEW same.again AS SELECT count(*) AS n FROM (SELECT * FROM same.seen) AS q",
+            "CREATE MATERIALIZED VIEW same.stored AS SELECT * FROM same.people",
+            "CREATE TABLE same.parts (id int, ward text) PARTITION BY RANGE (id)",
+            "CREATE TABLE same.first PARTITION OF same.parts FOR VALUES FROM (0) TO (100)",
+            "CREATE TABLE same.beds AS SELECT ward, 3 AS beds FROM same.people GROUP BY ward",
+            "CREATE VIEW same.doubled AS SELECT ward, 2 * beds AS beds FROM same.beds",
+        ):
+            connection.execute(statement)
+    session.protect((postgres, "same.people"), "people", unit="id", max_rows=1)
+    session.protect((postgres, "same.parts"), "parts", unit="id", max_rows=1)
+    for table in ("people", "seen", "again", "stored", "parts", "first"):
+        for place in (postgres, f"{postgres}{'&' if '?' in postgres else '?'}application_name=other"):
+            with pytest.raises(DomainError, match=r"rows of 'p"):
+                session.register((place, f"same.{table}"), "extra", public=True)
+    for table in ("beds", "doubled"):
+        session.register((postgres, f"same.{table}"), table, public=True)
+    with pytest.raises(DomainError, match="registered as public"):
+        session.protect((postgres, "same.beds"), "secret")
+
+
+def test_a_frame_of_spark_that_is_protected_is_not_public(session, spark):
+    frame = spark.createDataFrame([(n, "ab"[n % 2]) for n in range(20)], "id int, ward string")
+    frame.createOrReplaceTempView("same_people")
+    beds = spark.createDataFrame([("a", 3), ("b", 4)], "ward string, beds int")
+    session.protect(frame.join(beds, "ward"), "people", unit="id", max_rows=1)
+    session.protect((spark, "same_people"), "table", unit="id", max_rows=1)
+    for other in (frame, frame.join(beds, "ward").limit(3), frame.select("ward"), (spark, "same_people")):
+        with pytest.raises(DomainError, match=r"rows of '(people|table)'"):
+            session.register(other, "extra", public=True)
+    session.register(beds, "beds", public=True)
