@@ -106,13 +106,16 @@ class SparkExecutor:
             return _described(self.session.sql(text))
 
     def keep(self, name: str, query: str) -> str:
-        """Keep the rows of a query, in memory where there is room and else on the disks of the cluster."""
+        """Keep the rows of a query, in memory where there is room and else on the disks of the cluster.
+
+        What is lost there is not worked out again; and Spark forgets how they were made, or each query that reads them
+        would be planned with all of that in it.
+        """
         text = translated(query, "spark", self._names, self.hide)
         with self._careful():
-            frame = self.session.sql(text).persist()
-            self.show(name, frame)
-            frame.count()
+            frame = self.session.sql(text).localCheckpoint(eager=True)
         self._kept.append(frame)
+        self.show(name, frame)
         return name
 
     @contextlib.contextmanager
@@ -124,8 +127,8 @@ class SparkExecutor:
             yield
         finally:
             with self._careful():
-                frame.unpersist()
                 self.session.catalog.dropTempView(self._names.pop(name))
+                let_go(frame)
 
     def show(self, name: str, frame: DataFrame) -> None:
         """Give a frame a name in our queries; the session sees another one, which is nobody else's."""
@@ -172,7 +175,7 @@ class SparkExecutor:
         """Drop our names; the session is the user's and goes on."""
         with contextlib.suppress(Exception):  # it may have been stopped
             for frame in self._kept:
-                frame.unpersist()
+                let_go(frame)
             for hidden in self._names.values():
                 self.session.catalog.dropTempView(hidden)
         self._names.clear()
@@ -188,6 +191,12 @@ class SparkExecutor:
                 yield
         except (PySparkException, Py4JError, OSError, AttributeError) as failure:
             raise failed("Spark", failure) from None
+
+
+def let_go(frame: DataFrame) -> None:
+    """Give back the room that kept rows take; without this, Spark does when it next looks for frames nobody holds."""
+    with contextlib.suppress(Exception):
+        frame._jdf.queryExecution().logical().rdd().unpersist(False)
 
 
 def _without_zones(frame: DataFrame) -> DataFrame:

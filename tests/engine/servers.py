@@ -115,7 +115,6 @@ def running_spark():
     except ImportError:
         missing("pyspark is not installed (pip install dpnotebook[spark])")
     folder = tempfile.mkdtemp(prefix="spark")
-    Path(folder, "events").mkdir()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for name, value in {
@@ -132,10 +131,7 @@ def running_spark():
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": folder,
-        "spark.eventLog.enabled": "true",
-        "spark.eventLog.dir": f"{folder}/events",
-        "spark.eventLog.compress": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dlog4j2.level=ERROR",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.level=ERROR",
     }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()

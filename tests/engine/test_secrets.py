@@ -1,5 +1,6 @@
 """No secret stands where a database writes down what it was asked: logs, statistics, lists of what runs, event logs."""
 
+import contextlib
 import dataclasses
 import hashlib
 import hmac
@@ -79,8 +80,27 @@ def test_postgres_logs_and_statistics_hold_no_secret(postgres):
         check("\n".join(str(row[0]) for row in listed))
 
 
-def test_the_list_of_what_runs_and_the_event_log_of_spark_hold_no_secret(spark):
-    ask_everything(source_of(everywhere.put_into_spark(spark, ROWS)))
+@contextlib.contextmanager
+def event_log(spark, folder):
+    """Have Spark write its event log into a folder, as `spark.eventLog.enabled` does, but for this test alone."""
+    jvm, context = spark._jvm, spark._jsc.sc()
+    conf = context.getConf().set("spark.eventLog.compress", "false")
+    logging = jvm.org.apache.spark.scheduler.EventLoggingListener
+    none, place = jvm.scala.Option.empty(), jvm.java.net.URI(folder.as_uri())
+    listener = logging("tested", none, place, conf, context.hadoopConfiguration())
+    listener.start()
+    context.addSparkListener(listener)
+    try:
+        yield
+        context.listenerBus().waitUntilEmpty()
+    finally:
+        context.removeSparkListener(listener)
+        listener.stop()
+
+
+def test_the_list_of_what_runs_and_the_event_log_of_spark_hold_no_secret(spark, tmp_path):
+    with event_log(spark, tmp_path):
+        ask_everything(source_of(everywhere.put_into_spark(spark, ROWS)))
     store = spark._jsparkSession.sharedState().statusStore()
     executions = store.executionsList()
     told = []
@@ -91,5 +111,4 @@ def test_the_list_of_what_runs_and_the_event_log_of_spark_hold_no_secret(spark):
             store.planGraph(execution.executionId()).makeDotFile(store.executionMetrics(execution.executionId()))
         )
     check("\n".join(told))
-    folder = Path(spark.conf.get("spark.eventLog.dir").removeprefix("file:"))
-    check("\n".join(path.read_text() for path in folder.rglob("*") if path.is_file()))
+    check("\n".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file()))
