@@ -20,6 +20,7 @@ ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 STAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *ZONED)
 WIDEST_WHOLE = 18  # digits of a decimal that any BIGINT can hold
 WIDEST_DOUBLE = 15  # digits of a decimal that any DOUBLE tells apart
+LONGEST_TEXT = 1_000_000  # bytes that a server takes of a text: what a statement makes of it must not fill its memory
 
 
 def kind_of(type_name: str, unit: bool = False) -> Kind:

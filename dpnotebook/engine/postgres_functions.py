@@ -5,6 +5,8 @@ They live in the connection's temporary schema, so they leave nothing behind in 
 
 from __future__ import annotations
 
+from dpnotebook.engine.kinds import LONGEST_TEXT
+
 _CAUGHT = "EXCEPTION WHEN others THEN RETURN"  # a canceled query is not among them
 
 
@@ -23,6 +25,10 @@ _FLOATS, _INTEGERS = "(a float8, b float8)", "(a bigint, b bigint)"
 _INFINITE = "CASE WHEN {0} THEN '{1}'::float8 ELSE '{2}'::float8 END"
 
 FUNCTIONS = (
+    # What a type writes for a value: a few bytes of numeric[] can be more than a text can hold.
+    "CREATE FUNCTION pg_temp.dp_text(a anyelement) RETURNS text LANGUAGE plpgsql STABLE PARALLEL UNSAFE AS $$ "
+    "DECLARE found text; BEGIN IF num_nonnulls(a) = 0 THEN RETURN NULL; END IF; found := concat(a); "
+    f"RETURN CASE WHEN octet_length(found) <= {LONGEST_TEXT} THEN found END; {_CAUGHT} NULL; END $$",
     # TRY_CAST
     _plain("double(a float8)", "float8", "a"),
     _checked(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnotebook.engine.kinds import WIDEST_DOUBLE, WIDEST_WHOLE
+from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE
 from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import DomainError, shorten
 
@@ -81,8 +81,8 @@ class PostgresColumn:
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 
-        NaN is NULL and -0.0 is 0.0; so are times that are infinite or not of the years 1 to 9999; texts are told apart
-        by their bytes; times are in UTC.
+        NaN is NULL and -0.0 is 0.0; times that are infinite or not of the years 1 to 9999 are NULL, and so are texts of
+        more than a megabyte; texts are told apart by their bytes; times are in UTC.
 
         Raises
         ------
@@ -97,14 +97,14 @@ class PostgresColumn:
         if kind == "time":
             return self._time(column)
         if kind == "text":
-            return self._text(column, unit)
+            return self._within(column, self._text(column, unit))
         if self.type in ("float4", "float8"):
             return f"nullif({column}::float8, 'NaN'::float8) + 0::float8"
         if self.type == "numeric":
             return self._numeric(column, unit)
         if kind == "integer":
             return f"{column}::bigint"
-        return _written(column)
+        return f'pg_temp.dp_text({column}) COLLATE "C"'
 
     def raw(self) -> str:
         """Return SQL of it where "other" types are to be seen for what they are."""
@@ -115,7 +115,9 @@ class PostgresColumn:
         column = identifier(self.name)
         if self.type in ("float4", "float8"):
             return f"nullif({column}::{self.type}, 'NaN')"
-        return f"pg_temp.dp_number({column}::numeric)" if self.type == "numeric" else self.plain()
+        if self.type == "numeric":
+            return f"pg_temp.dp_number({column}::numeric)"
+        return {"text": self._text(column, False), "other": _written(column)}.get(self.kind()) or self.plain()
 
     def _check_unit(self) -> None:
         if self.kind() == "other":
@@ -140,6 +142,13 @@ class PostgresColumn:
         if self.type == "citext" and unit:  # that is how it tells values apart
             return f'lower({column}::text COLLATE "default") COLLATE "C"'
         return f'{column}::text COLLATE "C"'
+
+    def _within(self, column: str, text: str) -> str:
+        """Return a text, NULL where it is too long; the length is that of what is stored, which need not be fetched."""
+        characters = self.modifier - 4 if self.type in ("varchar", "bpchar") and self.modifier >= 4 else LONGEST_TEXT
+        if self.type in ("enum", "uuid", "name") or 4 * characters <= LONGEST_TEXT:
+            return text
+        return f"CASE WHEN octet_length({column}::text) <= {LONGEST_TEXT} THEN {text} END"
 
     def _numeric(self, column: str, unit: bool) -> str:
         value = f"nullif({column}::numeric, 'NaN'::numeric)"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.engine.kinds import WIDEST_DOUBLE, WIDEST_WHOLE
+from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ class SparkColumn:
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 
-        NaN is NULL and -0.0 is 0.0; so are times not of the years 1 to 9999, and texts that are not UTF-8; texts are
-        told apart by their bytes; times are in UTC.
+        NaN is NULL and -0.0 is 0.0; times not of the years 1 to 9999 are NULL, and so are texts that are not UTF-8 or
+        have more than a megabyte; texts are told apart by their bytes; times are in UTC.
 
         Raises
         ------
@@ -83,7 +83,8 @@ class SparkColumn:
         if kind == "boolean":
             return column
         text = f"CAST({self._written()} AS STRING)"  # of the collation that goes by bytes
-        return f"CASE WHEN is_valid_utf8({text}) THEN {text} END"  # others are one text to Python
+        fits = f"octet_length({text}) <= {LONGEST_TEXT} AND is_valid_utf8({text})"  # others are one text to Python
+        return f"CASE WHEN {fits} THEN {text} END"
 
     def raw(self) -> str:
         """Return SQL of it where "other" types are to be seen for what they are."""

@@ -26,12 +26,8 @@ def text_of(column: str, key: Key | None = None) -> str:
     """Return the text of one column of a group, as SQL; what follows it cannot be mistaken for a part of it."""
     text = f"CAST({column} AS VARCHAR)"
     if key is not None and key.levels is None and key.kind not in PLAIN:
-        text = _prefixed(text)
+        text = f"md5({text})"  # without a bar in it, and short: a database has no room for many long texts in a row
     return f"coalesce({text}, ''), '|'"
-
-
-def _prefixed(text: str) -> str:
-    return f"CAST(length({text}) AS VARCHAR) || ':' || {text}"
 
 
 def turn(order: str, partition: Sequence[str] = ("u",)) -> str:
