@@ -8,6 +8,7 @@ import pytest
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.analysis.analyse import analyse
+from dpnotebook.sql.parse.calls import PLAIN
 from dpnotebook.sql.statement import Relation
 
 # The same few values in every order, each order a unit of its own; sums in floating point are sensitive to it.
@@ -60,3 +61,15 @@ def test_inner_aggregates_are_the_same_whatever_the_order_of_rows(put, beside):
                 assert len(set(found[f"k{i + 1}"][found["k0"] == case].tolist())) == 1, (aggregate, case)
     finally:
         tables.close()
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN if PLAIN[name].kind != "quantiles" or name in ("MIN", "MAX")])
+def test_what_an_inner_aggregate_holds_is_known(name):
+    """Whoever groups by it need not CAST it, and no engine is asked what it made of it."""
+    kinds = {"who": "integer", "x": "number", "n": "integer"}
+    for column in ("x", "n", "x / n"):
+        inner = f"SELECT who, {name}({column}) AS a FROM t GROUP BY who"
+        relations = {"t": Relation("t", kinds, unit="who")}
+        (select,) = analyse(f"SELECT COUNT(*) FROM ({inner}) GROUP BY a", relations, {}).selects
+        expected = "integer" if name == "COUNT" or (name in ("SUM", "MIN", "MAX") and column == "n") else "number"
+        assert select.keys[0].kind == expected

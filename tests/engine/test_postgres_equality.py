@@ -7,11 +7,14 @@ from decimal import Decimal
 import psycopg
 import pytest
 
-from dpnotebook.domain import Range
+from dpnotebook.domain import Domain, Range
+from dpnotebook.engine.source import source_of
+from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DPError
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.testing import exact_session
 
+KEY = bytes(range(32))
 NFC, NFD = "\u00e9", "e\u0301"
 DAY, HOUR = datetime.datetime(2024, 2, 29), datetime.datetime(2024, 2, 29, 10)
 # Of every type: values that differ, each in the spellings that mean the same, and what is shown of them.
@@ -111,6 +114,10 @@ def literal(text):
 def typed(kind):
     """Return the type of a column, which may be a domain over another domain."""
     return f'"over over {kind}"' if kind.startswith("domain ") else kind
+
+
+def slug(kind):
+    return "v_" + "".join(letter if letter.isalnum() else "_" for letter in kind)
 
 
 def base(kind):
@@ -233,24 +240,51 @@ def merged(expected):
     return [(key[0], n) for key, n in found.items()]
 
 
+@pytest.fixture(scope="module")
+def refused(postgres, admin):
+    """Return a session over a table with a column of every type that is refused, and where that table is."""
+    columns = ", ".join(f"{slug(kind)} {typed(kind)}" for kind in REFUSED)
+    admin.execute(f"CREATE TABLE refused ({columns}, g int DEFAULT 3)")
+    for kind, literals in REFUSED.items():
+        for text in literals:
+            admin.execute(f"INSERT INTO refused ({slug(kind)}) VALUES ({literal(text)})")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DPNOTEBOOK_UNSAFE", "1")
+        session = exact_session(Budget(1e6, 1e-3), confirm="never")
+    session.protect((postgres, "equality.refused"), "t")
+    yield session, (postgres, "equality.refused")
+    session.close()
+
+
 @pytest.mark.parametrize("kind", REFUSED)
-def test_what_has_no_canonical_form_is_refused_before_the_charge(every, kind):
-    every.table(typed(kind), REFUSED[kind])
-    every.protect(name := "asked")
-    session = every.session
+def test_what_has_no_canonical_form_is_refused_before_the_charge(refused, admin, kind):
+    (session, place), name = refused, slug(kind)
+    spent, source = session.spent, source_of(place)
+    with pytest.raises(DPError, match="CAST"):
+        session.sql(f"SELECT {name} AS v, COUNT(*) AS n FROM t GROUP BY v", epsilon=1.0)
+    with pytest.raises(DPError, match="CAST"):
+        TableEngine(source, Domain({"g": Range(0, 5)}), name, 1, KEY)
+    for declared in (["1", "2"], Range(0, 10)):
+        with pytest.raises(DPError, match="declared"):
+            TableEngine(source, Domain({name: declared}), None, None, KEY)
+    source.release()
+    assert session.spent == spent
+    statement = f"SELECT CAST({name} AS VARCHAR) AS k, COUNT(*) AS n FROM t WHERE {name} IS NOT NULL GROUP BY k"
+    cast = session.sql(statement, epsilon=1.0).run().frame
+    texts = f'SELECT concat({name}) COLLATE "C" AS v, count(*) FROM refused WHERE num_nonnulls({name}) = 1 GROUP BY 1'
+    assert sorted(zip(cast["k"], cast["n"], strict=True)) == sorted(admin.execute(texts).fetchall())
+
+
+def test_a_refused_type_keeps_no_other_column_from_being_asked(refused):
+    (session, place), rows = refused, sum(map(len, REFUSED.values()))
+    counted = session.sql("SELECT g, COUNT(*) AS n FROM t GROUP BY g", epsilon=1.0).run().frame
+    assert counted[["g", "n"]].to_numpy().tolist() == [[3, rows]]
     spent = session.spent
     with pytest.raises(DPError, match="CAST"):
-        session.sql(f"SELECT v, COUNT(*) AS n FROM {name} GROUP BY v", epsilon=1.0)
-    with pytest.raises(DPError):
-        session.protect((every.postgres, "equality.t"), "units", unit="v", max_rows=1)
-    for declared in (["1", "2"], Range(0, 10)):
-        with pytest.raises(DPError):
-            session.protect((every.postgres, "equality.t"), "levels", domain={"v": declared})
+        session.protect(place, "units", unit="v_jsonb", max_rows=1)
+    with pytest.raises(DPError, match="declared"):
+        session.protect(place, "levels", domain={"v_json": ["{}"]})
     assert session.spent == spent
-    cast = every.counted(name, "CAST(v AS VARCHAR)")
-    texts = every.admin.execute('SELECT concat(v) COLLATE "C" AS v, count(*) FROM t GROUP BY 1').fetchall()
-    assert sorted(cast) == sorted(texts)
-    assert every.counted(name, "g") == [(3, sum(range(len(REFUSED[kind]) + 1)))]
 
 
 @pytest.mark.parametrize("kind", CASES)

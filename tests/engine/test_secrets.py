@@ -42,7 +42,7 @@ def ask_everything(source):
     try:
         tables.add("visits", source, "who", private=True)
         relation = Relation("visits", tables.kinds("visits"), unit="who", max_rows=2)
-        (select,) = analyse("SELECT stay, SUM(fee) FROM visits GROUP BY stay", {"visits": relation}, {}).selects
+        (select,) = analyse("SELECT stay, COUNT(*) FROM visits GROUP BY stay", {"visits": relation}, {}).selects
 
         def run(query):
             return tables.run(query, ["visits"])
