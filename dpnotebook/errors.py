@@ -26,7 +26,7 @@ class DPError(Exception):
     """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so."""
 
     def __init__(self, text: str = "") -> None:
-        super().__init__(text if len(text) <= MOST_SAID else f"{text[: MOST_SAID - 201]} … {text[-198:]}")
+        super().__init__(brief(text))
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines IPython shows instead of a traceback."""
@@ -128,6 +128,11 @@ class LedgerMismatch(LedgerError):
 
 class LedgerWarning(UserWarning):
     """Something about a ledger that its owner should know: who else can reach it, or what it does not count."""
+
+
+def brief(text: str) -> str:
+    """Return a message of at most 600 characters: its start, and the advice at its end."""
+    return text if len(text) <= MOST_SAID else f"{text[: MOST_SAID - 201]} … {text[-198:]}"
 
 
 def shorten(value: Any, limit: int = 60) -> str:

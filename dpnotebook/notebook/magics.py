@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
-from typing import Any
+from typing import Any, cast
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.display import display
 from traitlets import Enum, Float, TraitError, validate
 
-from dpnotebook.errors import shorten
+from dpnotebook.errors import brief, shorten
 from dpnotebook.notebook import ask, manage, options, prefetch
 from dpnotebook.query import Query
 from dpnotebook.release import Release
@@ -44,13 +45,18 @@ class DPMagics(Magics):
     @line_cell_magic
     def dpsql(self, line: str = "", cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
         """Ask protected tables in SQL; `%dpsql --help` lists the options."""
-        return self._asked(line, cell, self._variables(local_ns))
+        with briefly():
+            return self._asked(line, cell, self._variables(local_ns))
 
     @no_var_expand
     @needs_local_scope
     @line_magic
     def dp(self, line: str = "", local_ns: Mapping[str, Any] | None = None) -> Any:
         """Look after the budget: `%dp budget`, `%dp history`, `%dp tables` and more; `%dp help` lists them."""
+        with briefly():
+            return self._managed(line, local_ns)
+
+    def _managed(self, line: str, local_ns: Mapping[str, Any] | None) -> Any:
         name, command, rest = manage.read(line)
         if command == "help":
             print(manage.HELP)
@@ -111,6 +117,15 @@ class DPMagics(Magics):
         return None
 
 
+@contextmanager
+def briefly() -> Iterator[None]:
+    """Keep what IPython says of a wrong line short, however long the line is."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(brief(str(error))) from None
+
+
 def find_session(name: str | None, scope: Mapping[str, Any]) -> Session:
     """Return the session of a variable, or the one that was made last.
 
@@ -124,10 +139,10 @@ def find_session(name: str | None, scope: Mapping[str, Any]) -> Session:
     if name is None:
         return active_session()
     found = scope.get(name)
-    if not isinstance(found, Session):
-        known = ", ".join(sorted(key for key, value in scope.items() if isinstance(value, Session) and key[0] != "_"))
+    if not issubclass(type(found), Session):  # asked of its type: a variable may be anything
+        known = ", ".join(sorted(key for key, value in scope.items() if type(value) is Session and key[0] != "_"))
         raise UsageError(f"{name} is no session; sessions here are: {known or 'none'}")
-    return found
+    return cast("Session", found)
 
 
 class TableOnly(Release):
