@@ -24,7 +24,7 @@ from dpnotebook.question import Question
 from dpnotebook.release import Release, answer_frame
 from dpnotebook.reuse import words
 from dpnotebook.reuse.plan import Planned
-from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json, planned_from_json
+from dpnotebook.reuse.recorded import combined_from_json, plan_from_json, planned_from_json
 from dpnotebook.scans import exact_answers
 
 if TYPE_CHECKING:
@@ -162,10 +162,11 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
     """
     confidence, question = query.accuracy.confidence, query.question
     assert isinstance(question, Question)  # statements have a way of their own
-    told = record.details.get("estimates")
-    combined = None if told is None else [estimates_from_json(told, accountant.noise, confidence)]
-    if told is not None and combined is not None and not record.plan["measures"]:
-        return _release(record, query, domain, accountant, paid, combined, tuple(told["sources"]))
+    found = combined_from_json(record.details, record.plan, accountant.noise, confidence)
+    combined = None if found is None else [found]
+    sources = (record.number,) if found is None else tuple(record.details["estimates"]["sources"])
+    if combined is not None and not record.plan["measures"]:
+        return _release(record, query, domain, accountant, paid, combined, sources)
     recorded = plan_from_json(record.plan, domain, question, query.assumption)
     measured = [
         np.ldexp(noisy.astype(np.float64), -item.bits)
@@ -183,7 +184,6 @@ def reveal(record: Record, query: Query, domain: Domain, accountant: Accountant,
         ]
         return answer_frame(question, domain, found)[0]
 
-    sources = (record.number,) if told is None else tuple(told["sources"])
     return _release(record, query, domain, accountant, paid, combined or estimates, sources, adjusted)
 
 

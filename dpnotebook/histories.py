@@ -17,7 +17,7 @@ from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.progress import Progress
 from dpnotebook.protected import ProtectedTable
 from dpnotebook.question import Question
-from dpnotebook.reuse.combining import Promise, combined_details, finite, linear_of
+from dpnotebook.reuse.combining import Promise, combined_details, linear_of
 from dpnotebook.reuse.history import History
 from dpnotebook.reuse.items import item_of
 from dpnotebook.reuse.plan import Plan
@@ -124,7 +124,7 @@ class Histories:
         if "combined" in charge.plan:
             found = self._combined(charge, noisy, table)
         else:  # the answer is that of its own measurement
-            found = {} if all(finite(one) for one in self._own(charge, noisy, table)) else None
+            found = {} if all(one.finite for one in self._own(charge, noisy, table)) else None
         if found is None:
             raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
         return found

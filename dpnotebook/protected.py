@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, fingerprint_like, source_of
+from dpnotebook.engine.source import FrameSource, ParquetSource, TableSource, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
 from dpnotebook.reuse.table import Table
@@ -97,13 +97,7 @@ class ProtectedTable(Verbs):
         return self._digest([name for name in self.whole.columns if name not in self._used], known)
 
     def _digest(self, columns: list[str], known: str | None) -> str:
-        """Return a keyed digest of columns that may hold anything; of those that cannot be hashed, their names."""
-        if not columns:
-            return ""
-        try:
-            return fingerprint_like(known, self.whole, columns, self._key)
-        except DomainError:
-            return " ".join(_digest_or_name(self.whole, name, self._key) for name in columns)
+        return fingerprint_like(known, self.whole, columns, self._key) if columns else ""
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
@@ -175,13 +169,6 @@ class Frames:
 
 
 frames = Frames()
-
-
-def _digest_or_name(source: Source, name: str, key: bytes) -> str:
-    try:
-        return source.fingerprint([name], key)
-    except DomainError:
-        return name
 
 
 def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
+_FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class FrameColumns:
             if name in self._waiting:
                 try:
                     self._ready[name] = self._waiting[name](self._columns[name])
-                except (TypeError, ValueError, OverflowError, ArithmeticError, ImportError):
+                except _FAILURES:
                     raise DomainError(self.unreadable(name)) from None
                 del self._waiting[name]
 
@@ -100,6 +101,18 @@ class FrameColumns:
     def readable(self) -> list[str]:
         """Return the names of the columns that can be read so far."""
         return [name for name in self._columns if name in self._ready]
+
+    def read(self, name: str) -> pd.Series[Any] | None:
+        """Return a column as it is read, whether it is readable yet or not; None if it cannot be."""
+        try:
+            return self._ready[name] if name in self._ready else _ready(self._columns[name])
+        except _FAILURES:
+            return None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self._rows
 
     def ready(self, name: str) -> pd.Series[Any]:
         """Return a column that is readable."""

@@ -17,15 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpnotebook.engine.carrying import carried
 from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
+from dpnotebook.engine.frame_digests import digest_column
 from dpnotebook.engine.frames import FrameColumns
 from dpnotebook.engine.sealed import sealed
 from dpnotebook.engine.sql import identifier, literal
-from dpnotebook.engine.texts import texts
 from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.forks import in_child, opened
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 24
 DUCKDB = ("duckdb", None)
-SUMS = "sums "  # begins the digests of tables that are made as this version makes them
+SUMS, ROWS = "sums ", "rows "  # begin the digests of tables and of frames that are made as this version makes them
 
 
 class Source(Protocol):
@@ -106,30 +105,27 @@ class FrameSource:
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the values of `columns`, in row order."""
-        frame = self.rows.frame(columns)
+        digests = (digest_column(name, self.rows.read(name), key) for name in columns)
+        return ROWS + keyed(key, "frame", str(self.rows.rows), *digests)
+
+    def fingerprint_by_pandas(self, columns: Sequence[str], key: bytes) -> str:
+        """Return the digest of earlier versions, from hashes of pandas; of a column that has none, the name."""
         try:
-            rows = _hashes(frame)
-        except (TypeError, ValueError):  # lists, or objects that are no single values
-            rows = _hashes(frame.apply(_hashable))
-        return keyed(key, "frame", *columns, rows.tobytes())
+            return self._by_pandas(columns, key)
+        except (TypeError, ValueError, OverflowError):
+            return " ".join(self._by_pandas_or_name(name, key) for name in columns)
 
+    def _by_pandas_or_name(self, name: str, key: bytes) -> str:
+        try:
+            return self._by_pandas([name], key)
+        except (TypeError, ValueError, OverflowError):
+            return name
 
-def _hashes(frame: pd.DataFrame | pd.Series[Any]) -> NDArray[np.uint64]:
-    import pandas as pd
+    def _by_pandas(self, columns: Sequence[str], key: bytes) -> str:
+        import pandas as pd
 
-    found = pd.util.hash_pandas_object(frame, index=False, hash_key="0123456789abcdef")
-    return np.asarray(found.to_numpy(), dtype=np.uint64)
-
-
-def _hashable(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column that pandas can hash: the texts of the values, where it cannot hash these."""
-    import pandas as pd
-
-    try:
-        _hashes(column)
-    except (TypeError, ValueError):
-        return pd.Series(texts(column.to_numpy(dtype=object)), dtype="str")
-    return column
+        rows = pd.util.hash_pandas_object(self.rows.frame(columns), index=False, hash_key="0123456789abcdef")
+        return keyed(key, "frame", *columns, rows.to_numpy().tobytes())
 
 
 def _connected(rows: FrameColumns, names: Sequence[str]) -> tuple[DuckDBExecutor, str]:
@@ -386,6 +382,8 @@ def fingerprint_like(known: str | None, source: Source, columns: Sequence[str], 
     """
     if known and not known.startswith(SUMS) and isinstance(source, TableSource):
         return source.fingerprint_by_text(columns, key)
+    if known and not known.startswith(ROWS) and isinstance(source, FrameSource):
+        return source.fingerprint_by_pandas(columns, key)
     return source.fingerprint(columns, key)
 
 

@@ -64,6 +64,11 @@ class Estimates:
     lower: Floats
     upper: Floats
 
+    @property
+    def finite(self) -> bool:
+        """Whether all of these numbers are."""
+        return all(bool(np.isfinite(numbers).all()) for numbers in vars(self).values())
+
 
 def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
     """Return answers without the digits that noise drowns, which differ from one computer to the next.
@@ -173,11 +178,10 @@ class LinearAnswers:
         """Return the least-squares answers with their intervals."""
         value = self.strategy.answers(noisy[0]) * self.units
         std_error = self.std_errors(noise, scale)
-        if self.direct:
-            width = np.full(value.size, half_widths(self.units[:1, None], scale, noise, confidence)[0])
-        else:
-            width = self._widths(noise, scale, confidence, std_error)
-        return written(value, std_error, width)
+        if self.direct:  # the very numbers that were drawn: the same on every computer
+            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
+            return Estimates(value, std_error, value - width, value + width)
+        return written(value, std_error, self._widths(noise, scale, confidence, std_error))
 
     @cached_property
     def factors(self) -> Floats:

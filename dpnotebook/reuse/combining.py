@@ -106,11 +106,6 @@ def combined_details(
     return {"estimates": estimates_to_json(best, confidence, sources) | told}
 
 
-def finite(estimates: Estimates) -> bool:
-    """Return whether all numbers of some answers are finite."""
-    return all(np.isfinite(numbers).all() for numbers in vars(estimates).values())
-
-
 def exact_half_width(history: History, asked: reactive.Asked, confidence: float) -> float:
     """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
     _, variances, coefficients = asked.block.estimates(asked.queries)

@@ -161,6 +161,20 @@ def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: flo
     return Estimates(value, std_error, value - width, value + width)
 
 
+def combined_from_json(
+    details: Mapping[str, Any], plan: Mapping[str, Any], noise: Noise, confidence: float
+) -> Estimates | None:
+    """Return the recorded answers that were combined from several releases; None where there are none of use.
+
+    Ledgers of earlier versions hold some that are not finite: where the question was measured by itself as well, the
+    answer is that of its own measurement.
+    """
+    if "estimates" not in details:
+        return None
+    found = estimates_from_json(details["estimates"], noise, confidence)
+    return found if found.finite or not plan["measures"] else None
+
+
 def _item_to_json(item: Planned) -> dict[str, Any]:
     return {"measurement": measurement_to_json(item.measurement), **_noise_to_json(item)}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.inference.answers import Answers, Expected, Floats, QuantileAnswers, grid_bits
+from dpnotebook.inference.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.tails import farthest
 from dpnotebook.question import Accuracy, Question
@@ -24,7 +24,7 @@ from dpnotebook.reuse.prepare import Assumption
 from dpnotebook.reuse.pricing import Pricing, as_precise_as, cost_of, scales, units_for
 from dpnotebook.reuse.purchase import marginals_to_buy
 from dpnotebook.reuse.range_purchase import ranges_to_buy
-from dpnotebook.reuse.recorded import estimates_from_json, plan_from_json
+from dpnotebook.reuse.recorded import combined_from_json, plan_from_json
 from dpnotebook.reuse.reuse_words import described
 from dpnotebook.reuse.setting import Books, Charged, Setting, Way
 from dpnotebook.reuse.spare import spare_range
@@ -75,21 +75,22 @@ def _expected(
     known = past.expected if isinstance(past, Answered) else {}
     key = accuracy.confidence, assumption
     if key not in known:
-        told = getattr(past, "details", {}).get("estimates")
-        if told is not None:
-            known[key] = [_told(told, accuracy.confidence, accountant)]
+        details: Mapping[str, Any] = getattr(past, "details", {})
+        combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
+        if combined is not None:
+            if combined.finite:
+                known[key] = [_told(details["estimates"], combined, accuracy.confidence, accountant)]
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [
                 answer.expected(accountant.noise, item.scale, accuracy.confidence)
                 for answer, item in zip(recorded.answers, recorded.planned, strict=True)
             ]
-    return known.get(key)  # none of what is charged, to be combined with others, and not measured yet
+    return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
 
 
-def _told(told: Mapping[str, Any], confidence: float, accountant: Accountant) -> Expected:
+def _told(told: Mapping[str, Any], estimates: Estimates, confidence: float, accountant: Accountant) -> Expected:
     """Return how wrong answers are that were combined from several releases."""
-    estimates = estimates_from_json(told, accountant.noise, confidence)
     errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
     width = float((estimates.upper - estimates.lower).max()) / 2
     if "ranks" in told and confidence == told["confidence"] and "reach" in told:

@@ -9,14 +9,18 @@ that is for all sessions together.
 from __future__ import annotations
 
 import math
+import threading
 from dataclasses import dataclass, field
 
 import numpy as np
 
 import dpnotebook as dpn
+from dpnotebook.errors import LedgerConflict
 
 ROUNDING = 1 + 2e-6  # what planning screens and what is shown is computed in another order
 FARTHEST = {"laplace": 17.0, "gaussian": 7.5}  # standard errors; fewer than one in 10^10 answers lies farther off
+REFUSALS = (dpn.BudgetExceeded, dpn.DomainError, dpn.AccuracyError, dpn.WorkloadError, dpn.PredicateError)
+SHARP = 4.0  # standard errors in steps of the noise, from which on an interval of 95% holds in hardly more
 DENSE = 10**6  # cells up to which the spend of every cell is exact
 
 
@@ -26,24 +30,57 @@ class Broken(AssertionError):
 
 @dataclass
 class Tally:
-    """How often intervals of 95% held, and the mean square of misses in standard errors, one entry a session."""
+    """How often intervals of 95% held, and the mean square of misses in standard errors.
+
+    `held` and `squares` have one entry a session; `sharp` one a question whose intervals are of the exact law of their
+    noise, and not of a bound that is never narrower.
+    """
 
     held: list[float] = field(default_factory=list)
     squares: list[float] = field(default_factory=list)
+    sharp: list[float] = field(default_factory=list)
+    at_once: int = 0
     questions: int = 0
     refused: int = 0
     free: int = 0
     actions: dict[str, int] = field(default_factory=dict)
 
+    def summary(self):
+        """Return in a few lines what was asked, and how often intervals of 95% held."""
+        held, sharp = np.array(self.held), np.array(self.sharp)
+        return (
+            f"{held.size} sessions, {self.questions} questions, {self.free} of them free, {self.refused} refused, "
+            f"{self.at_once} at the same time as another; {self.actions}\n"
+            f"intervals of 95% held {held.mean():.3%} of the time; {sharp.mean():.3%} +- "
+            f"{sharp.std() / math.sqrt(sharp.size):.3%} in {sharp.size} questions whose noise has an exact law; "
+            f"mean square of a miss {np.mean(self.squares):.4f} variances"
+        )
+
 
 def run(world, path, tally):
-    """Run one session and check it; add to the tally what is judged over many."""
-    session, table = world.open(path)
+    """Run one session and check it; add to the tally what is judged over many.
+
+    The questions go to one of its kernels each; now and then one is started anew, and two are asked at once.
+    """
+    kernels = [world.open(path) for _ in range(world.kernels)]
     done, held, squares = [], [], []
     try:
         for _ in range(world.count):
+            place = int(world.moods.integers(world.kernels))
+            if world.happens(0.06):
+                kernels[place][0].close()
+                kernels[place] = world.open(path)
+            session, table = kernels[place]
             asked = world.next()
             check = _Check(world, session, asked)
+            if world.kernels > 1 and world.happens(0.12):
+                there, elsewhere = kernels[1 - place]
+                pair = [(check, table), (_Check(world, there, world.next()), elsewhere)]
+                for each, release in at_once(pair):
+                    tally.at_once += 1
+                    done.append((each.asked, release))
+                check.spent()
+                continue
             answered = check.answered(table)
             if answered is None:
                 tally.refused += 1
@@ -54,12 +91,15 @@ def run(world, path, tally):
             for action in plan.actions:
                 tally.actions[action.kind] = tally.actions.get(action.kind, 0) + 1
             check.shown(release, plan)
-            check.missed(release, plan, held, squares)
+            check.missed(release, plan, held, squares, tally)
             check.spent()
-            check.again(table, release)
+            # Any kernel knows it, and gives it for nothing.
+            session, table = kernels[int(world.moods.integers(world.kernels))]
+            _Check(world, session, asked).again(table, release)
             done.append((asked, release))
     finally:
-        session.close()
+        for session, _ in kernels:
+            session.close()
     session, table = world.open(path)
     try:
         for asked, release in done:
@@ -75,6 +115,45 @@ def run(world, path, tally):
         tally.held.append(float(np.mean(held)))
     if squares:
         tally.squares.append(float(np.mean(squares)))
+
+
+def at_once(checks):
+    """Ask one question of each of two kernels at the same time; return those that were answered with their releases."""
+    queries = [(check.asked.first or check.asked.query)(table) for check, table in checks]
+    found = [None, None]
+
+    def ask(place):
+        for _ in range(5):
+            try:
+                found[place] = queries[place].run()
+            except LedgerConflict:  # the other was first to refine: asked again it is planned anew
+                continue
+            except REFUSALS:
+                pass
+            except Exception as failure:
+                found[place] = failure
+            return
+
+    threads = [threading.Thread(target=ask, args=(place,)) for place in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for (check, _), query, release in zip(checks, queries, found, strict=True):
+        if isinstance(release, Exception):
+            raise check.broken(f"asked at once with another: {release!r}") from release
+        if release is None:
+            continue
+        check.finite(release)
+        _, error, lower, upper = numbers_of(release, release.names[0])
+        reach, accuracy = ((upper - lower) / 2).max(), query.accuracy
+        if check.asked.kind == "linear" and accuracy.error is not None and reach > accuracy.error * ROUNDING + 1e-9:
+            raise check.broken(f"at once with another an error of {reach} is shown")
+        if check.asked.kind == "linear" and accuracy.variance is not None:
+            variance = error.max() ** 2
+            if variance > accuracy.variance * ROUNDING:
+                raise check.broken(f"at once with another a variance of {variance} is shown")
+        yield check, release
 
 
 def numbers_of(release, name):
@@ -96,10 +175,10 @@ class _Check:
         """Return the release and its plan; None where it was refused, which must not cost anything."""
         before = self.session.ledger.spent
         try:
-            query = self.asked.query(table)
+            query = (self.asked.first or self.asked.query)(table)
             plan = query.plan
             release = query.run()
-        except (dpn.BudgetExceeded, dpn.DomainError, dpn.AccuracyError, dpn.WorkloadError, dpn.PredicateError) as no:
+        except REFUSALS as no:
             if self.session.ledger.spent != before or self.session.audit().pending:
                 raise self.broken(f"was refused ({no}) and yet paid for") from None
             return None
@@ -114,9 +193,9 @@ class _Check:
             raise self.broken(f"a variance of {plan.std_error**2} was planned for variance={accuracy.variance}")
         return release, plan
 
-    def shown(self, release, plan):
-        """Check that every number is finite, in its interval, and as precise as was planned."""
-        for place, name in enumerate(release.names):
+    def finite(self, release):
+        """Check that every number is finite and in its interval."""
+        for name in release.names:
             value, error, lower, upper = numbers_of(release, name)
             for what, numbers in zip(
                 ("value", "std_error", "lower", "upper"), (value, error, lower, upper), strict=True
@@ -125,6 +204,12 @@ class _Check:
                     raise self.broken(f"{what} is not finite in {(~np.isfinite(numbers)).sum()} of {numbers.size} rows")
             if not ((lower <= value + 1e-9) & (value <= upper + 1e-9)).all():
                 raise self.broken("a value lies outside of its interval")
+
+    def shown(self, release, plan):
+        """Check that every number is finite, in its interval, and as precise as was planned."""
+        self.finite(release)
+        for place, name in enumerate(release.names):
+            value, error, lower, upper = numbers_of(release, name)
             if place or self.asked.kind in ("mean", "quantile"):  # planned for an assumed mean, in rows of rank
                 continue
             exact = error <= 0
@@ -137,7 +222,7 @@ class _Check:
             if ((upper - lower) / 2).max() > plan.error * ROUNDING + 1e-9:
                 raise self.broken(f"an error of {((upper - lower) / 2).max()} is shown, {plan.error} was planned")
 
-    def missed(self, release, plan, held, squares):
+    def missed(self, release, plan, held, squares, tally):
         """Count whether intervals hold the truth, and refuse what no noise explains."""
         truth = self.asked.truth(release.frame)
         for place, name in enumerate(release.names):
@@ -157,6 +242,9 @@ class _Check:
                     squares.append(float(np.mean(far**2)))
             if known.any() and release.confidence == 0.95:
                 held.append(float(inside[known].mean()))
+                exact = self.world.noise == "gaussian" or not plan.combined
+                if self.asked.kind == "linear" and exact and not plan.free and error.min() > SHARP:
+                    tally.sharp.append(held[-1])
 
     def spent(self):
         """Check the spend against the recorded costs, added up cell by cell."""
@@ -186,7 +274,10 @@ class _Check:
         repeated = query.run()
         if self.session.ledger.spent != before or repeated.paid:
             raise self.broken("asked again it was paid for again")
-        if repeated.number > release.number and repeated.frame[release.names[0]].size == len(release.frame):
+        if repeated.number != release.number:  # a better answer, of another question or another kernel's
+            errors = [numbers_of(one, one.names[0])[1].max() for one in (release, repeated)]
+            if len(repeated.frame) != len(release.frame) or errors[1] > errors[0] * ROUNDING:
+                raise self.broken(f"asked again it has errors of {errors[1]}, {errors[0]} before")
             return
         for column in release.frame:
             if not release.frame[column].equals(repeated.frame[column]):

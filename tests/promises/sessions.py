@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,7 @@ MOST_ANSWERS = 3_000  # of one question: more take long and show nothing else
 THEMES = ("mixed", "mixed", "mixed", "crossed", "crossed", "ranges", "drill", "wide", "long")
 QUESTIONS = {"mixed": 8, "crossed": 8, "ranges": 14, "drill": 12, "wide": 8, "long": 10}
 QUICK = 5  # questions of a session that takes a second
+MORE = (0.7, 1, 1, 1, 2, 5)  # times the questions of its theme has a session: 5 to 60
 PLANNERS = ("optimal",) * 8 + ("naive", "pioneer")
 
 
@@ -58,6 +59,7 @@ class Asked:
     truth: Callable = field(repr=False)
     kind: str = "linear"
     possible: Callable | None = field(default=None, repr=False)  # whether there could be a row in each group
+    first: Callable | None = field(default=None, repr=False)  # how it is asked at first, where that is otherwise
 
 
 def shares(rng, size):
@@ -145,15 +147,24 @@ class World:
             self.planner = "optimal"
         self.unit = rng.random() < 0.15
         self.asked: list[Asked] = []
+        # What else may happen is drawn by itself, so that a seed asks the same questions whatever is added here.
+        self.moods = np.random.default_rng([seed, 1])
+        self.kernels = 2 if self.moods.random() < 0.35 else 1
+        self.more = float(self.moods.choice(MORE))
 
     def __repr__(self):
         sizes = " x ".join(str(column.size) for column in self.columns)
         sizes += ", quick" * self.quick
-        return f"seed {self.seed}: {self.theme}, {sizes}, {self.rows} rows, {self.noise}, {self.planner}"
+        kernels = f", {self.kernels} kernels" * (self.kernels > 1)
+        return f"seed {self.seed}: {self.theme}, {sizes}, {self.rows} rows, {self.noise}, {self.planner}{kernels}"
 
     @property
     def count(self):
-        return QUICK if self.quick else QUESTIONS[self.theme]
+        return QUICK if self.quick else max(5, min(60, round(QUESTIONS[self.theme] * self.more)))
+
+    def happens(self, chance):
+        """Return whether something that has this chance happens now."""
+        return bool(self.moods.random() < chance)
 
     def open(self, path, timeout=60.0):
         """Return a session on a ledger, and its table."""
@@ -301,6 +312,8 @@ class World:
         question = None
         while question is None:
             question = kinds[rng.integers(len(kinds))]()
+        if question.kind == "linear" and self.happens(0.06):
+            question.first = lambda table, query=question.query: replace(query(table), fresh=True)
         self.asked.append(question)
         return question
 
@@ -341,9 +354,14 @@ class World:
         text, rows = self.where()
         pieces = self.kept
         accuracy, names = self.accuracy(), [column.name for column in keys]
+        verb, query = f"groupby({names}).count", lambda table: table.groupby(names).count(where=text, **accuracy)
+        if self.happens(0.5):  # the same by another name
+            verb = f"crosstab{tuple(names)}" if len(names) > 1 else f"histogram({names[0]!r})"
+            both = (lambda table: table.crosstab) if len(names) > 1 else (lambda table: table.histogram)
+            query = lambda table: both(table)(*names, where=text, **accuracy)  # noqa: E731
         return Asked(
-            f"groupby({names}).count({text!r}, {accuracy})",
-            lambda table: table.groupby(names).count(where=text, **accuracy),
+            f"{verb}({text!r}, {accuracy})",
+            query,
             lambda frame: self.by_labels(frame, names, rows.astype(float)),
             possible=lambda frame: self.possible(frame, names, pieces),
         )
@@ -482,11 +500,25 @@ class World:
         values = np.asarray(column.values, dtype=float)
         if column.bounds[0][0] != column.bounds[0][1]:
             return None
-        text = f"SELECT {name}, COUNT(*) AS n, SUM({summed}) AS s FROM t GROUP BY {name}"
+        how = self.moods.choice(["planned", "filtered", "averaged", "anonymized"])
+        rows, text = np.ones(self.rows, dtype=bool), f"SELECT {name}, COUNT(*) AS n, SUM({summed}) AS s FROM t"
+        if how == "filtered":
+            cut = int(self.moods.integers(column.regular))
+            rows, text = column.codes >= cut, f"{text} WHERE {summed} >= {column.texts[cut]}"
+        elif how == "averaged":
+            text = f"SELECT {name}, COUNT(*) AS n, AVG({summed}) AS s FROM t"
+        elif how == "anonymized" and not self.unit:
+            low, high = column.texts[0], column.texts[-1]
+            text = (
+                f"SELECT WITH ANONYMIZATION {name}, ANON_COUNT(*) AS n, ANON_SUM({summed}, {low}, {high}) AS s FROM t"
+            )
+        text += f" GROUP BY {name}"
 
         def truth(frame):
-            ones = self.by_labels(frame, [name], np.ones(self.rows))
-            return np.column_stack([ones, self.by_labels(frame, [name], values)])
+            ones = self.by_labels(frame, [name], rows.astype(float))
+            sums = self.by_labels(frame, [name], rows * values)
+            with np.errstate(invalid="ignore"):
+                return np.column_stack([ones, sums / ones if how == "averaged" else sums])
 
         return Asked(
             f"sql({text!r}, epsilon={epsilon})",

@@ -6,7 +6,9 @@ answered from what fits, and never from nothing.
 
 import json
 import math
+import shutil
 from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +28,10 @@ from dpnotebook.reuse.parts import Part, measurement_to_json
 from dpnotebook.reuse.plan import Planned
 from dpnotebook.workload import Identity, Kron
 
+# Written at commit 01db493 with the rows of `people`: a crosstab by sex and age where income >= 5000, a histogram of
+# income where age >= 2, and a median of income where age >= 2, at epsilon 0.1 each. Of the histogram 39 bins were
+# recorded as 0 from 0 to 0, of an infinite standard error.
+BEFORE = Path(__file__).parents[1] / "data" / "ledger_before_limits.sqlite"
 BUDGETS = {"pure": dpn.Budget(20.0), "gaussian": dpn.Budget(20.0, 1e-6)}
 ROWS = 8_000
 
@@ -279,6 +285,27 @@ def test_what_another_kernel_recorded_meanwhile_takes_nothing_from_a_promise(tmp
     exact = np.bincount(frame["age"][frame["income"] >= 5_000], minlength=100)
     assert (np.abs(found["value"] - exact) < 17 * found["std_error"]).all()
     assert other.audit().ok
+
+
+def test_what_an_earlier_version_recorded_as_nothing_is_answered_from_what_was_measured(tmp_path):
+    path = tmp_path / "ledger"
+    shutil.copy(BEFORE, path)
+    path.chmod(0o600)
+    session, table, frame = people("pure", path)
+    spent = session.ledger.spent
+    queries = (
+        table.histogram("income", where="age >= 2", epsilon=0.1),
+        table.histogram("income", where="age >= 2", error=31),
+        table.histogram("income", where="age >= 2", error=31, confidence=0.9),
+    )
+    exact = np.bincount(frame["income"][frame["age"] >= 2] // 5_000, minlength=40)
+    for query in queries:
+        found = deliver(query)
+        assert (np.abs(found["value"] - exact) < 17 * found["std_error"]).all()
+    assert np.isfinite(session.release(2).frame[["value", "std_error", "lower", "upper"]].to_numpy()).all()
+    deliver(table.quantile("income", 0.5, where="age >= 2", epsilon=0.1))
+    assert session.ledger.spent == spent
+    assert session.audit().ok
 
 
 def test_nothing_that_is_not_finite_is_ever_recorded(tmp_path):
