@@ -20,7 +20,7 @@ ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 STAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *ZONED)
 WIDEST_WHOLE = 18  # digits of a decimal that any BIGINT can hold
 WIDEST_DOUBLE = 15  # digits of a decimal that any DOUBLE tells apart
-LONGEST_TEXT = 1_000_000  # bytes that a server takes of a text: what a statement makes of it must not fill its memory
+LONGEST_TEXT = 1_000_000  # bytes of a text that is read: what a statement makes of it must not fill the memory
 
 
 def kind_of(type_name: str, unit: bool = False) -> Kind:
@@ -82,9 +82,9 @@ def check_unit(name: str, kind: Kind) -> None:
 def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     """Return an expression for a column that is the same on every engine, and that no value makes fail.
 
-    NaN is NULL, as are times that are infinite or not of the years 1 to 9999; texts are told apart by their bytes,
-    whatever the collation of the column; times are UTC, to the microsecond. What is "other" is a text, or a list of
-    plain values.
+    NaN is NULL, as are times that are infinite or not of the years 1 to 9999, and texts of more than a megabyte; texts
+    are told apart by their bytes, whatever the collation of the column; times are UTC, to the microsecond. What is
+    "other" is a text, or a list of plain values.
 
     Parameters
     ----------
@@ -111,10 +111,16 @@ def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     element = element_of(type_name)
     if element is not None and element_kind(type_name) is not None:
         # A collation inside of a list outlives COLLATE, but not a way through bytes.
-        plain = "decode(encode(CAST(x AS VARCHAR)))" if kind_of(element) == "text" else plain_value("x", element)
+        plain = plain_value("x", element)
+        if kind_of(element) == "text":
+            plain = _within("CAST(x AS VARCHAR)", "decode(encode(CAST(x AS VARCHAR)))")
         return f"list_transform({column}, lambda x: {plain})"
     text = f"CAST({column} AS VARCHAR)" if kind_of(type_name) == "text" else f"TRY_CAST({column} AS VARCHAR)"
-    return f'{text} COLLATE "binary"'
+    return _within(text, f'{text} COLLATE "binary"')
+
+
+def _within(text: str, shown: str) -> str:
+    return f"CASE WHEN strlen({text}) <= {LONGEST_TEXT} THEN {shown} END"
 
 
 def exact_number(column: str, type_name: str) -> str:

@@ -316,3 +316,27 @@ def test_groups_that_meet_in_python_show_nothing(monkeypatch):
     monkeypatch.setattr(workspace, "run", run)
     assert query.run().paid == 0
     session.close()
+
+
+@pytest.mark.parametrize("where", ["frame", "connection", "list", "json", "parquet"])
+def test_no_text_is_so_long_that_what_is_made_of_it_fills_the_memory(where, tmp_path):
+    """Beyond a megabyte it is missing, as on servers: replaced and put together it would be gigabytes."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT i AS id, repeat('a', 1000000 + i::INT) AS v FROM range(-1, 3) AS q(i)")
+    data, rows, column = (connection, "t"), "t", "v"
+    if where == "frame":
+        data = connection.execute("SELECT * FROM t").df().astype({"v": object})
+    elif where == "parquet":
+        connection.execute(f"COPY t TO '{tmp_path / 't.parquet'}'")
+        data = tmp_path / "t.parquet"
+    elif where == "list":
+        connection.execute("CREATE TABLE l AS SELECT id, [v] AS l FROM t")
+        data, rows = (connection, "l"), "t, UNNEST(l) AS q(v)"
+    elif where == "json":
+        connection.execute("CREATE TABLE j AS SELECT id, to_json(v[3:]) AS v FROM t")  # which adds two quotes
+        data, column = (connection, "j"), "CAST(v AS VARCHAR)"
+    session = opened(data)
+    longer = f"REPLACE({column}, 'a', '{'b' * 40}')"
+    asked = f"SELECT COUNT(*) AS n FROM {rows} WHERE LENGTH({longer}) > 39000000"
+    assert number(session, asked) == 2
+    assert number(session, f"SELECT COUNT(*) AS n FROM {rows} WHERE {column} IS NULL") == 2
