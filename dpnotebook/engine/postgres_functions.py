@@ -22,6 +22,7 @@ def _plain(signature: str, returns: str, body: str) -> str:
 
 
 _FLOATS, _INTEGERS = "(a float8, b float8)", "(a bigint, b bigint)"
+_DAY = r"a ~ '^\s*[0-9]{4}[-/][0-9]{1,2}[-/][0-9]{1,2}(\s|T|$)'"  # not 'today', nor 1/2/3, which nobody can tell
 _INFINITE = "CASE WHEN {0} THEN '{1}'::float8 ELSE '{2}'::float8 END"
 
 FUNCTIONS = (
@@ -48,9 +49,9 @@ FUNCTIONS = (
     _checked("boolean(a text)", "boolean", "a::boolean"),
     _plain("date(a date)", "date", "a"),
     _checked("date(a timestamp)", "date", "a::date"),
-    _checked("date(a text)", "date", "a::date"),
+    _checked("date(a text)", "date", f"CASE WHEN {_DAY} THEN a::date END"),
     _plain("timestamp(a timestamp)", "timestamp", "a"),
-    _checked("timestamp(a text)", "timestamp", "a::timestamp"),
+    _checked("timestamp(a text)", "timestamp", f"CASE WHEN {_DAY} THEN a::timestamptz AT TIME ZONE 'UTC' END"),
     _checked(
         "number(a numeric)",
         "float8",
@@ -93,6 +94,13 @@ FUNCTIONS = (
         "CASE WHEN digits <> 0 AND abs(a) < 1e15 THEN round(a::numeric, digits)::float8 "
         "WHEN abs(a) < 4503599627370496 THEN sign(a) * floor(abs(a) + 0.5) ELSE a END",
     ),
+    # Letters of all languages; texts are told apart by their bytes, and of those "C" knows ASCII's alone.
+    """DO $$ DECLARE known text := (SELECT quote_ident(collname) FROM pg_collation
+    WHERE collname = 'und-x-icu' AND collnamespace = 'pg_catalog'::regnamespace); BEGIN
+    EXECUTE format('CREATE FUNCTION pg_temp.dp_lower(a text) RETURNS text LANGUAGE sql IMMUTABLE AS '
+    '$body$ SELECT lower(a COLLATE %1$s) COLLATE "C" $body$; '
+    'CREATE FUNCTION pg_temp.dp_upper(a text) RETURNS text LANGUAGE sql IMMUTABLE AS '
+    '$body$ SELECT upper(a COLLATE %1$s) COLLATE "C" $body$', coalesce(known, '"default"')); END $$""",
     # Sums
     "CREATE FUNCTION pg_temp.dp_plus(a float8, b float8) RETURNS float8 LANGUAGE plpgsql IMMUTABLE STRICT AS $$ BEGIN "
     "IF abs(a) < 8e307 AND abs(b) < 8e307 THEN RETURN a + b; END IF; RETURN pg_temp.dp_add(a, b); END $$",

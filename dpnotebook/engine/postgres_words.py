@@ -81,6 +81,10 @@ def _extracted(node: exp.Extract) -> exp.Expr:
     return exp.Cast(this=exp.Floor(this=made), to=exp.DataType.build("BIGINT"))
 
 
+def _alike(node: exp.ILike) -> exp.Expr:
+    return exp.Like(**{name: call("pg_temp.dp_lower", node.args[name]) for name in ("this", "expression")})
+
+
 def _named(query: exp.Subquery) -> exp.Expr:
     if not query.alias and isinstance(query.parent, (exp.From, exp.Join)):
         query.set("alias", exp.TableAlias(this=exp.to_identifier(f"__q{id(query)}")))
@@ -107,6 +111,9 @@ POSTGRES: dict[type[exp.Expr], Rule] = {
     **dict.fromkeys((exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop), _spread),
     exp.Log: logarithm,
     exp.IsNan: lambda node: exp.paren(exp.EQ(this=node.this, expression=number("NaN"))),
+    exp.Lower: _function("lower", "this"),
+    exp.Upper: _function("upper", "this"),
+    exp.ILike: _alike,
     exp.Extract: _extracted,
     exp.Contains: contains,
     exp.StartsWith: begins,

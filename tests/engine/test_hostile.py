@@ -88,7 +88,7 @@ def in_postgres(address, columns, rows, name="hostile"):
     return address, name
 
 
-def in_spark(session, columns, rows):
+def in_spark(session, columns, rows, name=None):
     def written(value, kind):
         if value is None:
             return "NULL"
@@ -157,6 +157,39 @@ def test_no_value_makes_an_inner_aggregate_fail(place):
     names = ", ".join(f"a{i}" for i in range(len(AGGREGATES)))
     found = run(tables, relation, f"SELECT COUNT(*) FROM (SELECT who, {inner} FROM t GROUP BY who) GROUP BY {names}")
     assert len(found["u"]) == len({row[0] for row in rows})
+
+
+WORDS = ["Élan", "ÜBER", "Ñandú", "ЯБЛОКО", "ΔΕΛΤΑ", "naïve", "Zürich", "", "ok"]
+DATES = [
+    "2020-02-29",
+    "2020-2-9",
+    "2020-01-01 10:00",
+    "now",
+    "today",
+    "1/2/3",
+    "20200101",
+    "Jan 1 2020",
+    "infinity",
+    "no",
+]
+
+
+def test_letters_and_dates_in_texts_are_read_as_python_reads_them(place, request):
+    """Of every language, and no date that depends on the day on which it is read."""
+    server, columns = request.getfixturevalue(place[0]), {"t": ("text", WORDS), "d": ("text", DATES)}
+    rows = [[str(i), WORDS[i % len(WORDS)], DATES[i]] for i in range(len(DATES))]
+    put, tables = in_postgres if place[0] == "postgres" else in_spark, Workspace()
+    columns = columns if place[0] == "postgres" else {name: ("string", values) for name, (_, values) in columns.items()}
+    tables.add("t", source_of(put(server, columns, rows, "letters")), "who", private=True)
+    relation = Relation("t", tables.kinds("t"), unit="who", max_rows=5)
+    keys = "LOWER(t), UPPER(t), t ILIKE '%é%', CAST(d AS DATE)"
+    found = run(tables, relation, f"SELECT COUNT(*) FROM t GROUP BY {keys}")
+    tables.close()
+    shown = {u: key for u, *key in zip(*(found[name].tolist() for name in ("u", "k0", "k1", "k2", "k3")), strict=True)}
+    for who, word, text in rows:
+        low, up, accented, day = shown[int(who)]
+        assert (low, up, accented) == (word.lower(), word.upper(), "é" in word.lower())
+        assert (day is None) == (not text.startswith("2020-")), text
 
 
 # A gigabyte is the most that PostgreSQL holds of a value.
