@@ -48,6 +48,11 @@ def logarithm(node: exp.Log) -> exp.Expr:
     return exp.paren(exp.Div(this=exp.Ln(this=value), expression=exp.Ln(this=double(base)), typed=True, safe=False))
 
 
+def truncated(node: exp.DateTrunc) -> exp.Expr:
+    """Return DATE_TRUNC of what is a date for certain as that of a time: Spark's own way with dates knows no days."""
+    return exp.TimestampTrunc(this=node.this, unit=node.args.get("unit"))
+
+
 def whole(value: int) -> exp.Expr:
     """Return a whole number."""
     return exp.Literal.number(value)

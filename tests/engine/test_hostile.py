@@ -66,6 +66,7 @@ EXPRESSIONS = [
     *("d + INTERVAL 999 MONTH", "s - INTERVAL 999 YEAR", "z + INTERVAL 1 HOUR", "CAST(s AS DATE)", "z"),
     *("DATE_DIFF('day', d, s)", "DATE_TRUNC('month', z)", "DATE_TRUNC('year', t)", "CAST(d AS VARCHAR)", "d"),
     *("CAST(o AS VARCHAR)", "CAST(p AS VARCHAR)", "CAST(a AS VARCHAR)", "CAST(j AS VARCHAR)", "q OR b > f", "s > z"),
+    "DATE_TRUNC('day', DATE '2020-02-29') < z",
 ]
 UNITS = Component("units", None, Fraction(0), Fraction(1), Fraction(1), 1, ())
 SIZE = max(len(values) for _, values in POSTGRES.values()) * 2

@@ -85,11 +85,14 @@ def test_a_part_that_is_worked_out_once_is_a_query_of_its_own():
 def test_nothing_stays_in_spark(spark):
     tables = Workspace()
     tables.add("visits", source_of(everywhere.put_into_spark(spark, ROWS)), "who", private=True)
+    tables.run('SELECT count(*) AS n FROM "visits"', ["visits"])
     before = {row.tableName for row in spark.sql("SHOW TABLES").collect()}
+    room = spark.sparkContext._jsc.getPersistentRDDs().size()
     wanted = [component("sum", -1, 1, Fraction(1, 4), 4)]
     found = totals(select("groups", 2), wanted, lambda query: tables.run(query, ["visits"]), "5f" * 16)
     assert found.numbers.any()
     assert {row.tableName for row in spark.sql("SHOW TABLES").collect()} == before
+    assert spark.sparkContext._jsc.getPersistentRDDs().size() == room > 0
     tables.close()
 
 
