@@ -111,6 +111,8 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
                 return f"{said}; it takes {words}" if words else said
             if any(head in ARRAYS for head, _ in _allowed(kind, names)):
                 sized = sized or f"{said}; its size or its values do not fit"
+            elif hasattr(value, "iloc"):
+                sized = sized or f"{said}; a value in it cannot be read"
     return sized
 
 
@@ -160,7 +162,8 @@ def _is(value: Any, head: str, inner: str, names: Mapping[str, Any], depth: int)
         return any(base.__name__ == head for base in kind.__mro__)
     word, check = KINDS[head]
     listed = value.values() if isinstance(value, Mapping) else value if kind in (list, tuple, range) else ()
-    element = (next(_split(inner, ", ")) if word == "a list" else "") or "Any"
+    parts = [*_split(inner, ", ")]  # of a dict, what its values are
+    element = (parts[-1] if word == "a dict" else parts[0] if word == "a list" else "") or "Any"
     return check(value) and all(_fits(one, element, names, depth + 1) for one in itertools.islice(listed, MOST_CHECKED))
 
 
@@ -194,7 +197,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "bool": ("True or False", lambda value: isinstance(value, bool | np.bool_)),
     **dict.fromkeys(
         ("Sequence", "Iterable", "tuple", "list"),
-        ("a list", lambda value: isinstance(value, list | tuple | range | np.ndarray)),
+        ("a list", lambda value: isinstance(value, list | tuple | range) or getattr(value, "ndim", 0) == 1),
     ),
     **dict.fromkeys(("Mapping", "dict"), ("a dict", lambda value: isinstance(value, Mapping))),
     **dict.fromkeys(("Callable", "Progress"), ("a function", callable)),

@@ -102,4 +102,6 @@ class Query:
         number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if value is not None and not number:
             raise AccuracyError(f"value= is the mean that you expect, a finite number; not {shorten(value)}")
-        return replace(self, assumption=Assumption(None if rows is None else float(positive(rows, "rows")), value))
+        if rows is not None and positive(rows, "rows") < 1:
+            raise AccuracyError(f"rows= is about how many rows there are: 1 or more, not {shorten(rows)}")
+        return replace(self, assumption=Assumption(None if rows is None else float(rows), value))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import AccuracyError, DomainError, WorkloadError, shorten
+from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query import Query
@@ -187,7 +187,15 @@ class Verbs(Grouped):
         if strategy is None:
             return query
         noise = self._session.ledger.accountant.noise
-        made = strategy if isinstance(strategy, Strategy) else strategy(workload, noise=noise)
+        try:
+            made = strategy if isinstance(strategy, Strategy) else strategy(workload, noise=noise)
+        except DPError:
+            raise
+        except Exception as error:
+            raise WorkloadError(
+                "strategy= is a strategy, or a function of a workload and noise= that makes one, such as "
+                f"dpn.strategy.wavelet; {shorten(strategy)} stopped with {shorten(type(error))}"
+            ) from None
         return replace(query, strategy=checked_strategy(made, workload, noise))
 
 

@@ -212,7 +212,6 @@ CALLS = {
     "Release.nonnegative": partial(ward.release.nonnegative, 20.0),
     "Release.to_csv": partial(ward.release.to_csv, "/no such folder/x.csv"),
     "Offer.query": partial(ward.offer.query, error=10.0),
-    "Offer.buy": partial(ward.offer.buy, epsilon=100.0),
     "audit": partial(dpn.audit, lambda data, n: [0] * n, 0, 1, epsilon=1.0, delta=0.1, samples=2000),
     "marginals": partial(dpn.marginals, 2),
     "prefix_marginals": partial(dpn.prefix_marginals, upto=2),
@@ -266,7 +265,6 @@ CALLS = {
 REFUSED = {
     "audit_file",
     "Release.to_csv",
-    "Offer.buy",
     "income.level_of",
 }  # not to be done here
 # What writes to the ledger when its arguments are in order.
@@ -286,7 +284,7 @@ ODD = [
     ["age", "age"], [["age"]], [Hostile()], (Hostile(), 1), {}, {"age": Hostile()}, {1: 2}, {"x": {"y": {}}}, set(),
     range(3), range(10**12), iter([1]), ward.frame, ward.frame["name"], ward.frame["age"], ward.frame[["income"]],
     pd.Series([], dtype=object), pd.Index(["age"]), pd.NA, pd.NaT, pd.Timestamp("2024-01-01"), np.int64(3),
-    np.float32(2.5), np.bool_(True), np.str_("age"), np.array([1.0, np.nan]), np.array(["Zebulon"]), np.array(3),
+    np.float32(2.5), np.bool_(True), np.str_("age"), np.array([1.0, np.nan]), np.array(["who"]), np.array(3),
     np.zeros((2, 0)), np.zeros((3, 3, 3)), np.datetime64("2024-01-01"), object(),
     int, ValueError, len, lambda *_, **__: 1 / 0, Path("/"), Path("no" * 200), datetime.date(2024, 1, 1), ...,
     dpn.Budget(1.0), dpn.Range(0, 9), W, dpn.ranges("nothing"), DOMAIN, ward.query, ward.session, ward.release,
@@ -445,3 +443,22 @@ def test_signatures_are_those_that_were_written():
     assert inspect.getsource(dpn.marginals).startswith("def marginals(")
     assert dpn.Session.sql.__doc__.startswith("Return a query")
     assert pickle.loads(pickle.dumps(dpn.marginals(2))) == dpn.marginals(2)
+
+
+def cells(*values):
+    column = np.empty(len(values), dtype=object)
+    for place, value in enumerate(values):
+        column[place] = value
+    return pd.DataFrame({"c": column, "x": range(len(values))})
+
+
+@pytest.mark.parametrize("how", [["a", "b"], [1, 2], bool, dpn.Range(0, 3), dpn.Bins(0, 3, width=1), None, "unit"])
+def test_a_cell_that_cannot_be_read_is_refused(how):
+    """Or it is in no column that is looked at; its name and what it says are in no message."""
+    frame, session = cells("a", Hostile(), None), ward.session
+    options = {"domain": {"x": [1, 2]}, "unit": "c", "max_rows": 1} if how == "unit" else {"domain": how and {"c": how}}
+    head = session.ledger.head
+    with pytest.raises(dpn.DPError) as caught:
+        session.protect(frame, next(ward.names), **options)
+    assert "Zebulon" not in str(caught.value)
+    assert session.ledger.head == head

@@ -228,7 +228,7 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]
 
 
 def _listed(values: Any, what: str) -> list[Any]:
-    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or hasattr(values, "iloc") or not isinstance(values, Iterable):
         raise DomainError(f"{what} is a list, not {shorten(values)}")
     listed = list(islice(values, MAX_LEVELS + 2))
     if len(listed) > MAX_LEVELS + 1:

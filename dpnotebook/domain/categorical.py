@@ -64,7 +64,7 @@ class Listed(Attribute):
     def _unknown(self, value: Any, name: str) -> str:
         known = [*self.levels, *([self.other_label] if self.other_label is not None else [])]
         text = f"{name} has no level {shorten(value)}"
-        other_type = next((level for level in known[:1000] if str(level) == str(value)), None)
+        other_type = next((level for level in known[:1000] if _written(level) == _written(value)), None)
         if other_type is not None:
             return f"{text}; write {shorten(other_type)}"
         if isinstance(value, str):
@@ -115,7 +115,7 @@ class Categories(Listed):
         nullable: bool = False,
         ordered: bool = False,
     ) -> None:
-        if isinstance(levels, str | bytes | dict) or not isinstance(levels, Iterable):
+        if isinstance(levels, str | bytes | dict) or hasattr(levels, "iloc") or not isinstance(levels, Iterable):
             raise DomainError(f"levels are a list such as ['F', 'M'], not {shorten(levels)}")
         if isinstance(levels, set | frozenset):
             raise DomainError("levels are a list, not a set: a set has no order, so answers would change places")
@@ -225,6 +225,10 @@ class Boolean(Listed):
 
     def __repr__(self) -> str:
         return f"Boolean({'nullable=True' if self.nullable else ''})"
+
+
+def _written(level: object) -> str:
+    return shorten(level, 200) if isinstance(level, int) else str(level)
 
 
 def _holds(level: Level) -> str:

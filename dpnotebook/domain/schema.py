@@ -111,7 +111,7 @@ class Domain(Mapping[str, Attribute], Asking):
         DomainError
             If a name is not declared or comes twice.
         """
-        if isinstance(names, str):
+        if isinstance(names, str) or hasattr(names, "iloc"):
             raise DomainError(f"names are a list such as [{shorten(names)}]")
         chosen = list(islice(names, MAX_ATTRIBUTES + 1))
         if not chosen:

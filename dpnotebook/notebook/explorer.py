@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from decimal import Decimal
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DPError, WorkloadError, shorten
+from dpnotebook.errors import AccuracyError, DPError, WorkloadError, shorten
 from dpnotebook.notebook.comparison import Comparison
 from dpnotebook.notebook.explorer_choices import (
     OWN,
@@ -61,6 +63,9 @@ def explore(
     AccuracyError
         If epsilon or delta is not in its range.
     """
+    for name, value in (("epsilon", epsilon), ("delta", delta)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Real | Decimal)):
+            raise AccuracyError(f"{name} must be a number, such as 1, not {shorten(value)}")
     own = None if workload is None else _own(workload, domain)
     return Explorer(own, privacy("laplace" if delta is None else "gaussian", str(epsilon), str(delta)))
 

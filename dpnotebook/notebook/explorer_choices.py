@@ -181,7 +181,12 @@ def privacy(noise: Noise, epsilon: str, delta: str) -> Privacy:
         If they are no numbers, or not in their range.
     """
     found = Privacy(noise, _number(epsilon, "epsilon"), _number(delta, "delta") if noise == "gaussian" else 0.0)
-    _ = found.unit_variance
+    try:
+        _ = found.unit_variance
+    except ArithmeticError:
+        raise AccuracyError(
+            f"no error can be computed for epsilon = {found.epsilon:g}: write one nearer to 1"
+        ) from None
     return found
 
 

@@ -74,7 +74,10 @@ class Budget:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Budget:
         """Return the budget that `to_json` wrote; in those of earlier versions nothing is kept for thresholds."""
-        budget = cls(**({"threshold_delta": 0.0} | values))
+        if not isinstance(values, dict) or not values.keys() <= {"epsilon", "delta", "noise", "threshold_delta"}:
+            raise AccuracyError("these JSON values do not describe a budget")
+        known: dict[str, Any] = {"threshold_delta": 0.0}
+        budget = cls(**(known | values))
         usual = replace(budget, threshold_delta=None)
         return usual if usual.for_thresholds == budget.for_thresholds else budget
 

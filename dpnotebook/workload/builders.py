@@ -86,7 +86,7 @@ def small_marginals(shape: Iterable[int], cells: int, prefix: Iterable[int] = ()
 
 def checked_sizes(shape: Iterable[int]) -> tuple[int, ...]:
     """Return the cells of each attribute as ints, or raise WorkloadError."""
-    if isinstance(shape, str) or not isinstance(shape, Iterable):
+    if isinstance(shape, str) or hasattr(shape, "iloc") or not isinstance(shape, Iterable):
         raise WorkloadError(
             f"a shape is the number of cells of each attribute, such as (2, 5, 50), not {shorten(shape)}"
         )

@@ -195,8 +195,10 @@ def _along(x: Array, functions: Sequence[Any]) -> Array:
 
 def _checked(pairs: Iterable[tuple[Subset, Number]], attributes: int) -> tuple[tuple[Subset, Number], ...]:
     kept: dict[Subset, Number] = {}
-    for subset, weight in pairs:
-        subset = tuple(subset)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Iterable):
+            raise WorkloadError(f"weights are pairs (positions of attributes, weight), not {shorten(pair)}")
+        subset, weight = tuple(pair[0]), pair[1]
         if any(not isinstance(i, Integral) or not 0 <= i < attributes for i in subset):
             raise WorkloadError(f"{shorten(subset)} does not name attributes by their positions, 0 to {attributes - 1}")
         if any(a >= b for a, b in pairwise(subset)):

@@ -231,6 +231,8 @@ def _named(names: tuple[str, ...], verb: str) -> tuple[str, ...]:
 
 
 def _axes(domain: Domain, on: str | Iterable[str] | None, levels: Levels) -> list[Axis]:
+    if hasattr(on, "iloc"):
+        raise WorkloadError(f"on= lists names of attributes; it is not {shorten(on)}")
     names = domain.names if on is None else (on,) if isinstance(on, str) else tuple(islice(on, len(domain) + 1))
     axes = []
     for name in names:
