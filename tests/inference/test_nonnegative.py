@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import nnls
 
-from dpnotebook.errors import WorkloadError
+from dpnotebook.errors import Cancelled, WorkloadError
 from dpnotebook.inference import nonnegative
 from dpnotebook.inference.consistent import largest_subsets, nearest_marginals
 from dpnotebook.inference.marginal_algebra import marginal_algebra
@@ -206,13 +206,10 @@ def test_what_cannot_be_said_is_refused():
 
 
 def test_it_may_be_cancelled():
-    class Stop(Exception):
-        pass
-
     def stop(*_):
-        raise Stop
+        raise Cancelled("stopped")
 
     pairs = Marginals([Identity(40)] * 3, [((0, 1), 1), ((1, 2), 1)])
     for operator in (pairs, Hierarchy(100, 3), Hierarchy(2000, 3)):
-        with pytest.raises(Stop):
+        with pytest.raises(Cancelled):
             nonnegative(operator, np.random.default_rng(0).normal(50, 99, size=operator.shape[0]), report=stop)

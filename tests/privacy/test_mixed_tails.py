@@ -290,7 +290,7 @@ def test_one_mixed_sum_takes_a_moment():
     random = np.random.default_rng(7)
     scales = random.choice([0.7, 2, 3.3, 10, 25.5, 100], 20)
     for weights in (random.random((1, 20)), 1 / scales[None] ** 2):
-        assert best_of(10, lambda w=weights: half_widths(w, scales, "laplace", 0.95)) < 0.005  # 0.0015 measured
+        assert best_of(10, lambda w=weights: half_widths(w, scales, "laplace", 0.95)) < 0.015  # 0.0015 measured, alone
 
 
 def test_five_hundred_sums_of_a_thousand_draws_take_a_second():

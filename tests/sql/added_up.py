@@ -105,7 +105,7 @@ def text(value, plain=False):
     """Return the text of one key of a group, as digests have it."""
     if value is None:
         return ""
-    return str(value) if plain else f"{len(str(value))}:{value}"
+    return str(value) if plain else hashlib.md5(str(value).encode()).hexdigest()
 
 
 def number(value):
@@ -188,7 +188,7 @@ def totals(rows, select, components, key=SECRET, plain=False):
     rows
         Tuples of a unit, a tuple of keys and a tuple of inputs.
     plain
-        Whether the texts of keys need no length.
+        Whether the texts of keys stand as they are.
     """
     by_unit = defaultdict(list)
     for u, keys, inputs in rows:
