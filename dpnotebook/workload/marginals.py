@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import pairwise
+from itertools import islice, pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +17,8 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Array, Number, Workload, require_memory
 from dpnotebook.workload.compose import Kron
 from dpnotebook.workload.contiguous import Total
+
+MAX_ATTRIBUTES = 10_000
 
 Subset = tuple[int, ...]
 
@@ -48,7 +50,9 @@ class Marginals(Workload):
     def __init__(
         self, factors: Iterable[Workload], weights: Mapping[Subset, Number] | Iterable[tuple[Subset, Number]]
     ) -> None:
-        factors = tuple(factors)
+        factors = tuple(islice(factors, MAX_ATTRIBUTES + 1))
+        if len(factors) > MAX_ATTRIBUTES:
+            raise WorkloadError(f"marginals are of at most {MAX_ATTRIBUTES:,} attributes")
         pairs = weights.items() if isinstance(weights, Mapping) else weights
         if not factors or not all(isinstance(factor, Workload) for factor in factors):
             raise WorkloadError("marginals need the queries of at least one attribute, such as Identity(10)")
@@ -195,6 +199,8 @@ def _along(x: Array, functions: Sequence[Any]) -> Array:
 
 def _checked(pairs: Iterable[tuple[Subset, Number]], attributes: int) -> tuple[tuple[Subset, Number], ...]:
     kept: dict[Subset, Number] = {}
+    if hasattr(pairs, "iloc"):  # whose values are in no message
+        raise WorkloadError(f"weights are pairs (positions of attributes, weight), not {shorten(pairs)}")
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], Iterable):
             raise WorkloadError(f"weights are pairs (positions of attributes, weight), not {shorten(pair)}")
