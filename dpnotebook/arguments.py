@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpnotebook.errors import ArgumentError, DPError, shorten
+from dpnotebook.errors import ArgumentError, DPError, bare, shorten
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -50,23 +50,18 @@ def public(function: Function, name: str | None = None) -> Function:
     def called(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
-        except DPError as error:
-            failure = error.with_traceback(None)
+        except (DPError, Warning):  # warnings are errors where somebody has said so
+            raise
         except Exception:
             wrong = _wrong(function, args, kwargs)
             if wrong is None:
                 raise
-            failure = ArgumentError(f"{name or function.__name__}() {wrong}")
-        del args, kwargs
-        failure.__cause__ = failure.__context__ = None  # as `bare` does: these may hold values of the data
-        try:
-            raise failure
-        finally:
-            del failure
+        raise ArgumentError(f"{name or function.__name__}() {wrong}")
 
+    outer = bare(called)
     if hasattr(function, "cache_clear"):
-        vars(called)["cache_clear"] = function.cache_clear
-    return typing.cast("Function", called)
+        vars(outer)["cache_clear"] = function.cache_clear
+    return typing.cast("Function", outer)
 
 
 def public_class(kind: type, done: set[type]) -> None:

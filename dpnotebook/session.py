@@ -28,7 +28,6 @@ from dpnotebook.errors import (
     LedgerError,
     NotProtected,
     SQLError,
-    bare,
     shorten,
 )
 from dpnotebook.forks import in_child, lock
@@ -93,7 +92,6 @@ class Session:
         If the ledger cannot be used; the subclass and the text say why.
     """
 
-    @bare
     def __init__(
         self,
         budget: Budget,
@@ -136,7 +134,6 @@ class Session:
         self._callbacks.clear()
         self._endings.clear()
 
-    @bare
     def protect(
         self,
         data: Any,
@@ -210,7 +207,6 @@ class Session:
                         self._finish(protected, charge, report)
         return protected
 
-    @bare
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
         """Let statements use a public table: joined with protected ones, or as the list of all groups.
 
@@ -239,7 +235,6 @@ class Session:
             )
         self._statements.register(name, source_of(data))
 
-    @bare
     def table(self, name: str) -> ProtectedTable:
         """Return a protected table by name.
 
@@ -280,7 +275,6 @@ class Session:
         """What is public about every table that SQL can name, protected or registered: its columns, its unit."""
         return self._statements.relations
 
-    @bare
     def sql(
         self,
         statement: str,
@@ -326,7 +320,6 @@ class Session:
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
 
-    @bare
     def prefetch(
         self,
         workload: Workload | WorkloadRequest,
@@ -369,12 +362,10 @@ class Session:
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
         return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
 
-    @bare
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data."""
         return self._plan(query)
 
-    @bare
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
         report = told(progress)
@@ -419,7 +410,6 @@ class Session:
         self._changed()
         return release
 
-    @bare
     def release(self, number: int) -> Release:
         """Return a recorded release again, at no cost.
 
@@ -437,7 +427,6 @@ class Session:
         """
         return self._again(self.ledger.get(_release_number(number)))
 
-    @bare
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
 
@@ -600,7 +589,6 @@ class Session:
                 found[name, attribute] = np.array([self.ledger.accountant.epsilon(int(u)) for u in units])
         return found
 
-    @bare
     def audit(self, expected: str | None = None) -> Audit:
         """Check that nothing in the ledger was removed or changed.
 

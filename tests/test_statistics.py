@@ -14,6 +14,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.answering import draw_noise
+from dpnotebook.privacy.randomness import random_bytes
 
 pytestmark = pytest.mark.statistical
 
@@ -165,5 +166,5 @@ def test_single_answers(session):
         check_coverage(inside)
         size = 100_000
         several = replace(item, measurement=replace(item.measurement, operator=dpn.workload.Identity(size)))
-        draws = draw_noise(several, plan.noise).reshape(-1, size) / 2.0**item.bits
+        draws = draw_noise(several, plan.noise, random_bytes).reshape(-1, size) / 2.0**item.bits
         check_variance(np.array(weights) @ draws, plan.std_errors[0])

@@ -79,6 +79,37 @@ def check_unit(name: str, kind: Kind) -> None:
         )
 
 
+def check_unit_type(name: str, kind: Kind, type_name: str, place: str, bytewise: str | None) -> None:
+    """Refuse a column of a database that cannot say whose row it is, with what to write there instead.
+
+    Parameters
+    ----------
+    name, kind
+        What it is called and what it holds.
+    type_name
+        Its type, as the database calls it.
+    place
+        What can be protected in its place: "a view" or "a frame".
+    bytewise
+        The collation to write in which texts are equal only where they are the same; None where it has such a one.
+
+    Raises
+    ------
+    DomainError
+        If it is "other", or a text of another collation.
+    """
+    if kind not in SCALARS:
+        raise DomainError(
+            f"unit={shorten(name)} is of the type {type_name}, whose values cannot be told apart exactly; CAST it to a "
+            f"text or a number in {place}, and protect that"
+        )
+    if kind == "text" and bytewise is not None:
+        raise DomainError(
+            f"unit={shorten(name)} has a collation in which different texts are equal; write each unit in one way in "
+            f"{place}, such as lower(name) COLLATE {bytewise}, and protect that"
+        )
+
+
 def plain_value(column: str, type_name: str, unit: bool = False) -> str:
     """Return an expression for a column that is the same on every engine, and that no value makes fail.
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE
+from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, check_unit_type
 from dpnotebook.engine.sql import identifier
-from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Kind
@@ -90,7 +89,8 @@ class PostgresColumn:
             If it is to be the unit and does not tell units apart.
         """
         if unit:
-            self._check_unit()
+            collation = None if self.bytewise else '"C"'
+            check_unit_type(self.name, self.kind(), self.words, "a view", collation)
         column, kind = identifier(self.name), self.kind()
         if kind == "boolean":
             return f"{column}::boolean"
@@ -118,18 +118,6 @@ class PostgresColumn:
         if self.type == "numeric":
             return f"pg_temp.dp_number({column}::numeric)"
         return {"text": self._text(column, False), "other": _written(column)}.get(self.kind()) or self.plain()
-
-    def _check_unit(self) -> None:
-        if self.kind() == "other":
-            raise DomainError(
-                f"unit={shorten(self.name)} is of the type {self.words}, whose values cannot be told apart exactly; "
-                "CAST it to a text or a number in a view, and protect that"
-            )
-        if self.kind() == "text" and not self.bytewise:
-            raise DomainError(
-                f"unit={shorten(self.name)} has a collation in which different texts are equal; write each unit in "
-                'one way in a view, such as lower(name) COLLATE "C", and protect that'
-            )
 
     def _time(self, column: str) -> str:
         name = "date" if self.type == "date" else "timestamp"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE
-from dpnotebook.errors import DomainError, shorten
+from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, check_unit_type
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Kind
@@ -67,7 +66,8 @@ class SparkColumn:
             If it is to be the unit and does not tell units apart.
         """
         if unit:
-            self._check_unit()
+            collation = None if self._bytewise else BYTEWISE
+            check_unit_type(self.name, self.kind(), self.words, "a frame", collation)
         column, kind, head = self.place, self.kind(), self._head
         if kind == "integer":
             return f"CAST({column} AS BIGINT)"
@@ -100,18 +100,6 @@ class SparkColumn:
         if self.kind() == "time":
             return self.plain()
         return self._written()
-
-    def _check_unit(self) -> None:
-        if self.kind() == "other":
-            raise DomainError(
-                f"unit={shorten(self.name)} is of the type {self.words}, whose values cannot be told apart exactly; "
-                "CAST it to a text or a number in a frame, and protect that"
-            )
-        if self.kind() == "text" and not self._bytewise:
-            raise DomainError(
-                f"unit={shorten(self.name)} has a collation in which different texts are equal; write each unit in "
-                f"one way in a frame, such as lower(name) COLLATE {BYTEWISE}, and protect that"
-            )
 
     def _written(self) -> str:
         """Return SQL of its text."""

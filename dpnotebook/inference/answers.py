@@ -30,6 +30,7 @@ WEIGHTS_LIMIT = 2_000_000
 MEANT = 6  # digits of an answer below its standard error
 EXACT = 9  # digits of a standard error, and of the reach of an interval
 MOST_DECIMALS = 300
+DIGITS = 14  # that floating point keeps through sums
 COARSE = 8  # scale of noise below which single steps decide which answer reaches farthest
 FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
 NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
@@ -71,7 +72,7 @@ class Estimates:
 
 
 def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
-    """Return answers without the digits that noise drowns, which differ from one computer to the next.
+    """Return answers without the digits that noise drowns or floating point makes up: they differ between computers.
 
     Parameters
     ----------
@@ -83,9 +84,11 @@ def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
     digits[known] = np.floor(np.log10(std_error[known])).astype(np.int64)
     value, std_error, width = value.astype(float), std_error.astype(float), width.astype(float)
     value[~known] = np.round(value[~known], EXACT)
+    largest = float(np.abs(value[known]).max(initial=0.0))
+    most = max(0, DIGITS - 1 - math.floor(math.log10(largest))) if 0 < largest < math.inf else MOST_DECIMALS
     for each in np.unique(digits[known]).tolist():
         rows = np.flatnonzero(known & (digits == each))
-        value[rows] = np.round(value[rows], min(MEANT - each, MOST_DECIMALS))
+        value[rows] = np.round(value[rows], min(MEANT - each, most, MOST_DECIMALS)) + 0.0  # no -0.0
         std_error[rows] = np.round(std_error[rows], min(EXACT - each, MOST_DECIMALS))
         width[rows] = np.round(width[rows], min(EXACT - each, MOST_DECIMALS))
     return Estimates(value, std_error, value - width, value + width)
