@@ -205,8 +205,8 @@ def _publish(draft: Path, path: Path) -> None:
 def _check_no_remains(path: Path) -> None:
     for suffix in ("-wal", "-journal"):
         remains = Path(f"{path}{suffix}")
-        # SQLite would play these back into a new file of that name.
-        if remains.exists():
+        # SQLite would play these back into a new file of that name; where it is there by now, another process made it.
+        if remains.exists() and not path.exists():
             raise LedgerCorrupt(
                 f"{path} is missing but {remains.name} is still there: the ledger was moved or deleted while its last "
                 f"entries were in the second file. Bring {path.name} back beside it"

@@ -118,8 +118,15 @@ def _stranger(path: str, suffix: str, why: str) -> LedgerCorrupt:
 
 
 def _header(path: str) -> bytes:
-    with as_it_lies(path) as connection:
-        return connection.serialize()[:100]
+    patience = time.monotonic() + _LIVE
+    while True:
+        try:
+            with as_it_lies(path) as connection:
+                return connection.serialize()[:100]
+        except sqlite3.OperationalError:  # its length changed meanwhile: another process commits
+            if time.monotonic() >= patience:
+                raise
+            time.sleep(0.01)
 
 
 @contextlib.contextmanager

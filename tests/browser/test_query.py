@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from clocks import wait_until
 
 QUERY = 'patients.dp.count(where="age >= 65", epsilon=0.1)'
 EMPTY = {"text/html", "text/plain"}
@@ -161,7 +162,6 @@ def test_a_progress_bar_for_what_takes_over_a_second(open_notebook):
     output.get_by_text(re.compile(r"\d+% measuring, \ds")).or_(output.get_by_text("measuring")).first.wait_for()
     assert output.locator("img").count() == 1
     notebook.wait_kernel()
-    notebook.page.wait_for_timeout(300)
-    assert output.inner_text().strip() == ""
+    assert wait_until(lambda: output.inner_text().strip() == "")
     notebook.run_cell(1)
     assert notebook.output(1).locator("img").count() == 0

@@ -147,6 +147,17 @@ for path in sys.argv[1:]:
 """
 
 
+def test_a_ledger_that_another_process_makes_meanwhile_is_there(path, monkeypatch):
+    """It is missing when one looks for it, and has a journal when one looks for that."""
+    path.touch()
+    Path(f"{path}-journal").touch()
+    monkeypatch.setattr(files, "_is_there", lambda _: False)
+    files.check_place(path)
+    path.unlink()
+    with pytest.raises(LedgerCorrupt, match=r"clinic\.ledger-journal is still there"):
+        files.check_place(path)
+
+
 def test_read_only_files_and_folders(kit):
     # Under /tmp itself: pytest's own folders are closed to the user that the script becomes.
     with tempfile.TemporaryDirectory(dir="/tmp") as top:

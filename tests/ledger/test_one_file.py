@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerLocked
-from dpnotebook.ledger import Ledger, audit_file
+from dpnotebook.ledger import Ledger, audit_file, journals
 from dpnotebook.ledger import ledger as ledger_module
 from dpnotebook.ledger.journals import EARLIER, FORMAT
 from dpnotebook.ledger.store import Store
@@ -381,3 +381,26 @@ def test_a_file_that_is_replaced_in_the_middle_of_a_charge_is_noticed(ledger, pa
         os.replace(other, path)
     with pytest.raises(LedgerError, match="moved, deleted or replaced"):
         ledger.spent  # noqa: B018
+
+
+def test_a_file_whose_length_changes_is_read_again(path, monkeypatch):
+    """Another process commits while one looks at what lies beside the ledger."""
+    with contextlib.closing(Ledger(path, Budget(1.0))):
+        pass
+    read, seen = journals.as_it_lies, []
+
+    class Growing:
+        def serialize(self):
+            raise sqlite3.OperationalError("unable to serialize 'main'")
+
+    @contextlib.contextmanager
+    def as_it_lies(place):
+        seen.append(place)
+        with read(place) as connection:
+            yield Growing() if len(seen) < 3 else connection
+
+    monkeypatch.setattr(journals, "as_it_lies", as_it_lies)
+    Path(f"{path}-journal").write_bytes(b"\0" * 512)
+    with contextlib.closing(Ledger(path, Budget(1.0))) as ledger:
+        assert ledger.spent == 0
+    assert len(seen) > 2
