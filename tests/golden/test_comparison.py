@@ -1,0 +1,109 @@
+"""A golden file that differs in anything that matters fails, and the message says where."""
+
+import copy
+
+import pytest
+from golden.comparison import differences, first_difference
+from golden.files import read
+
+
+@pytest.fixture(scope="module")
+def frozen():
+    return read("verbs_laplace")
+
+
+@pytest.fixture(scope="module")
+def statements():
+    return read("statements_linear")
+
+
+def changed(found, *path, to):
+    """Return a copy in which one thing is another; it must have been there."""
+    found = copy.deepcopy(found)
+    inside = found
+    for step in path[:-1]:
+        inside = inside[step]
+    assert inside[path[-1]] != to
+    inside[path[-1]] = to
+    return found
+
+
+def renamed(found, *path, to):
+    found = copy.deepcopy(found)
+    inside = found
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[to] = inside.pop(path[-1])
+    return found
+
+
+def test_what_is_the_same_has_no_difference(frozen):
+    assert first_difference(frozen, copy.deepcopy(frozen), "verbs") is None
+
+
+CHARGE = ("crosstab", "ledger", 0, "payload")
+CHANGES = {
+    "the scale of a plan": (("crosstab", "plan", "measurements", 0, "scale"), "501/100"),
+    "the units of a plan": (("crosstab", "plan", "units"), 400_000_000_001),
+    "an expected error": (("crosstab", "plan", "error"), 1.0),
+    "a scale in the ledger": ((*CHARGE, "plan", "measures", 0, "scale"), "501/100"),
+    "a kind of entry": (("crosstab", "ledger", 0, "kind"), "record"),
+    "a noisy answer": (("crosstab", "ledger", 1, "answers", 0), 10**6),
+    "a line of a card": (("crosstab", "card", "text", 0), "Preview"),
+    "a line of HTML": (("crosstab", "shown", "html", 0), "<div>"),
+    "a reused release": (("crosstab", "plan", "reused"), [1]),
+    "a value of a release": (("crosstab", "release", "frame", "rows", 0, 2), -1.5),
+    "an error's class": (("count of nobody", "error"), "DomainError"),
+    "an error's words": (("count of nobody", "says"), "nobody"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_change_is_found_and_named(frozen, name):
+    path, to = CHANGES[name]
+    said = first_difference(frozen, changed(frozen, *path, to=to), "verbs")
+    assert said is not None
+    assert said.startswith("verbs/" + "/".join(map(str, path)))
+
+
+@pytest.mark.parametrize("path", [(*CHARGE, "units"), (*CHARGE, "plan", "measures", 0, "bits"), ("crosstab", "plan")])
+def test_a_key_that_is_called_otherwise_is_found(frozen, path):
+    said = first_difference(frozen, renamed(frozen, *path, to="zzz"), "verbs")
+    assert said is not None
+    assert said.startswith("verbs/" + "/".join(map(str, path)))
+    assert "now:    nothing" in said
+
+
+def test_a_number_is_compared_to_nine_digits(frozen):
+    path = ("crosstab", "plan", "error")
+    value = frozen["crosstab"]["plan"]["error"]
+    assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-12)), "verbs") is None
+    assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-8)), "verbs") is not None
+
+
+def test_a_whole_number_is_no_float_and_no_truth():
+    assert list(differences(1, 1.0)) == [("", 1, 1.0)]
+    assert list(differences(1, True)) == [("", 1, True)]
+    assert list(differences(float("nan"), float("nan"))) == []
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+def test_sql_is_compared_as_trees(statements, dialect):
+    steps = [(name, place) for name, step in statements.items() for place, _ in enumerate(step.get("sql", ()))]
+    path = next((name, "sql", place, dialect) for name, place in steps if dialect in statements[name]["sql"][place])
+    text = statements[path[0]]["sql"][path[2]][dialect]["sql"]
+    spaced = changed(statements, *path, "sql", to=text.replace(" AS ", "\n  as  "))
+    assert first_difference(statements, spaced, "sql") is None
+    for before, after in (("COUNT", "SUM"), ("count", "sum"), ("SELECT", "SELECT DISTINCT"), (" FROM", ", 1 FROM")):
+        if before in text:
+            said = first_difference(
+                statements, changed(statements, *path, "sql", to=text.replace(before, after)), "sql"
+            )
+            assert said is not None
+            assert said.startswith("sql/" + "/".join(map(str, path)))
+
+
+def test_sql_that_cannot_be_read_differs_where_its_text_does():
+    before, after = ({"sql": text, "dialect": "duckdb"} for text in ("SELECT ((", "SELECT (("))
+    assert first_difference(before, after, "sql") is None
+    assert first_difference(before, after | {"sql": "SELECT ((("}, "sql") is not None
