@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
-LINE = 140
+LINE, DEPTH = 200, 4
 
 
 def read(name):
@@ -28,8 +28,8 @@ def _written(found, depth):
     else:
         parts = [_written(value, depth + 1) for value in found]
     start, end = "{}" if isinstance(found, dict) else "[]"
-    inside = ",\n".join(" " * (depth + 1) + part for part in parts)
-    return f"{start}\n{inside}\n{' ' * depth}{end}"
+    inside = ",\n".join(" " * min(depth + 1, DEPTH) + part for part in parts)
+    return f"{start}\n{inside}\n{' ' * min(depth, DEPTH)}{end}"
 
 
 def as_read(found):

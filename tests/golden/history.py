@@ -62,10 +62,10 @@ PIONEER = {
 }
 NAIVE = ("count", "the same is free", "more accurate", "a slice", "crosstab", "its margin is free", "a sum", "median")
 STORIES = [
-    Story("history_laplace", PURE, protect_people, HISTORY, html=True),
+    Story("history_laplace", PURE, protect_people, HISTORY),
     Story("history_gaussian", GAUSSIAN, protect_people, HISTORY),
-    Story("history_naive", PURE, protect_people, {name: HISTORY[name] for name in NAIVE}, planner="naive"),
-    Story("history_pioneer", PURE, protect_people, PIONEER, planner="pioneer"),
+    Story("history_naive", PURE, protect_people, {name: HISTORY[name] for name in NAIVE}, planner="naive", html=True),
+    Story("history_pioneer", PURE, protect_people, PIONEER, planner="pioneer", html=True),
     Story("ranges_laplace", PURE, protect_people, RANGES),
     Story("ranges_gaussian", GAUSSIAN, protect_people, RANGES),
     Story("prefetch_laplace", PURE, protect_people, PREFETCH, html=True),

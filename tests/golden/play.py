@@ -49,7 +49,7 @@ class Listener:
 
     def __init__(self, heard, path, dialects, folder):
         self._heard, self._path, self._dialects, self._folder = heard, path, dialects, str(folder)
-        self._entries, self._known, self._numbers = 0, set(), {}
+        self._entries, self._known = 0, set()
 
     def news(self):
         """Return the ledger's new entries, and the new SQL."""
@@ -58,7 +58,7 @@ class Listener:
         self._entries += len(entries)
         if entries:
             found["ledger"] = entries
-        texts = [plain(text, self._numbers, self._folder) for text in self._heard.texts]
+        texts = [plain(text, self._folder) for text in self._heard.texts]
         raw = dict(zip(texts, self._heard.texts, strict=True))
         self._heard.texts.clear()
         asked = [text for text in dict.fromkeys(texts) if _is_asked(text) and text not in self._known]
@@ -71,17 +71,18 @@ class Listener:
         said = {"duckdb": shown.sql(text)}
         if self._dialects and len(text) <= shown.LONG_SQL and _is_of_rows(text):
             for dialect in DIALECTS:
-                said[dialect] = shown.sql(plain(in_dialect(raw, dialect), self._numbers, self._folder), dialect)
+                said[dialect] = shown.sql(plain(in_dialect(raw, dialect), self._folder), dialect)
         return said
 
 
 def _is_asked(text):
-    return text.startswith(("SELECT", "WITH", "CREATE OR REPLACE TEMP"))
+    # What is worked out from a release is in the ledger; a connection that tries it out is kept from story to story.
+    return text.startswith(("SELECT", "WITH", "CREATE OR REPLACE TEMP")) and "release_0" not in text
 
 
 def _is_of_rows(text):
-    """Return whether a query reads a table by its own name, as on a server: not a frame, and no release."""
-    return text.startswith(("SELECT", "WITH")) and not re.search('"frame"|__frame_|release_0|strlen|FROM bounded', text)
+    """Return whether a query reads a table by its own name, as on a server."""
+    return text.startswith(("SELECT", "WITH")) and not re.search('"frame"|__frame_|strlen|FROM bounded', text)
 
 
 def _step(step, session, table, html, folder):

@@ -14,10 +14,10 @@ def main(chosen):
     package = types.ModuleType("golden")
     package.__path__ = [str(FOLDER)]
     sys.modules["golden"] = package
-    from golden.everything import makers
+    from golden.everything import ledger_makers, makers, server_makers
     from golden.files import write
 
-    known = makers()
+    known = makers() | ledger_makers() | server_makers()
     for name in chosen or known:
         if name not in known:
             raise SystemExit(f"there is no {name}; there are {', '.join(known)}")

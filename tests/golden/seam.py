@@ -71,21 +71,55 @@ def listening():
         duckdb.connect = connect
 
 
+@contextlib.contextmanager
+def listening_to_postgres():
+    """Yield a `Heard` of what reads or keeps rows in PostgreSQL meanwhile."""
+    import psycopg
+
+    with _listening(psycopg.Connection, "execute") as heard:
+        yield heard
+
+
+@contextlib.contextmanager
+def listening_to_spark():
+    """Yield a `Heard` of what reads rows in Spark meanwhile."""
+    from pyspark.sql import SparkSession
+
+    with _listening(SparkSession, "sql") as heard:
+        yield heard
+
+
+@contextlib.contextmanager
+def _listening(kind, name):
+    heard, original = Heard(), getattr(kind, name)
+
+    def execute(self, query, *arguments, **options):
+        if query.startswith(("SELECT", "WITH", "CREATE TEMP TABLE")) and re.search(_OURS, query):
+            heard.texts.append(query)
+        return original(self, query, *arguments, **options)
+
+    setattr(kind, name, execute)
+    try:
+        yield heard
+    finally:
+        setattr(kind, name, original)
+
+
+_OURS = re.compile(r'__table\d|__rows|dpnotebook_\d|"?bounded\b|FROM "frame"')  # tables as queries of ours call them
 _NUMBERED = re.compile(r"__frame_\d+|__table\d+|dpnotebook_\d+_\d+|\bsecret \d+|\bheld \d+")
 
 
-def plain(text, numbers, folder=""):
+def plain(text, folder=""):
     """Return SQL without what differs from run to run: salts, temporary folders, and numbers counted in a process.
 
     Parameters
     ----------
     text
-        The SQL.
-    numbers
-        What was numbered before it in the same story; those that are new are added.
+        The SQL; names that are numbered in it are numbered anew, in the order in which it names them.
     folder
         The folder of the story's files.
     """
+    numbers = {}
     text = re.sub(r"(dpnotebook secret )[0-9a-f]{32}", r"\1SALT", text)
     if folder:
         text = text.replace(folder, "FOLDER")

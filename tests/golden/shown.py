@@ -17,7 +17,7 @@ import pandas as pd
 import sqlglot
 
 LONG = 40  # numbers in a row; of longer ones the first, the sum and a digest are kept
-LONG_SQL = 3_000
+LONG_SQL = 1_800
 LINES = 14  # of HTML; what is between the first and the last is the rows of a table
 ROWS = 8
 CONSTANT = "…"
@@ -132,8 +132,9 @@ def card(found, html=True):
     bundle = found._repr_mimebundle_()
     if not html:
         return {"text": bundle["text/plain"].split("\n"), "html": _digest(bundle["text/html"])}
-    # Of a picture a digest is enough: what it shows stands in its alt text as well.
+    # Of pictures and styles a digest is enough: what a picture shows stands in its alt text as well.
     told = re.sub(r"(?<=base64,)[A-Za-z0-9+/=]{16,}", lambda image: _digest(image[0]), bundle["text/html"])
+    told = re.sub(r'(?<=style=")[^"]{16,}', lambda style: _digest(style[0])[:6], told)
     told = re.sub(r"(?<=</div>)|(?<=</tr>)", "\n", told)
     lines = told.split("\n")
     if len(lines) > LINES:

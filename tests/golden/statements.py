@@ -173,6 +173,6 @@ def _asked(listed):
 
 STORIES = [
     Story("statements_linear", GAUSSIAN, protect_clinic, _asked(LINEAR), dialects=True, html=True),
-    Story("statements_gaussian", GAUSSIAN, protect_clinic, _asked(OWN | NORM), dialects=True, html=True),
-    Story("statements_laplace", THRESHOLDS, protect_clinic, _asked({name: OWN[name] for name in AGAIN})),
+    Story("statements_gaussian", GAUSSIAN, protect_clinic, _asked(OWN | NORM), dialects=True),
+    Story("statements_laplace", THRESHOLDS, protect_clinic, _asked({name: OWN[name] for name in AGAIN}), html=True),
 ]

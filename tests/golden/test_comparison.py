@@ -50,7 +50,7 @@ CHANGES = {
     "a kind of entry": (("crosstab", "ledger", 0, "kind"), "record"),
     "a noisy answer": (("crosstab", "ledger", 1, "answers", 0), 10**6),
     "a line of a card": (("crosstab", "card", "text", 0), "Preview"),
-    "a line of HTML": (("crosstab", "shown", "html", 0), "<div>"),
+    "a line of HTML": (("crosstab", "shown", "html"), "0123456789abcdef"),
     "a reused release": (("crosstab", "plan", "reused"), [1]),
     "a value of a release": (("crosstab", "release", "frame", "rows", 0, 2), -1.5),
     "an error's class": (("count of nobody", "error"), "DomainError"),
@@ -79,6 +79,7 @@ def test_a_number_is_compared_to_nine_digits(frozen):
     value = frozen["crosstab"]["plan"]["error"]
     assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-12)), "verbs") is None
     assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-8)), "verbs") is not None
+    assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-15)), "verbs", None) is not None
 
 
 def test_a_whole_number_is_no_float_and_no_truth():
@@ -101,6 +102,17 @@ def test_sql_is_compared_as_trees(statements, dialect):
             )
             assert said is not None
             assert said.startswith("sql/" + "/".join(map(str, path)))
+
+
+def test_an_earlier_ledger_is_compared_to_the_bit():
+    frozen = read("ledger_before_the_house")
+    row = ("release 1", "release", "frame", "rows", 0, 1)
+    assert isinstance(frozen["release 1"]["release"]["frame"]["rows"][0][1], float)
+    other = changed(frozen, *row, to=frozen["release 1"]["release"]["frame"]["rows"][0][1] * (1 + 1e-15))
+    assert first_difference(frozen, other, "ledger") is None
+    assert first_difference(frozen, other, "ledger", None) is not None
+    head = changed(frozen, "audit", "head", to=frozen["audit"]["head"][:-1] + "x")
+    assert first_difference(frozen, head, "ledger").startswith("ledger/audit/head")
 
 
 def test_sql_that_cannot_be_read_differs_where_its_text_does():

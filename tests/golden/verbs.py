@@ -71,7 +71,7 @@ UNITS = {
     "quantile": lambda s, t: t.groupby("ward").quantile("minutes", 0.25, epsilon=0.5),
 }
 STORIES = [
-    Story("verbs_laplace", PURE, protect_people, VERBS, alone=True, html=True),
+    Story("verbs_laplace", PURE, protect_people, VERBS, alone=True),
     Story("verbs_gaussian", GAUSSIAN, protect_people, {name: VERBS[name] for name in AGAIN}, alone=True),
     Story("verbs_of_units", PURE, protect_clinic, UNITS, alone=True, html=True),
 ]
