@@ -16,6 +16,10 @@ from golden.seam import fixed_randomness
 
 import dpnotebook as dpn
 
+PLANNED = (
+    *("free", "recorded", "reused", "actions", "cost", "units", "error", "std_errors", "combined", "known"),
+    *("affordable", "measurements", "warnings"),
+)
 KEPT = Path(__file__).parents[1] / "data"
 
 
@@ -144,7 +148,8 @@ def _said(session, ledger, path, folder):
         yield f"release {number}", _release(lambda number=number: session.release(int(number)), folder)
     for name, ask in ledger.asked.items():
         query = ask(session)
-        yield f"asked: {name}", {"plan": shown.plan(query.plan), "card": shown.card(query, html=False)}
+        plan = shown.plan(query.plan)
+        yield f"asked: {name}", {key: plan[key] for key in PLANNED} | {"card": shown.card(query, html=False)}
         if query.plan.free:
             yield f"answered: {name}", _release(query.run, folder)
     yield "spent", [str(session.spent), str(session.remaining), str(session.budget)]

@@ -9,7 +9,6 @@ from golden import shown
 from golden.seam import fixed_randomness, in_dialect, listening, plain
 
 import dpnotebook as dpn
-from dpnotebook.strategy import Strategy
 
 OPENED = "(opened)"
 DIALECTS = ("postgres", "spark")
@@ -92,7 +91,7 @@ def _step(step, session, table, html, folder):
         return shown.error(error, folder)
     if isinstance(made, dpn.Query):
         return _query(made, html, folder)
-    if isinstance(made, Strategy):
+    if isinstance(made, dpn.strategy.Strategy):
         return {"strategy": shown.strategy(made), "card": shown.card(made, html)}
     if isinstance(made, dpn.Release):
         return {"release": shown.release(made), "shown": shown.card(made, html)}

@@ -41,7 +41,8 @@ VERBS = {
 # Spark takes a second for a statement: these have the same words as others.
 SLOW_THERE = (
     *("ratio ordered", "case", "having", "again, less accurate", "found keys", "rows of a unit", "public join"),
-    *("left join", "except", "years", "a sample", "conditions", "spread"),
+    *("left join", "except", "years", "a sample", "conditions", "spread", "unit by unit", "union of units"),
+    *("count by one norm", "verb count", "verb histogram"),
 )
 CHECKED = 'AS "described" LIMIT 0'  # whether a query can run, before it is charged
 BUDGET = dpn.Budget(80.0, 1e-5)
