@@ -4,7 +4,8 @@ import contextlib
 
 import duckdb
 from golden.earlier import Earlier
-from golden.rows import protect_clinic, protect_people
+from golden.history import RANGES
+from golden.rows import PATIENTS, patients, protect_clinic, protect_people
 from golden.seam import fixed_randomness, listening
 
 import dpnotebook as dpn
@@ -47,6 +48,7 @@ VERBS = {
     "disjunction": _people("count", where="region in ['north', 'west'] or smokes", epsilon=0.1),
     "marginals": _people("answer", dpn.marginals(2), on=["sex", "region", "smokes"], epsilon=0.2),
     "own strategy": _people("answer", dpn.ranges("income"), strategy=dpn.strategy.wavelet, epsilon=0.1),
+    **{f"range {name}": lambda s, step=step: step(s, s.table("people")) for name, step in RANGES.items()},
     "prefetched": lambda s: s.prefetch(dpn.ranges("age"), table="people").query(error=40),
     "free after it": _people("count", where="10 <= age <= 14", error=40),
     "ranges": _people("count", where="3 <= age <= 30", error=18),
@@ -90,12 +92,21 @@ NORM = {
         contribution="l2",
     )
 }
+PIONEER = {
+    "first hours": lambda s: s.table("log").count(where="hour < 4", variance=60.0),
+    "part of them": lambda s: s.table("log").count(where="hour < 2", variance=60.0),
+    "all hours": lambda s: s.table("log").count(variance=100.0),
+    "first hours again": lambda s: s.table("log").count(where="hour < 4", variance=20.0),
+}
 PENDING = _sql("SELECT note, COUNT(*) AS n FROM visits GROUP BY note", epsilon=0.5)
 PENDING_VERB = _people("histogram", "income", epsilon=0.1)
 LOST = _people("histogram", "region", where="age > 35", epsilon=0.1)
 GAUSSIAN = Earlier("ledger_before_the_house", dpn.Budget(6.0, 1e-5), _protect, VERBS | STATEMENTS | NORM)
 LAPLACE = Earlier(
-    "ledger_before_the_house_laplace", dpn.Budget(12.0, 1e-5, noise="laplace"), _protect, VERBS | STATEMENTS
+    "ledger_before_the_house_laplace",
+    dpn.Budget(20.0, 1e-5, noise="laplace"),
+    _protect,
+    VERBS | STATEMENTS | PIONEER,
 )
 LEDGERS = [GAUSSIAN, LAPLACE]
 
@@ -103,13 +114,23 @@ LEDGERS = [GAUSSIAN, LAPLACE]
 def written(ledger, folder):
     """Write a ledger of every feature into a folder, and return how its charges ended."""
     path = folder / f"{ledger.name}.sqlite"
-    with (
-        fixed_randomness(f"{ledger.name} made"),
-        listening() as heard,
-        contextlib.closing(dpn.Session(ledger.budget, ledger=path)) as session,
-    ):
+    with fixed_randomness(f"{ledger.name} made"):
+        with contextlib.closing(dpn.Session(ledger.budget, ledger=path)) as session:  # its population is said later
+            session.protect(patients(), "patients", unit="patient_id", max_rows=1, domain=PATIENTS)
+        if ledger.budget.noise == "laplace":
+            with contextlib.closing(dpn.Session(ledger.budget, ledger=path, planner="pioneer")) as session:
+                _protect(session)
+                for ask in PIONEER.values():
+                    ask(session).run()
+        return _written(ledger, path, folder)
+
+
+def _written(ledger, path, folder):
+    with listening() as heard, contextlib.closing(dpn.Session(ledger.budget, ledger=path)) as session:
         _protect(session)
         for name, ask in ledger.asked.items():
+            if name in PIONEER:
+                continue
             if name == "clause":
                 whole = dpn.Budget(ledger.budget.epsilon * 2, ledger.budget.delta, ledger.budget.noise)
                 session.raise_budget(whole, reason="second year of the study")
