@@ -60,9 +60,11 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what belongs to the quick privacy part, before anything is chosen by its marks."""
+    """Mark what belongs to the quick privacy part, and what takes minutes, before anything is chosen by its marks."""
     here = Path(__file__).parent
     for item in items:
+        if item.path.name == "published.ipynb":
+            item.add_marker(pytest.mark.slow)
         if item.path.is_relative_to(here):
             name = getattr(item, "originalname", None) or item.name
             if privacy_part.is_part(item.path.relative_to(here).as_posix(), name):
