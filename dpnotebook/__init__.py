@@ -10,6 +10,16 @@ query.run()
 
 from dpnotebook import strategy, workload
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain.requests import (
+    cdf,
+    identity,
+    marginals,
+    prefix_marginals,
+    ranges,
+    small_marginals,
+    small_prefix_marginals,
+    total,
+)
 from dpnotebook.domain.suggest import suggest_domain
 from dpnotebook.errors import (
     AccuracyError,
@@ -35,25 +45,15 @@ from dpnotebook.errors import (
     WorkloadError,
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
-from dpnotebook.notebook.explorer import explore
+from dpnotebook.notebook.explorer.explorer import explore
+from dpnotebook.notebook.public import guard
+from dpnotebook.planner.plan import Plan
 from dpnotebook.privacy.auditing import PrivacyAudit, audit
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
-from dpnotebook.public import guard
-from dpnotebook.query import Query
-from dpnotebook.release import Release
-from dpnotebook.reuse.plan import Plan
-from dpnotebook.session import Session, active_session
-from dpnotebook.workload.requests import (
-    cdf,
-    identity,
-    marginals,
-    prefix_marginals,
-    ranges,
-    small_marginals,
-    small_prefix_marginals,
-    total,
-)
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.session import Session, active_session
 
 __all__ = [
     "AccuracyError",

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import DPError
+from dpnotebook.planner.plan import Planned
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.randomness import Source
-from dpnotebook.reuse.plan import Planned
-from dpnotebook.session import Session
+from dpnotebook.session.session import Session
 
 
 def exact_session(*args: Any, **kwargs: Any) -> Session:

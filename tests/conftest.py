@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpnotebook.domain import Bins, Range
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.session import Session
+from dpnotebook.session.session import Session
 from dpnotebook.testing import exact_session
 from dpnotebook.workload import (
     AllRange,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpnotebook.errors import AccuracyError
-from dpnotebook.question import Accuracy
+from dpnotebook.query.question import Accuracy
 
 
 def read(text):

@@ -8,8 +8,8 @@ import pytest
 from clocks import processor_time
 
 import dpnotebook as dpn
-from dpnotebook.answer_labels import answer_labels
-from dpnotebook.measurement import Axis
+from dpnotebook.query.measurement import Axis
+from dpnotebook.session.answer_labels import answer_labels
 from dpnotebook.workload import (
     AllRange,
     Explicit,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dpnotebook.domain import Domain, Range
-from dpnotebook.measurement import Axis, Measurement, norm_power
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
-from dpnotebook.question import bounded_value
+from dpnotebook.query.measurement import Axis, Measurement, norm_power
+from dpnotebook.query.question import bounded_value
 from dpnotebook.workload import (
     AllRange,
     Centred,

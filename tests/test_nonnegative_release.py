@@ -7,7 +7,7 @@ import pytest
 from dpnotebook.domain import Range
 from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.session import Session
+from dpnotebook.session.session import Session
 from dpnotebook.workload import AllRange, Explicit, Identity, Marginals
 
 

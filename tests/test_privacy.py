@@ -21,18 +21,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 
-from dpnotebook.answering import draw_noise, measure
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import BudgetExceeded, DomainError, EngineError, LedgerError, LedgerFull, PredicateError
+from dpnotebook.planner.plan_json import plan_to_json
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
 from dpnotebook.privacy.accountant import UNITS, delta_of_mu
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
-from dpnotebook.reuse.recorded import plan_to_json
-from dpnotebook.session import Session
+from dpnotebook.session.execute import draw_noise, measure
+from dpnotebook.session.session import Session
 from dpnotebook.workload import AllRange, Prefix, Total
 
 RANDOM = settings(
@@ -493,12 +493,12 @@ import sys, types
 package = types.ModuleType("dpnotebook")
 package.__path__ = [sys.argv[1]]
 sys.modules["dpnotebook"] = package
-import dpnotebook.reuse.planner as planner
+import dpnotebook.planner.planner as planner
 from dpnotebook.domain import Bins, Domain, Range
 from dpnotebook.ledger import Ledger
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.question import Accuracy, Measure, Question, bounded_value
+from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 domain = Domain({"age": Range(0, 99), "sex": ["F", "M"], "income": Bins(0, 1000, width=100)})
 table = planner.Table("t", domain, rows=1000.0)
 for budget in (Budget(10.0), Budget(10.0, 1e-6)):
@@ -529,8 +529,15 @@ def run(text, *arguments):
 
 def test_planning_imports_no_engine_and_nothing_that_holds_data():
     loaded = set(run(PLANNING_ALONE, ROOT / "dpnotebook").split())
-    assert "dpnotebook.reuse.planner" in loaded
-    forbidden = ("dpnotebook.engine", "dpnotebook.session", "dpnotebook.protected", "duckdb", "pandas", "pyarrow")
+    assert "dpnotebook.planner.planner" in loaded
+    forbidden = (
+        "dpnotebook.engine",
+        "dpnotebook.session.session",
+        "dpnotebook.session.protected",
+        "duckdb",
+        "pandas",
+        "pyarrow",
+    )
     assert [name for name in loaded if name.startswith(forbidden)] == []
 
 
@@ -558,7 +565,7 @@ ASKED = {
 def cards(session, query):
     """Return everything that is shown of a query before it runs, and its plan as the ledger would keep it."""
     from dpnotebook.notebook.cards import budget_html, budget_text, plan_html, plan_text
-    from dpnotebook.notebook.dashboard_html import dashboard_html, dashboard_text
+    from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text
 
     plan = query.plan
     shown = [plan_text(plan), plan_html(plan), budget_html(session), budget_text(session)]

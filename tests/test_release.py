@@ -6,7 +6,7 @@ import pytest
 
 from dpnotebook.domain import Range
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.session import Session
+from dpnotebook.session.session import Session
 from dpnotebook.testing import exact_session
 from dpnotebook.workload import AllRange, Total
 

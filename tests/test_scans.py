@@ -9,11 +9,11 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
+from dpnotebook.engine.scans import SCAN_CELLS, exact_answers, scans
 from dpnotebook.errors import EngineError
-from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import PureAccountant
-from dpnotebook.scans import SCAN_CELLS, exact_answers, scans
+from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Centred, Identity, Kron, Marginals, Prefix, Stack, Total
 
 SIZES = (30, 40, 50, 60, 70)

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook import histories
 from dpnotebook.privacy.accountant import accountant_for
+from dpnotebook.session import histories
 
 PURE, GAUSSIAN = dpn.Budget(1.0), dpn.Budget(1.0, 1e-6)
 BOTH = pytest.mark.parametrize("delta", [0.0, 1e-6], ids=["pure", "gaussian"])

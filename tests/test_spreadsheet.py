@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpnotebook as dpn
-from dpnotebook.spreadsheet import as_text, from_text, write_csv
+from dpnotebook.session.spreadsheet import as_text, from_text, write_csv
 
 EVIL = [
     "=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", '=HYPERLINK("http://x";"y")', "=cmd|' /C calc'!A0",

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.answering import draw_noise
 from dpnotebook.privacy.randomness import random_bytes
+from dpnotebook.session.execute import draw_noise
 
 pytestmark = pytest.mark.statistical
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Asking:
-    """The workloads of `dpnotebook.workload.requests` over a domain: `domain.marginals(2) + domain.ranges("age")`.
+    """The workloads of `dpnotebook.domain.requests` over a domain: `domain.marginals(2) + domain.ranges("age")`.
 
     Each is over all attributes of the domain, in order; those of fewer attributes are over `domain.project(names)`.
     """
@@ -47,7 +47,7 @@ class Asking:
         return self._over("total")
 
     def _over(self, verb: str, *arguments: Any, **options: Any) -> Workload:
-        from dpnotebook.workload import requests  # the layer above, asked for by the user
+        from dpnotebook.domain import requests  # the layer above, asked for by the user
 
         workload: Workload = getattr(requests, verb)(*arguments, **options).over(self)
         return workload

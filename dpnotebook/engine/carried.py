@@ -6,12 +6,11 @@ import datetime
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.dialect.types import Kind
 from dpnotebook.engine.frames import FrameColumns
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpnotebook.sql.statement import Kind
 
 
 def plain_rows(frame: pd.DataFrame, kinds: Mapping[str, Kind]) -> tuple[dict[str, Kind], list[tuple[Any, ...]]]:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpnotebook.dialect.attributes import FLOATING, INTEGERS, identifier
+from dpnotebook.dialect.types import STAMPS, element_kind, element_of, plain_value
 from dpnotebook.engine.executor import DuckDBExecutor
-from dpnotebook.engine.kinds import STAMPS, element_kind, element_of, plain_value
-from dpnotebook.engine.sql import FLOATING, INTEGERS, identifier
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.engine.executor import DuckDBExecutor
-from dpnotebook.engine.sql import identifier, literal
 
 if TYPE_CHECKING:
     import duckdb

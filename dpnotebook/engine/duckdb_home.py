@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from dpnotebook.dialect.attributes import FLOATING, INTEGERS, identifier, literal
+from dpnotebook.dialect.types import ROW_UNIT, Kind, element_kind, exact_number, is_rounded, kind_of, plain_value
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns, Registered
 from dpnotebook.engine.homes import Held, check_runs
-from dpnotebook.engine.kinds import element_kind, exact_number, is_rounded, kind_of, plain_value
 from dpnotebook.engine.sealed import sealed
 from dpnotebook.engine.source import DUCKDB, FrameSource, ParquetSource, TableSource
-from dpnotebook.engine.sql import FLOATING, INTEGERS, identifier, literal
 from dpnotebook.errors import EngineError
-from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpnotebook.sql.statement import Kind
 
 
 class DuckDBHome:

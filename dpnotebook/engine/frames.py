@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.types import Kind, kind_of
 from dpnotebook.engine.carrying import restored
-from dpnotebook.engine.kinds import kind_of
-from dpnotebook.engine.sql import identifier
 from dpnotebook.engine.texts import readable, texts
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
-
-    from dpnotebook.sql.statement import Kind
 
 
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}

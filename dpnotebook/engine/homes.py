@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from dpnotebook.dialect.types import Kind
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.source import Source
 from dpnotebook.errors import DomainError, EngineError, SQLError, shorten
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.engine.frames import FrameColumns
-    from dpnotebook.sql.statement import Kind
 
 
 @dataclass(eq=False)

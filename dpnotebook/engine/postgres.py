@@ -8,14 +8,14 @@ from typing import Any, TypeVar
 
 from numpy.typing import NDArray
 
-from dpnotebook.engine.dialects import translated
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.translate import translated
+from dpnotebook.dialect.types import kind_of
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.found import arrays
-from dpnotebook.engine.kinds import kind_of
 from dpnotebook.engine.postgres_functions import FUNCTIONS
-from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import DomainError, EngineError, QueryFailed
-from dpnotebook.forks import lock, opened
+from dpnotebook.ledger.forks import lock, opened
 
 Done = TypeVar("Done")
 

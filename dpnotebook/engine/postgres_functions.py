@@ -5,7 +5,7 @@ They live in the connection's temporary schema, so they leave nothing behind in 
 
 from __future__ import annotations
 
-from dpnotebook.engine.kinds import LONGEST_TEXT
+from dpnotebook.dialect.types import LONGEST_TEXT
 
 _CAUGHT = "EXCEPTION WHEN others THEN RETURN"  # a canceled query is not among them
 

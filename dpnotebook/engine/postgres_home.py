@@ -6,17 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.types import Kind
 from dpnotebook.engine.homes import Held
 from dpnotebook.engine.postgres import PostgresExecutor
 from dpnotebook.engine.postgres_source import PostgresSource
 from dpnotebook.engine.server_home import ServerHome
-from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import DomainError, DPError, FrameChanged
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpnotebook.sql.statement import Kind
 
 
 _TYPES: dict[str, str] = {

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpnotebook.dialect.attributes import identifier
 from dpnotebook.engine.postgres_types import COLUMNS, PostgresColumn
-from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import DomainError, shorten
 
 if TYPE_CHECKING:

@@ -6,18 +6,15 @@ import hmac
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from dpnotebook.dialect.attributes import identifier, literal
+from dpnotebook.dialect.types import ROW_UNIT, Kind
 from dpnotebook.engine.postgres import PostgresExecutor
 from dpnotebook.engine.postgres_relation import PostgresRelation, State, relation_of
 from dpnotebook.engine.source import keyed
-from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import DomainError, FrameChanged, QueryFailed
-from dpnotebook.forks import in_child
-from dpnotebook.sql.statement import ROW_UNIT
-
-if TYPE_CHECKING:
-    from dpnotebook.sql.statement import Kind
+from dpnotebook.ledger.forks import in_child
 
 ROWS = "__rows"
 

@@ -8,13 +8,9 @@ is "other": shown as its text, so that nothing that is different there can meet,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, check_unit_type
-from dpnotebook.engine.sql import identifier
-
-if TYPE_CHECKING:
-    from dpnotebook.sql.statement import Kind
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.types import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, Kind, check_unit_type
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("int2", "int4", "int8"), "integer"),

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpnotebook.engine.sql import literal
-from dpnotebook.forks import opened
+from dpnotebook.dialect.attributes import literal
+from dpnotebook.ledger.forks import opened
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.translate import Dialect, translated
+from dpnotebook.dialect.types import ROW_UNIT, Kind, kind_of
 from dpnotebook.engine.carried import plain_rows
-from dpnotebook.engine.dialects import Dialect, translated
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
-from dpnotebook.engine.kinds import kind_of
-from dpnotebook.engine.sql import identifier
 from dpnotebook.errors import EngineError, shorten
-from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from dpnotebook.sql.statement import Kind
 
 
 class ServerHome(ABC):

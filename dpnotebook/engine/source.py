@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.engine.carrying import carried
 from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.frame_digests import digest_column
 from dpnotebook.engine.frames import FrameColumns
 from dpnotebook.engine.sealed import sealed
-from dpnotebook.engine.sql import identifier, literal
 from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
-from dpnotebook.forks import in_child, opened
+from dpnotebook.ledger.forks import in_child, opened
 
 if TYPE_CHECKING:
     import duckdb

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from dpnotebook.engine.dialects import translated
+from dpnotebook.dialect.translate import translated
+from dpnotebook.dialect.types import kind_of
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.found import arrays
-from dpnotebook.engine.held import first_held
-from dpnotebook.engine.kinds import kind_of
+from dpnotebook.engine.materialize import first_held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from dpnotebook.dialect.types import Kind
 from dpnotebook.engine.homes import Held
 from dpnotebook.engine.server_home import ServerHome
 from dpnotebook.engine.spark import SparkExecutor
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import SparkSession
 
-    from dpnotebook.sql.statement import Kind
 
 _TYPES: dict[str, str] = {
     "integer": "bigint",

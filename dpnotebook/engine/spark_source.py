@@ -14,17 +14,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.dialect.types import ROW_UNIT, Kind
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.source import keyed
 from dpnotebook.engine.spark import SparkExecutor, quiet, told
 from dpnotebook.engine.spark_types import SparkColumn
 from dpnotebook.errors import DomainError, DPError, EngineError, shorten
-from dpnotebook.sql.statement import ROW_UNIT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from dpnotebook.sql.statement import Kind
 
 
 class SparkSource:

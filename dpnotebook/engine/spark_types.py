@@ -7,12 +7,9 @@ been made one value first. Everything else is "other": shown as its text, and re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpnotebook.engine.kinds import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, check_unit_type
-
-if TYPE_CHECKING:
-    from dpnotebook.sql.statement import Kind
+from dpnotebook.dialect.types import LONGEST_TEXT, WIDEST_DOUBLE, WIDEST_WHOLE, Kind, check_unit_type
 
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "integer"),

@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
-from dpnotebook.engine.executor import Executor
-from dpnotebook.engine.kinds import check_unit, kind_of, plain_value
-from dpnotebook.engine.source import Source, check_still
-from dpnotebook.engine.sql import (
+from dpnotebook.dialect.attributes import (
     FLOATING,
     INTEGERS,
     Column,
@@ -28,9 +24,13 @@ from dpnotebook.engine.sql import (
     selects,
     whole_sum,
 )
+from dpnotebook.dialect.types import check_unit, kind_of, plain_value
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.source import Source, check_still
 from dpnotebook.errors import DomainError, EngineError, shorten
-from dpnotebook.forks import in_child, lock
-from dpnotebook.measurement import Axis, Measurement, flat_size
+from dpnotebook.ledger.forks import in_child, lock
+from dpnotebook.query.measurement import Axis, Measurement, flat_size
 
 _engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
 

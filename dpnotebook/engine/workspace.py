@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from dpnotebook.dialect.types import Kind, check_unit
 from dpnotebook.engine.duckdb_home import DuckDBHome
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.homes import Held, Home, unclear
-from dpnotebook.engine.kinds import check_unit
 from dpnotebook.engine.source import DUCKDB, Source, check_still
 from dpnotebook.errors import EngineError, FrameChanged, shorten
-from dpnotebook.forks import in_child, lock
+from dpnotebook.ledger.forks import in_child, lock
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dpnotebook.sql.statement import Kind
 
 _WORDS = {"duckdb": "DuckDB", "postgres": "PostgreSQL", "spark": "Spark"}
 

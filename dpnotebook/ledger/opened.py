@@ -9,12 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpnotebook.forks import lock
 from dpnotebook.ledger.audit import Audit, examine
 from dpnotebook.ledger.budgets import accountant_of, check_same_budget, checked_budget
 from dpnotebook.ledger.chain import Broken
 from dpnotebook.ledger.copies import back_up
 from dpnotebook.ledger.failures import corrupt
+from dpnotebook.ledger.forks import lock
 from dpnotebook.ledger.reading import hash_of, key_of, replay
 from dpnotebook.ledger.store import Store
 from dpnotebook.ledger.view import View

@@ -8,19 +8,19 @@ from typing import Any
 import pandas as pd
 
 from dpnotebook.domain import Domain
-from dpnotebook.notebook.explorer import Explorer, explore
+from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.notebook.explorer.explorer import Explorer, explore
 from dpnotebook.privacy.unit import Unit
-from dpnotebook.protected import ProtectedTable, frames
-from dpnotebook.session import Session, active_session
-from dpnotebook.verbs import Verbs
-from dpnotebook.workload.requests import WorkloadRequest
+from dpnotebook.session.protected import ProtectedTable, frames
+from dpnotebook.session.session import Session, active_session
+from dpnotebook.session.verbs import Verbs
 
 NAMES = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "mean", "quantile", "sum")
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")
 class DPAccessor:
-    """Private questions about a protected frame; the verbs are those of `dpnotebook.verbs.Verbs`.
+    """Private questions about a protected frame; the verbs are those of `dpnotebook.session.verbs.Verbs`.
 
     Parameters
     ----------

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, models, svg, words
-from dpnotebook.notebook.frontend import display_bundle, interactive, replace, shell
+from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.interactive import display_bundle, interactive, replace, shell
 from dpnotebook.notebook.progress import AFTER, Progress
-from dpnotebook.notebook.statement_lines import in_short, short_of_delta
-from dpnotebook.notebook.stops import errors, stops
+from dpnotebook.notebook.slider_stops import errors, stops
 
 if TYPE_CHECKING:
-    from dpnotebook.query import Query
-    from dpnotebook.release import Release
-    from dpnotebook.reuse.plan import Plan
+    from dpnotebook.planner.plan import Plan
+    from dpnotebook.session.query import Query
+    from dpnotebook.session.release import Release
 
 DEAF = 1.0  # seconds in which clicks do not count after the price has changed
 

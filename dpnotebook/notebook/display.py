@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from dpnotebook.errors import DPError
-from dpnotebook.offer import Offer
+from dpnotebook.planner.plan import Plan
 from dpnotebook.progress import Progress, show_with, unwatched
-from dpnotebook.query import Query
-from dpnotebook.release import Release
-from dpnotebook.reuse.plan import Plan
-from dpnotebook.session import Session
+from dpnotebook.session.offer import Offer
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.session import Session
+from dpnotebook.session.views import register_view
 from dpnotebook.strategy import Strategy
 
 
@@ -26,7 +27,21 @@ def attach() -> None:
     _show(Session, lambda session: session, "budget")
     Query._ipython_display_ = _show_with_controls  # type: ignore[attr-defined]
     Strategy.plot = _plot_strategy  # type: ignore[attr-defined]
+    register_view("plot", _plot_release)
+    register_view("dashboard", _dashboard)
     show_with(_watched)
+
+
+def _plot_release(release: Release) -> Any:
+    from dpnotebook.notebook.plots.release import plot_release
+
+    return plot_release(release)
+
+
+def _dashboard(session: Session) -> Any:
+    from dpnotebook.notebook.dashboard.dashboard import dashboard
+
+    return dashboard(session)
 
 
 def _show_with_controls(shown: Query) -> None:
@@ -36,22 +51,22 @@ def _show_with_controls(shown: Query) -> None:
 
 
 def _listed(offer: Offer) -> Any:
-    from dpnotebook.notebook.offer_card import listed
+    from dpnotebook.notebook.cards.offer import listed
 
     return listed(offer)
 
 
 def _plot_strategy(self: Strategy, *args: Any, **options: Any) -> Any:
     """Return a plotly figure of what is measured, or of the error of every answer; see `plot_strategy`."""
-    from dpnotebook.notebook.strategy_card import plot_strategy
+    from dpnotebook.notebook.cards.strategy import plot_strategy
 
     return plot_strategy(self, *args, **options)
 
 
 def _watched() -> AbstractContextManager[Progress]:
-    from dpnotebook.notebook import frontend, progress
+    from dpnotebook.notebook import interactive, progress
 
-    return progress.watched() if frontend.shell() is not None else unwatched()
+    return progress.watched() if interactive.shell() is not None else unwatched()
 
 
 def _show(kind: type, what: Callable[[Any], Any], card: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 from traitlets import TraitError
 
-from dpnotebook.notebook.completion import make_matcher
-from dpnotebook.notebook.magics import DPMagics
+from dpnotebook.notebook.magics.completion import make_matcher
+from dpnotebook.notebook.magics.magics import DPMagics
 
 NAME = DPMagics.__name__
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from dpnotebook.notebook import svg
-from dpnotebook.notebook.frontend import display_bundle, interactive, replace
 from dpnotebook.notebook.html import escape, quiet
+from dpnotebook.notebook.interactive import display_bundle, interactive, replace
 
 AFTER = 1.0  # seconds before a bar appears
 EVERY = 0.25  # seconds between two pictures

@@ -21,7 +21,7 @@ from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.predicate.meaning import Nulls, columns_of, diagram_of, index_of
-from dpnotebook.predicate.recorded import read, write
+from dpnotebook.predicate.predicate_json import read, write
 from dpnotebook.predicate.where import parse_where
 from dpnotebook.predicate.wording import expression_of
 

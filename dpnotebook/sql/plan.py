@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.question import Accuracy
-from dpnotebook.reuse.plan import Alternative, BudgetState, Cost, Plan
+from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
+from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.prices import Part, Priced, StatementBooks, everywhere, price, split, units_for
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement

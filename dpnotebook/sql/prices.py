@@ -11,10 +11,10 @@ from typing import Protocol
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError, shorten
+from dpnotebook.planner.problem import Books
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, Term
-from dpnotebook.question import Accuracy
-from dpnotebook.reuse.setting import Books
+from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit

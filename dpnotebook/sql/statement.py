@@ -13,18 +13,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpnotebook.dialect.types import Kind
+
 if TYPE_CHECKING:
     from sqlglot import exp
 
     from dpnotebook.domain import Domain
 
-Kind = Literal["integer", "number", "text", "boolean", "time", "other"]
 AggregateKind = Literal["count", "units", "sum", "average", "variance", "deviation", "quantiles"]
 ContributionKind = Literal["rows", "groups", "l2"]
 Selection = Literal["all", "threshold", "public"]
-
-# In a table whose rows are units of their own, the engine numbers them in a column of this name.
-ROW_UNIT = "__row__"
 
 
 @dataclass(frozen=True)

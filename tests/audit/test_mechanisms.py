@@ -12,7 +12,7 @@ from dpnotebook.privacy.accountant import epsilon_of_mu
 from dpnotebook.privacy.noise import discrete_laplace, gaussian_mass, laplace_mass, rounded_gaussian
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.refine import refined_laplace
-from dpnotebook.session import Session
+from dpnotebook.session.session import Session
 from dpnotebook.sql.aggregates.partitions import threshold
 
 pytestmark = [pytest.mark.audit, pytest.mark.statistical]

@@ -24,7 +24,7 @@ from dpnotebook.ledger.reading import replay
 from dpnotebook.ledger.releases import pack
 from dpnotebook.ledger.snapshot import digest, plus
 from dpnotebook.ledger.writing import append, charge_values, write_snapshot
-from dpnotebook.reuse.recorded import plan_to_json
+from dpnotebook.planner.plan_json import plan_to_json
 
 DOMAIN = {"age": dpn.Range(0, 99), "sex": ["F", "M"], "income": dpn.Range(0, 39)}
 BUDGETS = {"laplace": dpn.Budget(10**5), "gaussian": dpn.Budget(10**5, 1e-6)}

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 
 import dpnotebook as dpn
-from dpnotebook.query import Query
-from dpnotebook.reuse.pioneer.simulate import answered, running_epsilon
+from dpnotebook.planner.pioneer.simulate import answered, running_epsilon
+from dpnotebook.session.query import Query
 
 SEEDS = 3
 CELLS = 10_000

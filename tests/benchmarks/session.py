@@ -14,7 +14,7 @@ import pandas as pd
 
 import dpnotebook as dpn
 from dpnotebook.engine.source import source_of
-from dpnotebook.query import Query
+from dpnotebook.session.query import Query
 
 ROWS = 10**7
 RUNS = 7

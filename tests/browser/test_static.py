@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.notebook import dashboard
+from dpnotebook.notebook.dashboard import dashboard
 
 
 @pytest.fixture(scope="module")

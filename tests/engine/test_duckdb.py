@@ -12,9 +12,9 @@ from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError
-from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import bounded_value
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import bounded_value
 from dpnotebook.workload import Identity
 
 KEY = bytes(32)

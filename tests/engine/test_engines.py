@@ -11,19 +11,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
-from dpnotebook.engine.sql import identifier
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
-from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import bounded_value
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import bounded_value
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.components import Component
 from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
-from dpnotebook.sql.statement import ROW_UNIT, Contribution, Relation
+from dpnotebook.sql.statement import Contribution, Relation
 from dpnotebook.workload import Identity
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")

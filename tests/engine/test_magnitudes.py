@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpnotebook.engine.held import first_held
+from dpnotebook.engine.materialize import first_held
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.components import Component

@@ -8,9 +8,9 @@ from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged
-from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.testing import exact_session
 from dpnotebook.workload import Identity
 

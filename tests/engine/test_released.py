@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpnotebook.engine.released import outer
+from dpnotebook.engine.post_processing import outer
 from dpnotebook.errors import SQLError
 
 RELEASE = pd.DataFrame(

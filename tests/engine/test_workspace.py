@@ -14,11 +14,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, EngineError, FrameChanged
-from dpnotebook.sql.statement import ROW_UNIT
 
 DAYS = pd.to_datetime(["2020-01-01 12:00"] * 3)
 ODD = pd.DataFrame(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dpnotebook.domain import Domain, Range
-from dpnotebook.inference.answers import LinearAnswers
-from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.planner.answers import LinearAnswers
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import Accuracy
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Accuracy
 from dpnotebook.strategy import Strategy, select
 from dpnotebook.workload import AllRange, Identity, Prefix, Total
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from dpnotebook.domain import Domain, Range
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference import least_squares
-from dpnotebook.inference.answers import LinearAnswers
 from dpnotebook.inference.least_squares import _iterate
-from dpnotebook.measurement import Measurement
+from dpnotebook.planner.answers import LinearAnswers
+from dpnotebook.planner.explain import steps
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.words import steps
+from dpnotebook.query.measurement import Measurement
 from dpnotebook.strategy import select
 from dpnotebook.workload import AllRange, Hierarchy, Identity, Kron, Prefix, Stack, Total
 

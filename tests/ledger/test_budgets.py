@@ -324,8 +324,8 @@ def test_a_session_shows_the_whole_and_the_reason(opened):
     raises = session.budgets()
     assert raises["epsilon"].tolist() == [1.0, 2.0]
     assert raises["reason"].tolist() == ["", "<b>year 2</b> of the study"]
-    from dpnotebook.notebook.budget_card import budget_html, budget_text
-    from dpnotebook.notebook.dashboard_html import dashboard_html, dashboard_text
+    from dpnotebook.notebook.cards.budget import budget_html, budget_text
+    from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text
 
     day = f"{raises['time'][1]:%Y-%m-%d}"
     for text in (budget_text(session), dashboard_text(session)):
@@ -341,7 +341,7 @@ def test_a_session_shows_the_whole_and_the_reason(opened):
 
 def test_many_raises_stay_one_line(opened):
     session, _ = opened()
-    from dpnotebook.notebook.budget_card import raised_line
+    from dpnotebook.notebook.cards.budget import raised_line
 
     assert raised_line(session) == ""
     for n in range(6):

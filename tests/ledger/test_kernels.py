@@ -6,7 +6,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import EngineError, LedgerConflict
-from dpnotebook.reuse.recorded import plan_to_json, planned_from_json
+from dpnotebook.planner.plan_json import plan_to_json, planned_from_json
 
 ROWS = pd.DataFrame({"age": [n * 7 % 50 for n in range(60)], "sex": ["F", "M"] * 30})
 
@@ -70,7 +70,7 @@ def test_a_refinement_that_was_interrupted_is_measured_for_its_charge(kernel, mo
     session, people = kernel()
     people.count(variance=32).run()
     with monkeypatch.context() as dying:
-        dying.setattr("dpnotebook.answering.refined_laplace", die)
+        dying.setattr("dpnotebook.session.execute.refined_laplace", die)
         with pytest.raises(EngineError, match=r"Release 2 was charged, .* was shown\. Run it again"):
             people.count(variance=8).run()
         spent = session.spent.epsilon

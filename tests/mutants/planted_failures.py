@@ -2,7 +2,7 @@
 
 from mutant import Mutant
 
-ANSWERING, STATEMENT_ANSWERS = "answering.py", "statement_answers.py"
+ANSWERING, STATEMENT_ANSWERS = "session/execute.py", "session/statement_answers.py"
 
 PLANTED = (
     Mutant(
@@ -53,7 +53,7 @@ PLANTED = (
     Mutant(
         "the rows are read before they are paid for",
         "whether a refused query fails tells of the rows, for nothing",
-        "session.py",
+        "session/session.py",
         '                report(0.1, "charging the ledger")\n                refines =',
         "                protected.engine.totals(plan.measurements[0].measurement)\n                refines =",
         ("test_after_charge.py::test_what_is_refused_reads_no_row",),
@@ -85,7 +85,7 @@ PLANTED = (
     Mutant(
         "a retry reads other rows than were charged for",
         "the same noise hides two tables: their difference is exact",
-        "statements.py",
+        "session/statements.py",
         "        self._check_same(charge, statement)\n        return self._measure(charge, report)",
         "        return self._measure(charge, report)",
         ("test_after_charge.py::test_a_retry_needs_the_very_same_columns",),
@@ -93,7 +93,7 @@ PLANTED = (
     Mutant(
         "the delta of a statement's thresholds is not charged",
         "groups of one person show with a probability that nobody paid for",
-        "statements.py",
+        "session/statements.py",
         "plan.cells, delta=plan.threshold_delta)",
         "plan.cells)",
         ("test_statements.py::TestUnknownGroups::test_their_delta_adds_up_and_never_passes_what_is_kept",),

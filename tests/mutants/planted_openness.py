@@ -6,7 +6,7 @@ PLANTED = (
     Mutant(
         "the number of rows stands on a card",
         "a plan tells whether one more person is there, for nothing",
-        "session.py",
+        "session/session.py",
         "            self._statements.protect(protected)\n            self._tables[name] = protected\n",
         "            protected.table = replace(table, rows=len(data)) if hasattr(data, 'columns') else table\n"
         "            self._statements.protect(protected)\n            self._tables[name] = protected\n",
@@ -15,7 +15,7 @@ PLANTED = (
     Mutant(
         "planning looks at the rows",
         "previews are free, and what they show depends on a person",
-        "session.py",
+        "session/session.py",
         '        """Return the plan of a query; reads the ledger, never the data."""\n',
         '        """Return the plan of a query; reads the ledger, never the data."""\n'
         "        self.table(query.question.table).engine._columns('SELECT 1 AS one')\n",
@@ -24,7 +24,7 @@ PLANTED = (
     Mutant(
         "a protected table can be registered as a public one",
         "statements show its rows",
-        "statements.py",
+        "session/statements.py",
         "        if name in self._protected:\n            raise DomainError(",
         "        if name is None:\n            raise DomainError(",
         ("test_statements.py::TestTables::test_what_is_registered_must_be_said_to_be_public",),
@@ -40,7 +40,7 @@ PLANTED = (
     Mutant(
         "a frame is registered as public that nobody said is",
         "rows of people are joined and shown without protection",
-        "session.py",
+        "session/session.py",
         "        if public is not True:\n",
         "        if public is None:\n",
         ("test_statements.py::TestTables::test_what_is_registered_must_be_said_to_be_public",),

@@ -2,7 +2,7 @@
 
 from mutant import Mutant
 
-SPEND, MEASUREMENT, PRICING = "privacy/spend.py", "measurement.py", "reuse/pricing.py"
+SPEND, MEASUREMENT, PRICING = "privacy/spend.py", "query/measurement.py", "planner/pricing.py"
 BRUTE_FORCE = "privacy/test_spend_property.py::test_spend_is_the_column_norm_of_all_measurements"
 
 PLANTED = (
@@ -130,7 +130,7 @@ PLANTED = (
     Mutant(
         "noise is not drawn on the grid of the strategy",
         "Gaussian noise is 2^bits times too small",
-        "answering.py",
+        "session/execute.py",
         "return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers, source)",
         "return draw_integers(noise, item.scale, item.measurement.answers, source)",
         ("test_noise_of_answers.py::test_noise_is_as_large_as_it_is_paid_for",),

@@ -11,7 +11,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.testing.globalipapp import start_ipython
 
 import dpnotebook as dpn
-from dpnotebook.notebook import ask
+from dpnotebook.notebook.magics import ask
 
 EVIL = "<script>alert('x')</script> & \"North\""
 

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from dpnotebook.errors import FrameChanged
-from dpnotebook.notebook import controls, frontend, words
+from dpnotebook.notebook import controls, interactive, words
 from dpnotebook.notebook.controls import Strip, show
 
 
@@ -249,7 +249,7 @@ def test_the_slider_ends_at_what_is_left_in_a_gaussian_session(make_session):
 
 
 def test_nothing_but_the_text_outside_a_notebook(query, capsys, monkeypatch):
-    for module in (controls, frontend):
+    for module in (controls, interactive):
         monkeypatch.setattr(module, "shell", lambda: None)
     assert show(query) is None
     assert capsys.readouterr().out.startswith("Preview (nothing has been spent)  COUNT in people where")
@@ -307,7 +307,7 @@ def test_planning_by_slider_asks_no_engine(strip, session, monkeypatch):
 
 
 def test_the_front_end_is_asked_by_its_own_module():
-    assert controls.interactive is frontend.interactive
+    assert controls.interactive is interactive.interactive
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from dpnotebook.notebook import dashboard as module
-from dpnotebook.notebook.dashboard import dashboard
+from dpnotebook.notebook.dashboard import dashboard as module
+from dpnotebook.notebook.dashboard.dashboard import dashboard
 
 PLOTLY = "application/vnd.plotly.v1+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -100,7 +100,7 @@ def test_a_picture_that_fails_loses_no_release(session, monkeypatch):
     def broken(session, spared):
         raise ZeroDivisionError("secret")
 
-    monkeypatch.setattr("dpnotebook.notebook.dashboard_panel.summary_html", broken)
+    monkeypatch.setattr("dpnotebook.notebook.dashboard.panel.summary_html", broken)
     release = session.table("people").count(epsilon=0.4).run()
     assert release.number == 1
     assert "not up to date: ZeroDivisionError" in panel.status.value

@@ -7,11 +7,11 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, WorkloadError
-from dpnotebook.notebook import explorer as module
-from dpnotebook.notebook.comparison import Comparison
-from dpnotebook.notebook.explorer_choices import KINDS, question
-from dpnotebook.notebook.strategy_pictures import picture, png
-from dpnotebook.notebook.strategy_views import Bars, Curve, Grid, Words, measured, query_errors
+from dpnotebook.notebook.explorer import explorer as module
+from dpnotebook.notebook.explorer.choices import KINDS, question
+from dpnotebook.notebook.explorer.comparison import Comparison
+from dpnotebook.notebook.plots.strategy_pictures import picture, png
+from dpnotebook.notebook.plots.strategy_views import Bars, Curve, Grid, Words, measured, query_errors
 from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.workload import AllRange, Identity, Kron, Marginals, Permuted, Prefix, Total
@@ -42,7 +42,7 @@ def offered(monkeypatch):
     """Return a function that says which candidates every comparison has."""
 
     def offer(*among):
-        monkeypatch.setattr("dpnotebook.notebook.comparison.candidates", lambda workload, noise: among)
+        monkeypatch.setattr("dpnotebook.notebook.explorer.comparison.candidates", lambda workload, noise: among)
 
     return offer
 

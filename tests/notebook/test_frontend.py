@@ -1,7 +1,7 @@
 import nbformat as nbf
 import pytest
 
-from dpnotebook.notebook import frontend
+from dpnotebook.notebook import interactive
 
 
 class Shell:
@@ -25,20 +25,20 @@ class Shell:
     ],
 )
 def test_somebody_is_there_when_input_could_be_answered(monkeypatch, shell, expected):
-    monkeypatch.setattr(frontend, "shell", lambda: shell)
-    assert frontend.interactive() is expected
+    monkeypatch.setattr(interactive, "shell", lambda: shell)
+    assert interactive.interactive() is expected
 
 
 def test_without_a_notebook_the_text_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(frontend, "shell", lambda: None)
-    assert frontend.display_bundle({"text/plain": "hello", "text/html": "<b>hello</b>"}, updatable=True) is None
+    monkeypatch.setattr(interactive, "shell", lambda: None)
+    assert interactive.display_bundle({"text/plain": "hello", "text/html": "<b>hello</b>"}, updatable=True) is None
     assert capsys.readouterr().out == "hello\n"
-    frontend.replace(None, "<b>x</b>", "x")  # nothing to replace, and no error
+    interactive.replace(None, "<b>x</b>", "x")  # nothing to replace, and no error
 
 
 HEADLESS = """
 import pandas as pd, dpnotebook as dpn
-from dpnotebook.notebook.frontend import interactive
+from dpnotebook.notebook.interactive import interactive
 frame = pd.DataFrame({"sex": ["F", "M"] * 50})
 session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
 session.protect(frame, "frame", domain={"sex": ["F", "M"]})

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
-from dpnotebook.notebook.magics import DPMagics
+from dpnotebook.notebook.magics.magics import DPMagics
 
 SECRETS = ("Zebulon", "98765")
 OPTIONS = "-s session nothing -e 0.1 --error 5 5% -o x -n -y -q --ask --fresh -p ' ; -- : :x :nan :frame :column"

@@ -12,10 +12,10 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotConfirmed, NotProtected, SQLError
-from dpnotebook.notebook import ask, completion, options
-from dpnotebook.query import Query
-from dpnotebook.release import Release
-from dpnotebook.session import Session
+from dpnotebook.notebook.magics import ask, completion, options
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.session import Session
 
 SQL = "SELECT COUNT(*) FROM visits"
 BY_REGION = "SELECT region, COUNT(*) AS n FROM visits WHERE age >= 5 GROUP BY region"

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.notebook.plots import plot_release
-from dpnotebook.notebook.traces import positions
+from dpnotebook.notebook.plots.release import plot_release
+from dpnotebook.notebook.plots.traces import positions
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import Accuracy, Measure, Question, bounded_value
+from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 
 
 @pytest.fixture

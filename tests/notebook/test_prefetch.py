@@ -5,8 +5,8 @@ import pytest
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
-from dpnotebook.notebook.offer_card import listed, offer_html, offer_text
-from dpnotebook.notebook.prefetch import prefetch, read
+from dpnotebook.notebook.cards.offer import listed, offer_html, offer_text
+from dpnotebook.notebook.magics.prefetch import prefetch, read
 
 TABLES = ["patients", "visits"]
 

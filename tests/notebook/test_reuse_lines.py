@@ -4,7 +4,7 @@ import pytest
 
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.cards import plan_html, plan_text
-from dpnotebook.notebook.reuse_lines import saved_share
+from dpnotebook.notebook.cards.reuse_lines import saved_share
 
 
 def action(kind, text, releases=(), epsilon=0.0):

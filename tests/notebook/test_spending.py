@@ -1,6 +1,6 @@
 import pytest
 
-from dpnotebook.notebook.spending import columns, offers, timeline
+from dpnotebook.notebook.dashboard.spending import columns, offers, timeline
 
 
 def test_the_timeline_adds_up_in_exact_units(make_session):

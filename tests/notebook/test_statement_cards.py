@@ -11,9 +11,9 @@ import pytest
 
 from dpnotebook.errors import SQLError, WorkloadError
 from dpnotebook.notebook.cards import plan_html, plan_text, release_html, release_text
-from dpnotebook.notebook.plots import plot_release
-from dpnotebook.notebook.statement_lines import in_short
-from dpnotebook.release import Release
+from dpnotebook.notebook.cards.statement_lines import in_short
+from dpnotebook.notebook.plots.release import plot_release
+from dpnotebook.session.release import Release
 from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement, plainly
 
 

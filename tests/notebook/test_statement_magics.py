@@ -12,11 +12,11 @@ from IPython.core.error import UsageError
 import dpnotebook as dpn
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotProtected, SQLError
-from dpnotebook.notebook import completion, options
 from dpnotebook.notebook.cards import budget_text, plan_text, release_text
 from dpnotebook.notebook.controls import Strip
-from dpnotebook.query import Query
-from dpnotebook.release import Release
+from dpnotebook.notebook.magics import completion, options
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
 from dpnotebook.sql.statement import Statement
 
 BY_DRUG = "SELECT drug, COUNT(*, contribution_bounds_per_group => (0, 4)) AS n FROM visits GROUP BY drug"

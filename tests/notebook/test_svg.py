@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dpnotebook.notebook import svg
-from dpnotebook.notebook.traces import COLOURS
+from dpnotebook.notebook.plots.traces import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 
 from dpnotebook.domain import Domain, Range
 from dpnotebook.errors import PredicateError
-from dpnotebook.measurement import Axis, Measurement
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, Spend
-from dpnotebook.question import Summand, bounded_value
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Summand, bounded_value
 from dpnotebook.workload import (
     AllRange,
     Explicit,

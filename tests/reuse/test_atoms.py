@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from dpnotebook import Range
 from dpnotebook.domain import Domain
-from dpnotebook.measurement import Axis
+from dpnotebook.planner.atoms import one_atom, places
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.atoms import one_atom, places
+from dpnotebook.query.measurement import Axis
 
 DOMAIN = Domain({"a": Range(0, 4), "b": ["x", "y"], "c": Range(0, 2)})
 

@@ -7,9 +7,9 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from dpnotebook.reuse.group_forecast import GroupBy, Outlook, likely
-from dpnotebook.reuse.group_spaces import average_information, marginal_information, shares, subsets
-from dpnotebook.reuse.group_strategy import Raise, group_strategy, price
+from dpnotebook.planner.group_forecast import GroupBy, Outlook, likely
+from dpnotebook.planner.group_spaces import average_information, marginal_information, shares, subsets
+from dpnotebook.planner.group_strategy import Raise, group_strategy, price
 
 SIZES = (3, 2, 4)
 

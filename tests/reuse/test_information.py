@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpnotebook.reuse.information import ONE_BY_ONE, Information, generalised_inverse, screened, solve
+from dpnotebook.planner.information import ONE_BY_ONE, Information, generalised_inverse, screened, solve
 
 
 def by_pseudo_inverse(rows, variances, query):

@@ -8,11 +8,17 @@ import pytest
 from dpnotebook import Range
 from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
-from dpnotebook.measurement import Axis
+from dpnotebook.planner.block import Block, Repeat, Told
+from dpnotebook.planner.joint_measurement import (
+    bound_precision,
+    joint_precision,
+    known_of,
+    strategy_precision,
+    together,
+)
+from dpnotebook.planner.product_terms import Part
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.block import Block, Repeat, Told
-from dpnotebook.reuse.joint import bound_precision, joint_precision, known_of, strategy_precision, together
-from dpnotebook.reuse.parts import Part
+from dpnotebook.query.measurement import Axis
 from dpnotebook.workload import Identity, Kron
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpnotebook.reuse.information import Information
-from dpnotebook.reuse.line import line_index, line_of_covariance
+from dpnotebook.planner.information import Information
+from dpnotebook.planner.line import line_index, line_of_covariance
 
 
 def _levels(information, labels):

@@ -14,15 +14,15 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.inference.answers import noise_variance
 from dpnotebook.ledger import ledger as ledger_module
-from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.planner.answers import noise_variance
+from dpnotebook.planner.history import History
+from dpnotebook.planner.information import Information
+from dpnotebook.planner.product_terms import Part, measurement_to_json
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.tails import half_widths
-from dpnotebook.question import Question, Summand
-from dpnotebook.reuse.history import History
-from dpnotebook.reuse.information import Information
-from dpnotebook.reuse.parts import Part, measurement_to_json
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Question, Summand
 from dpnotebook.workload import Identity
 
 BUDGETS = {"laplace": dpn.Budget(1000.0), "gaussian": dpn.Budget(1000.0, 1e-6)}

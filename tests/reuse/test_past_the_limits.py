@@ -17,15 +17,15 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.measurement import Axis, Measurement
+from dpnotebook.planner.block import MOST_ATOMS
+from dpnotebook.planner.focused import focused
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.product_terms import Part, measurement_to_json
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import Summand
-from dpnotebook.reuse.block import MOST_ATOMS
-from dpnotebook.reuse.focused import focused
-from dpnotebook.reuse.history import History
-from dpnotebook.reuse.items import item_of
-from dpnotebook.reuse.parts import Part, measurement_to_json
-from dpnotebook.reuse.plan import Planned
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Summand
 from dpnotebook.workload import Identity, Kron
 
 # Written at commit 01db493 with the rows of `people`: a crosstab by sex and age where income >= 5000, a histogram of
@@ -143,9 +143,9 @@ def test_one_long_attribute(budget, levels):
 @pytest.fixture
 def room_for_few(monkeypatch):
     """Lower limits, at which things take a moment."""
-    monkeypatch.setattr("dpnotebook.reuse.block.MOST_ATOMS", 100)
-    monkeypatch.setattr("dpnotebook.reuse.joint.MOST_ATOMS", 100)
-    monkeypatch.setattr("dpnotebook.reuse.focused.ROOM", 40)
+    monkeypatch.setattr("dpnotebook.planner.block.MOST_ATOMS", 100)
+    monkeypatch.setattr("dpnotebook.planner.joint_measurement.MOST_ATOMS", 100)
+    monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 40)
 
 
 @pytest.mark.parametrize("levels", [99, 100, 101, 102, 300])
@@ -225,7 +225,7 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
 
 def test_counts_that_share_a_bin_with_others_are_not_added_up(monkeypatch):
     """A bin that reaches out of what is asked says nothing about it by itself."""
-    monkeypatch.setattr("dpnotebook.reuse.focused.ROOM", 0)
+    monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 0)
     domain = Domain({"a": dpn.Range(0, 9), "b": dpn.Range(0, 9)})
     axis = Axis("a", tuple(range(10)))
     planned = Planned(Measurement(Identity(10), (axis,), Predicate.everything(domain)), Fraction(4), 0)

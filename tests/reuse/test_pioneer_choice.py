@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dpnotebook.reuse.pioneer.choose import carry_out, choose, decide
-from dpnotebook.reuse.pioneer.groups import Groups, PastQuery
-from dpnotebook.reuse.pioneer.plans import cost, noise_down
-from dpnotebook.reuse.pioneer.queries import answer_literally, literal_plan
-from dpnotebook.reuse.pioneer.simulate import answered, hierarchy_epsilon, running_epsilon, total_epsilon
+from dpnotebook.planner.pioneer.choose import carry_out, choose, decide
+from dpnotebook.planner.pioneer.groups import Groups, PastQuery
+from dpnotebook.planner.pioneer.plans import cost, noise_down
+from dpnotebook.planner.pioneer.queries import answer_literally, literal_plan
+from dpnotebook.planner.pioneer.simulate import answered, hierarchy_epsilon, running_epsilon, total_epsilon
 from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.hierarchy import depth
 

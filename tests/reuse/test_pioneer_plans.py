@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dpnotebook.reuse.pioneer.composite import composite, signed
-from dpnotebook.reuse.pioneer.plans import (
+from dpnotebook.planner.pioneer.composite import composite, signed
+from dpnotebook.planner.pioneer.plans import (
     Past,
     Total,
     cost,

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.reuse.pioneer.plans import cost
-from dpnotebook.reuse.pioneer.simulate import running_epsilon
+from dpnotebook.planner.pioneer.plans import cost
+from dpnotebook.planner.pioneer.simulate import running_epsilon
 
 CELLS = 200
 DOMAIN = {"x": dpn.Range(0, CELLS - 1), "sex": ["F", "M"]}

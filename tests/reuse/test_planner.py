@@ -8,10 +8,10 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, BudgetExceeded
-from dpnotebook.inference.answers import noise_variance
+from dpnotebook.planner.answers import noise_variance
+from dpnotebook.planner.plan_json import planned_from_json
+from dpnotebook.planner.to_linear import answer_axes, as_asked, asked_workload
 from dpnotebook.privacy.accountant import UNITS
-from dpnotebook.reuse.prepare import answer_axes, as_asked, asked_workload
-from dpnotebook.reuse.recorded import planned_from_json
 
 BUDGETS = {"pure": dpn.Budget(50.0), "gaussian": dpn.Budget(50.0, 1e-6)}
 SIZES = {"age": 8, "sex": 2, "region": 3}
@@ -87,7 +87,7 @@ class Dense:
         """Return the best answers to a question and their variances; infinite where not determined."""
         (measure,) = question.measures
         axes = answer_axes(measure, question, self.domain)
-        from dpnotebook.measurement import Measurement
+        from dpnotebook.query.measurement import Measurement
 
         queries = dense_rows(Measurement(asked_workload(measure, axes), axes, question.where), self.domain)
         rows, weights = np.concatenate(self.rows), np.concatenate(self.weights)
@@ -364,7 +364,7 @@ def test_what_does_not_stand_the_whole_test_is_measured(session, monkeypatch):
     table.histogram("age", variance=10.0).run()
     query = table.count(variance=500.0)
     assert query.plan.free
-    monkeypatch.setattr("dpnotebook.histories.Histories.free", lambda self, plan, table: None)
+    monkeypatch.setattr("dpnotebook.session.histories.Histories.free", lambda self, plan, table: None)
     release = query.run()
     assert release.paid > 0
     assert release.sources == (release.number,)

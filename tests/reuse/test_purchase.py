@@ -6,12 +6,12 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.measurement import Axis
+from dpnotebook.planner.block import Block, Repeat, Told
+from dpnotebook.planner.group_spaces import average_information, subsets
+from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.purchase import _in_play, _information
 from dpnotebook.predicate import Predicate
-from dpnotebook.reuse.block import Block, Repeat, Told
-from dpnotebook.reuse.group_spaces import average_information, subsets
-from dpnotebook.reuse.parts import Part
-from dpnotebook.reuse.purchase import _in_play, _information
+from dpnotebook.query.measurement import Axis
 from dpnotebook.workload import Identity, Kron
 
 SIZES = {"a": 3, "b": 4, "c": 2}

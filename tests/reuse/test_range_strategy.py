@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from dpnotebook.planner.line import line_of_covariance
+from dpnotebook.planner.range_forecast import range_forecast
+from dpnotebook.planner.range_strategy import SHARE, _gram, _Search, price_of, range_strategy, to_be_paid
 from dpnotebook.privacy.accountant import UNITS
-from dpnotebook.reuse.line import line_of_covariance
-from dpnotebook.reuse.range_forecast import range_forecast
-from dpnotebook.reuse.range_strategy import SHARE, _gram, _Search, price_of, range_strategy, to_be_paid
 
 UNKNOWN = 1e12
 

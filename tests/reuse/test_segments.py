@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from dpnotebook.planner.line import line_of_covariance
+from dpnotebook.planner.spare_segments import CLOSE, spare_pieces
 from dpnotebook.privacy.accountant import UNITS
-from dpnotebook.reuse.line import line_of_covariance
-from dpnotebook.reuse.segments import CLOSE, spare_pieces
 
 UNKNOWN = 1e9
 

@@ -12,9 +12,9 @@ from ownership_data import RELATIONS, connect, is_owned, most_rows, tables
 from random_statements import Maker
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.engine.foreseen import check_outer
 from dpnotebook.errors import DPError, SQLError
 from dpnotebook.sql.analysis.analyse import analyse
+from dpnotebook.sql.dry_run import check_outer
 from dpnotebook.sql.statement import Contribution, Relation
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) "

@@ -5,9 +5,9 @@ import pytest
 
 from dpnotebook.domain import Bins, Categories, Domain, Range
 from dpnotebook.errors import NotProtected, SQLError
+from dpnotebook.planner.table import Table
 from dpnotebook.predicate import Predicate
-from dpnotebook.question import bounded_value
-from dpnotebook.reuse.table import Table
+from dpnotebook.query.question import bounded_value
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.linear.questions import linear_question, new_names
 from dpnotebook.sql.statement import Relation

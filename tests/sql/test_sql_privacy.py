@@ -26,8 +26,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.components import ROWS_SAMPLED, Totals
-from dpnotebook.sql.recorded import statement_from_json
 from dpnotebook.sql.rewrite.totals import totals as engine_totals
+from dpnotebook.sql.statement_json import statement_from_json
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import kind_of, with_kind
+from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.kinds import kind_of, with_kind
 from dpnotebook.sql.parse.surface import read_surface
-from dpnotebook.sql.total.expressions import make_total
 
 KINDS = {
     "n": "text",

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.domain.requests import WorkloadRequest
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload import AllRange, Identity, Kron, Marginals, Padded, Prefix, Stack, Total, Weighted
-from dpnotebook.workload.requests import WorkloadRequest
 
 DOMAIN = dpn.Domain(
     {

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.inference.answers import Estimates
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import checked_confidence, kappa, laplace_quantile

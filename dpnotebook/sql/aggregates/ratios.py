@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.inference.answers import Estimates
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.measuring import Measuring, Part

@@ -8,6 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.safe.typed import Misfit
+from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree
@@ -15,8 +17,6 @@ from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.parse.surface import read_surface
 from dpnotebook.sql.statement import Relation, Statement
-from dpnotebook.sql.text import DIALECT
-from dpnotebook.sql.total.typed import Misfit
 
 
 def analyse(

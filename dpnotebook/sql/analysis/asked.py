@@ -7,17 +7,18 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Range
 from dpnotebook.sql.analysis.contributions import Limits, bounds_of, edges_of
 from dpnotebook.sql.analysis.release_names import Names
-from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.surface import Call, call_of
-from dpnotebook.sql.statement import Aggregate, Kind, Relation, plainly
+from dpnotebook.sql.statement import Aggregate, Relation, plainly
 
 
 def asked_aggregates(

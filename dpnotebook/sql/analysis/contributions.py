@@ -9,11 +9,11 @@ from typing import Literal
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Attribute, Bins, Range
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.surface import Call, Clause
 from dpnotebook.sql.statement import Contribution, Relation
-from dpnotebook.sql.text import Text
 
 Bounds = tuple[Fraction, Fraction]
 From_ = Literal["written", "declared", "auto"]

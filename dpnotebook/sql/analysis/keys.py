@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Range
-from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import GroupKey
-from dpnotebook.sql.statement import Key, Kind, Relation
-from dpnotebook.sql.text import Text
+from dpnotebook.sql.statement import Key, Relation
 
 MAX_LEVELS = 10_000  # of one Range that is grouped by
 MAX_GROUPS = 1_000_000  # of all declared levels together
@@ -120,7 +121,7 @@ def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
     kind
         What it holds.
     """
-    from dpnotebook.engine.sql import level_number, literal
+    from dpnotebook.dialect.attributes import level_number, literal
 
     null = "NULL" if attribute.null_index is None else str(attribute.null_index)
     if isinstance(attribute, Range | Bins):
@@ -144,7 +145,7 @@ def looked_up(attribute: Attribute) -> bool:
 
 def level_list(attribute: Attribute, column: str, alias: str) -> tuple[str, str, str]:
     """Return SQL of a list of levels, of the condition that a value is in it, and of the number of its level."""
-    from dpnotebook.engine.sql import literal
+    from dpnotebook.dialect.attributes import literal
 
     rows = ", ".join(f"({literal(level)}, {place})" for place, level in _levels(attribute))
     other = "NULL" if attribute.other_index is None else str(attribute.other_index)

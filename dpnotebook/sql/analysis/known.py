@@ -7,10 +7,10 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.scope import listed
 from dpnotebook.sql.parse.surface import call_of
-from dpnotebook.sql.text import Text
 
 
 @dataclass(frozen=True)

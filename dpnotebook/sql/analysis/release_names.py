@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.grouping import Grouping
 from dpnotebook.sql.parse.surface import Call
 from dpnotebook.sql.statement import AggregateKind
-from dpnotebook.sql.text import Text
 
 PARTS = ("std_error", "lower", "upper")
 WORDS: dict[AggregateKind, str] = {

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import kind_of
+from dpnotebook.dialect.text import DIALECT
 from dpnotebook.sql.analysis.keys import KeyColumn, level_list, level_sql, looked_up
-from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.ownership.scope import UNIT
-from dpnotebook.sql.text import DIALECT
 
 
 def rows_text(

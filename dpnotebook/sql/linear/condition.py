@@ -13,11 +13,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Bins, Domain
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.sql.text import Text
 
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "==",

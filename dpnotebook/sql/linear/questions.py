@@ -19,10 +19,10 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.errors import DomainError
+from dpnotebook.planner.table import Table
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
-from dpnotebook.question import Measure, Question, bounded_value
-from dpnotebook.reuse.table import Table
+from dpnotebook.query.question import Measure, Question, bounded_value
 from dpnotebook.sql.linear.condition import NotLinear, Scope, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.parse.complete import check_complete

@@ -7,10 +7,11 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.errors import NotProtected, shorten
 from dpnotebook.sql.ownership.scope import listed
-from dpnotebook.sql.statement import ROW_UNIT, Relation
-from dpnotebook.sql.text import Text
+from dpnotebook.sql.statement import Relation
 
 
 def match_name(written: str, known: Mapping[str, object]) -> list[str]:

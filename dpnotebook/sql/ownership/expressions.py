@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.sql.kinds import alike, check_comparisons, kind_of
+from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
+from dpnotebook.dialect.safe.expressions import make_total
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.surface import call_of
-from dpnotebook.sql.text import Text
-from dpnotebook.sql.total.expressions import make_total
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.queries import Environment

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words_of
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.surface import call_of
-from dpnotebook.sql.text import Text
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.queries import Environment, Output

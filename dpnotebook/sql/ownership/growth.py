@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpnotebook.sql.text import Text
+from dpnotebook.dialect.text import Text
 
 MOST = 100  # times
 GROWING = (exp.Concat, exp.DPipe, exp.Replace)

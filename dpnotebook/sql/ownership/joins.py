@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import check_comparisons, joint, with_kind
+from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.sql.kinds import check_comparisons, joint, with_kind
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 from dpnotebook.sql.statement import Relation
-from dpnotebook.sql.text import Text
 
 SIDES = ("LEFT", "RIGHT", "FULL")
 

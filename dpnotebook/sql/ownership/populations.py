@@ -32,8 +32,8 @@ import re
 from collections.abc import Iterable, Mapping
 from keyword import iskeyword
 
+from dpnotebook.dialect.expressions import WORDS
 from dpnotebook.errors import shorten
-from dpnotebook.sql.kinds import WORDS
 from dpnotebook.sql.ownership.scope import Owner
 from dpnotebook.sql.statement import Relation
 

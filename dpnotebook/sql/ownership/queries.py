@@ -8,7 +8,7 @@ from itertools import chain
 
 from sqlglot import exp
 
-from dpnotebook.sql.kinds import MaybeKind
+from dpnotebook.dialect.expressions import MaybeKind
 from dpnotebook.sql.ownership.scope import UNIT, Column, Owner, Scope
 
 Build = Callable[[Iterable[int]], exp.Expr]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.ownership.joins import Joiner
 from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, Rows, Source
@@ -19,7 +20,6 @@ from dpnotebook.sql.ownership.selects import drops, read_rows
 from dpnotebook.sql.ownership.sources import read_from
 from dpnotebook.sql.ownership.status import Status, find_status, refuse_private
 from dpnotebook.sql.statement import Relation
-from dpnotebook.sql.text import Text
 
 MAX_BUILT = 500  # selects that one statement may come to, with its common tables written out wherever they are used
 

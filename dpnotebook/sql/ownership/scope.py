@@ -12,10 +12,10 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import MaybeKind, with_kind
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.errors import shorten
-from dpnotebook.sql.kinds import MaybeKind, with_kind
-from dpnotebook.sql.statement import ROW_UNIT
-from dpnotebook.sql.text import Text
 
 UNIT = "u"  # the unit's column of a query over private rows
 

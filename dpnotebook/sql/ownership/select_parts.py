@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.surface import call_of
-from dpnotebook.sql.text import Text
 
 
 def source_nodes(select: exp.Select) -> list[exp.Expr]:

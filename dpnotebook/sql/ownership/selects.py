@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.sql.kinds import kind_of
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping

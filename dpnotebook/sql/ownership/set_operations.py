@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from dpnotebook.dialect.expressions import WORDS, alike, joint
 from dpnotebook.privacy.unit import EXAMPLE
-from dpnotebook.sql.kinds import WORDS, alike, joint
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.populations import different_kinds, refusal
 from dpnotebook.sql.ownership.queries import Environment, Output, Rows

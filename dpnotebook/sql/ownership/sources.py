@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.sql.kinds import MaybeKind, joint, kind_of
+from dpnotebook.dialect.expressions import MaybeKind, joint, kind_of
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import ROW_UNIT
 from dpnotebook.sql.ownership.catalog import columns_of, find_relation
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
@@ -18,8 +20,6 @@ from dpnotebook.sql.ownership.sampling_clause import sampled
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.parse.surface import clause_of
-from dpnotebook.sql.statement import ROW_UNIT
-from dpnotebook.sql.text import Text
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.reader import Reader

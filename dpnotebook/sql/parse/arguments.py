@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpnotebook.sql.text import Text
-from dpnotebook.sql.total.typed import TYPES
+from dpnotebook.dialect.safe.typed import TYPES
+from dpnotebook.dialect.text import Text
 
 MAX_CHARACTERS = 1_000_000
 MAX_DECIMALS = 15

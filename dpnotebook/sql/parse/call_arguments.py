@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from sqlglot.tokens import Token
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.calls import ANON, FUNCTIONS, Bounds, Call, Function
 from dpnotebook.sql.parse.clause import positive
 from dpnotebook.sql.parse.literals import Tokens, Value, is_bare, literal, split
-from dpnotebook.sql.text import Text
 
 MAX_QUANTILES = 1000
 

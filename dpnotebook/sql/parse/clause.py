@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from sqlglot.tokens import Token
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.literals import Tokens, Value, is_bare, literal, split
-from dpnotebook.sql.text import Text
 
 WORDS = ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION")
 

@@ -16,7 +16,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
-from dpnotebook.sql.text import DIALECT, Text
+from dpnotebook.dialect.text import DIALECT, Text
 
 SAME = {"==": "=", "!=": "<>", "MEAN": "AVG"}
 SILENT = {"(", ")", "AS", ";"}

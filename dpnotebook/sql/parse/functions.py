@@ -12,10 +12,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.arguments import check_arguments
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.refusals import FILES, refused_node, refused_part
-from dpnotebook.sql.text import Text
 
 BINARY = frozenset({"this", "expression"})
 UNARY = frozenset({"this"})

@@ -9,9 +9,9 @@ from itertools import pairwise
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.complete import RESERVED
 from dpnotebook.sql.parse.literals import Tokens, is_bare
-from dpnotebook.sql.text import Text
 
 OPENING = ("(", "[", ",", "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "ON", "AND", "OR", "NOT", "BY")
 CLOSING = (")", "]", ",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "UNION", ";")

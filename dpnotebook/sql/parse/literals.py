@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from sqlglot.tokens import Token, TokenType
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.domain.values import is_missing, plain
 from dpnotebook.errors import shorten
-from dpnotebook.sql.text import Text
 
 MAX_EXPONENT = 300
 MAX_BITS = 4096  # of a whole number that is passed

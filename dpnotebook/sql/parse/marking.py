@@ -12,11 +12,11 @@ from fractions import Fraction
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.call_arguments import read_call
 from dpnotebook.sql.parse.calls import FUNCTIONS, Call, canonical
 from dpnotebook.sql.parse.clause import WORDS, Clause, read_clause
 from dpnotebook.sql.parse.literals import Tokens, is_bare
-from dpnotebook.sql.text import Text
 
 MARK = "\x00"  # refused in statements
 MAX_DEPTH = 100

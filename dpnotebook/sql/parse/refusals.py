@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.sql.text import Text
 
 AFTERWARDS = "do it on the release, where it is free"
 ONE_GROUPING = "write a plain GROUP BY, and a statement for each set of columns"

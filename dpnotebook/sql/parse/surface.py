@@ -19,6 +19,7 @@ from sqlglot import exp, tokenize
 from sqlglot.errors import SqlglotError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from dpnotebook.dialect.text import MAX_TEXT, Dialect, Text, unreadable
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.parse.calls import ANON, Call, call_of
 from dpnotebook.sql.parse.clause import Clause
@@ -26,7 +27,6 @@ from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.lenient import check_read, check_written
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
-from dpnotebook.sql.text import MAX_TEXT, Dialect, Text, unreadable
 
 __all__ = ["Call", "Clause", "Surface", "call_of", "clause_of", "read_surface"]
 

@@ -6,7 +6,7 @@ norm does not depend on the order of rows.
 
 from __future__ import annotations
 
-from dpnotebook.engine.sql import number
+from dpnotebook.dialect.attributes import number
 from dpnotebook.errors import shorten
 from dpnotebook.sql.components import Component
 from dpnotebook.sql.rewrite import steps

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpnotebook.engine.sql import secret
+from dpnotebook.dialect.attributes import secret
 from dpnotebook.sql.rewrite.parts import Parts
 from dpnotebook.sql.statement import Key
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.engine.sql import number
+from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
 from dpnotebook.sql.rewrite import partials, steps
 from dpnotebook.sql.rewrite.drawing import digest, group_texts, text_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
-from dpnotebook.engine.sql import number
+from dpnotebook.dialect.attributes import number
 from dpnotebook.errors import shorten
 from dpnotebook.sql.components import ROWS_SAMPLED, Component
 from dpnotebook.sql.rewrite import steps

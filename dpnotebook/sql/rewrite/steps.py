@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-from dpnotebook.engine.sql import number
+from dpnotebook.dialect.attributes import number
 
 WIDEST = 59  # bits of a single value: it fits into 18 decimal digits, which every engine adds up without overflow
 ABOVE = 20  # bits by which a value may pass its bounds before it counts as the most that fits

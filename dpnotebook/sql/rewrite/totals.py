@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.engine.sql import whole_sum
+from dpnotebook.dialect.attributes import whole_sum
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, partials, steps
 from dpnotebook.sql.rewrite.drawing import draw_groups, draw_rows, draw_within_groups

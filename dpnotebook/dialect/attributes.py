@@ -1,0 +1,203 @@
+"""SQL fragments for declared attributes: quoting, the level of a value, the rows that a predicate selects.
+
+Everything here is composed from quoted identifiers, escaped literals and numbers of our own; no user text is pasted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.predicate import Predicate
+from dpnotebook.query.question import Summand
+
+FLOATING = ("FLOAT", "DOUBLE")
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "HUGEINT")
+HIDDEN = "dpnotebook secret "  # in front of a text that is one
+
+
+MOST = 1 << 62  # of a sum: noise can be added to it
+
+
+def identifier(name: str) -> str:
+    """Return a column or table name as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(value: Any) -> str:
+    """Return a level as a SQL literal."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return number(value)
+
+
+def secret(value: str) -> str:
+    """Return a text as SQL that other databases are not sent as part of a statement, which they write into logs."""
+    return f"substr({literal(HIDDEN + value)}, {len(HIDDEN) + 1})"
+
+
+def number(value: Any) -> str:
+    """Return a number as a SQL literal of an exact type: an integer, or a double (never a decimal)."""
+    if isinstance(value, Fraction):
+        value = int(value) if value.denominator == 1 else float(value)
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    return f"CAST('{float(value)!r}' AS DOUBLE)"
+
+
+def whole_sum(column: str) -> str:
+    """Return the sum of whole numbers as a BIGINT, 0 of none; what cannot fit is the most that does, never an error."""
+    return f"CAST(least(greatest(coalesce(sum({column}), 0), {-MOST}), {MOST}) AS BIGINT)"
+
+
+def is_null(column: str, kind: str) -> str:
+    """Return the condition that a value is missing: NULL, or NaN in a floating-point column."""
+    return f"({column} IS NULL OR isnan({column}))" if kind in FLOATING else f"({column} IS NULL)"
+
+
+def in_domain(attribute: Attribute, column: str, kind: str) -> str | None:
+    """Return the condition that a value has a level, or None when every value has one."""
+    conditions = []
+    if not attribute.nullable:
+        conditions.append(f"NOT {is_null(column, kind)}")
+    if isinstance(attribute, Categories) and attribute.other_index is None:
+        levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
+        conditions.append(f"({is_null(column, kind)} OR {column} IN ({levels}))")
+    return " AND ".join(conditions) or None
+
+
+class Column(NamedTuple):
+    """A column as the engine sees it: its SQL, its type, and which values are of the declared kind (None: all)."""
+
+    sql: str
+    kind: str
+    valid: str | None = None
+
+
+def selects(where: Predicate, domain: Domain, columns: Mapping[str, Column]) -> str | None:
+    """Return the condition that a row satisfies a predicate, or None when every row does."""
+    if where.is_everything:
+        return None
+    boxes = []
+    for box in where.products():
+        conditions = [_in_mask(domain[name], *columns[name][:2], np.asarray(mask)) for name, mask in box.items()]
+        boxes.append("(" + " AND ".join(conditions) + ")")
+    return "(" + (" OR ".join(boxes) or "FALSE") + ")"
+
+
+def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
+    """Return an expression for the level of a number in a Range or Bins: its index, with other and null as declared."""
+    if isinstance(attribute, Range):
+        whole = column if kind in INTEGERS else f"floor({column})"
+        inside = f"CAST(least(greatest({whole}, {attribute.low}), {attribute.high}) AS BIGINT) - {attribute.low}"
+    else:
+        inside = _bin_search(column, [float(edge) for edge in attribute.edges][1:-1], 0)
+    if attribute.other_index is not None:
+        outside = f"NOT {_within(attribute, column, kind)}"
+        inside = f"CASE WHEN {outside} THEN {attribute.other_index} ELSE {inside} END"
+    if attribute.nullable:
+        return f"CASE WHEN {is_null(column, kind)} THEN {attribute.null_index} ELSE {inside} END"
+    return inside
+
+
+def contributions(summand: Summand, attribute: Attribute, column: str, kind: str) -> list[str]:
+    """Return an expression for each component that a row adds: a whole number of steps, 0 for a row without value."""
+    low, step = number(float(summand.low)), number(float(summand.step))
+    # A Range holds whole numbers: 33.7 is 33 here as it is in a histogram, or its level's norm would not bound it.
+    whole = f"floor({column})" if isinstance(attribute, Range) and kind not in INTEGERS else column
+    value = f"least(greatest(CAST({whole} AS DOUBLE), {low}), {number(float(summand.high))})"
+    if summand.ends:
+        up = f"least(greatest(CAST(floor(({value} - {low}) / {step} + 0.5) AS BIGINT), 0), {summand.steps})"
+        parts = [up, f"{summand.steps} - {up}"]
+    else:
+        least, most = round(summand.low / summand.step), round(summand.high / summand.step)
+        parts = [f"least(greatest(CAST(floor({value} / {step} + 0.5) AS BIGINT), {least}), {most})"]
+    absent = is_null(column, kind)
+    if attribute.other_index is not None:
+        assert isinstance(attribute, (Range, Bins))
+        absent = f"({absent} OR NOT {_within(attribute, column, kind)})"
+    return [f"CASE WHEN {absent} THEN 0 ELSE {part} END" for part in parts]
+
+
+def _within(attribute: Range | Bins, column: str, kind: str) -> str:
+    low, high = attribute.bounds
+    if isinstance(attribute, Range):
+        # A Range counts whole numbers: 115.9 is 115, so it is inside 0..115.
+        return f"({column} >= {number(low)} AND {column} < {number(int(high) + 1)})"
+    return f"({column} >= {number(low)} AND {column} <= {number(high)})"
+
+
+def _bin_search(column: str, edges: Sequence[float], first: int) -> str:
+    """Binary search by comparisons, so that a level here is exactly what a comparison in a filter says."""
+    if not edges:
+        return str(first)
+    middle = len(edges) // 2
+    below, above = (
+        _bin_search(column, edges[:middle], first),
+        _bin_search(column, edges[middle + 1 :], first + middle + 1),
+    )
+    return f"CASE WHEN {column} < {number(edges[middle])} THEN {below} ELSE {above} END"
+
+
+def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool_]) -> str:
+    """Return the condition that a value's level is in a mask."""
+    conditions = []
+    if isinstance(attribute, (Range, Bins)):
+        conditions = [_in_run(attribute, column, kind, start, stop) for start, stop in _runs(mask[: attribute.regular])]
+    else:
+        conditions = _in_categories(attribute, column, mask)
+    if attribute.other_index is not None and mask[attribute.other_index]:
+        conditions.append(_is_other(attribute, column, kind))
+    present = " OR ".join(conditions) or "FALSE"
+    if attribute.null_index is not None and mask[attribute.null_index]:
+        return f"({is_null(column, kind)} OR {present})"
+    return f"({present})"
+
+
+def _in_run(attribute: Range | Bins, column: str, kind: str, start: int, stop: int) -> str:
+    """Return the condition that a value's level is one of start..stop-1, clamped values included where declared."""
+    clamps = attribute.other_index is None
+    low: float
+    high: float
+    if isinstance(attribute, Range):
+        low, high = attribute.low + start, attribute.low + stop
+    else:
+        low, high = attribute.edges[start], attribute.edges[stop]
+    last = stop == attribute.regular
+    conditions = []
+    if not (clamps and start == 0):
+        conditions.append(f"{column} >= {number(low)}")
+    if not (clamps and last):
+        closed = last and isinstance(attribute, Bins)
+        conditions.append(f"{column} {'<=' if closed else '<'} {number(high)}")
+    else:  # NaN compares greater than everything in DuckDB
+        conditions.append(f"NOT {is_null(column, kind)}")
+    return "(" + " AND ".join(conditions) + ")"
+
+
+def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -> list[str]:
+    if isinstance(attribute, Boolean):
+        return [
+            column if label else f"NOT {column}" for label, wanted in zip((False, True), mask, strict=False) if wanted
+        ]
+    levels = [literal(attribute.labels[level]) for level in np.flatnonzero(mask[: attribute.regular])]
+    return [f"{column} IN ({', '.join(levels)})"] if levels else []
+
+
+def _is_other(attribute: Attribute, column: str, kind: str) -> str:
+    if isinstance(attribute, (Range, Bins)):
+        return f"(NOT {is_null(column, kind)} AND NOT {_within(attribute, column, kind)})"
+    levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
+    return f"{column} NOT IN ({levels})"
+
+
+def _runs(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    edges = np.flatnonzero(np.diff(np.r_[False, mask, False].astype(np.int8)))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]

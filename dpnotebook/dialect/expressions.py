@@ -1,0 +1,234 @@
+"""What expressions hold, and comparisons that no row can make fail.
+
+An engine reads a text as a number when it is compared with one, and stops at the first row where that is impossible;
+stopping would tell something of that row. So texts are not compared with numbers, and what is not known is cast first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.types import Kind
+
+MaybeKind = Kind | None
+
+NUMBERS = ("integer", "number")
+TYPES: dict[str, str] = {
+    "integer": "DOUBLE",
+    "number": "DOUBLE",
+    "text": "VARCHAR",
+    "boolean": "BOOLEAN",
+    "time": "TIMESTAMP",
+}
+WORDS = {"integer": "numbers", "number": "numbers", "text": "texts", "boolean": "truth values", "time": "times"}
+CONDITIONS = (
+    exp.Connector,
+    exp.Not,
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Is,
+    exp.In,
+    exp.Between,
+    exp.Like,
+    exp.ILike,
+    exp.Exists,
+    exp.Boolean,
+    exp.RegexpLike,
+    exp.StartsWith,
+    exp.EndsWith,
+    exp.Contains,
+)
+COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+TEXTS = (exp.Lower, exp.Upper, exp.Trim, exp.Substring, exp.Concat, exp.DPipe, exp.Left, exp.Right, exp.Replace)
+INTEGERS = (
+    exp.Count,
+    exp.Length,
+    exp.Extract,
+    exp.Year,
+    exp.Month,
+    exp.Day,
+    exp.Quarter,
+    exp.Week,
+    exp.Sign,
+    exp.DateDiff,
+    exp.StrPosition,
+    exp.DayOfWeek,
+    exp.DayOfYear,
+)
+DOUBLES = (
+    *(exp.Div, exp.SafeDivide, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow),
+    *(exp.Avg, exp.Variance, exp.VariancePop, exp.StddevSamp, exp.StddevPop, exp.PercentileCont),
+)
+TIMES = (exp.DateTrunc, exp.TimestampTrunc, exp.DateAdd, exp.DateSub, exp.CurrentDate)
+SAME = (exp.Paren, exp.Min, exp.Max)
+ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
+CASTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    ("integer", ("INT", "BIGINT", "SMALLINT", "TINYINT", "UINT", "UBIGINT", "USMALLINT", "UTINYINT", "INT128")),
+    ("number", ("DOUBLE", "FLOAT", "DECIMAL", "BIGDECIMAL")),
+    ("text", ("VARCHAR", "TEXT", "CHAR", "NVARCHAR")),
+    ("boolean", ("BOOLEAN",)),
+    ("time", ("DATE", "TIMESTAMP", "DATETIME", "TIMESTAMPTZ", "TIMESTAMPNTZ", "TIMESTAMPLTZ")),
+)
+
+
+def with_kind(node: exp.Expr, kind: MaybeKind) -> exp.Expr:
+    """Return the node, with a note of what it holds."""
+    node.meta["kind"] = kind
+    return node
+
+
+def kind_of(node: exp.Expr) -> MaybeKind:
+    """Return what an expression holds, whose columns have their kinds noted; None if that is not known."""
+    if "kind" in node.meta:
+        return node.meta["kind"]
+    if isinstance(node, exp.Literal):
+        return "text" if node.is_string else "number" if set(str(node.this)) - set("0123456789") else "integer"
+    if isinstance(node, CONDITIONS):
+        return "boolean"
+    if isinstance(node, TEXTS):
+        return "text"
+    if isinstance(node, INTEGERS):
+        return "integer"
+    if isinstance(node, DOUBLES):
+        return "number"
+    if isinstance(node, TIMES):
+        return "time"
+    if isinstance(node, SAME):
+        return kind_of(node.this)
+    if isinstance(node, exp.Neg | exp.Abs):
+        return "integer" if kind_of(node.this) == "integer" else "number"
+    if isinstance(node, ARITHMETIC):
+        if isinstance(node.this, exp.Interval) or isinstance(node.expression, exp.Interval):
+            return "time"
+        kinds = [kind_of(node.this), kind_of(node.expression)]
+        if "time" in kinds:
+            return "time" if None in kinds or "other" in kinds else None
+        return "integer" if kinds == ["integer", "integer"] else "number"
+    if isinstance(node, exp.IntDiv | exp.Floor | exp.Ceil | exp.Round):
+        return "number" if kind_of(node.this) != "integer" or node.args.get("decimals") else "integer"
+    if isinstance(node, exp.Sum):
+        return "integer" if kind_of(node.this) in ("integer", "boolean") else "number"
+    if isinstance(node, exp.Cast):
+        name = node.args["to"].this.name if isinstance(node.args["to"], exp.DataType) else ""
+        return next((kind for kind, names in CASTS if name in names), "other")
+    return joint(kind_of(other) for other in _alternatives(node) if not isinstance(other, exp.Null))
+
+
+def joint(kinds: Iterable[MaybeKind]) -> MaybeKind:
+    """Return what a value holds that is one of several; None where that is not known of one of them."""
+    found = set(kinds)
+    if len(found) == 1:
+        return found.pop()
+    return "number" if found and found <= set(NUMBERS) else None
+
+
+def alike(first: MaybeKind, second: MaybeKind) -> bool:
+    """Whether two kinds are the same for comparisons."""
+    return first == second or (first in NUMBERS and second in NUMBERS)
+
+
+def check_comparisons(node: exp.Expr, written: exp.Expr, text: Text) -> exp.Expr:
+    """Return a condition or other expression in which every comparison can be made for every row.
+
+    Parameters
+    ----------
+    node
+        The expression, its columns resolved; it is changed in place.
+    written
+        As it was read, for errors.
+    text
+        The statement.
+
+    Raises
+    ------
+    SQLError
+        If texts are compared with something else.
+    """
+    found = list(node.find_all(*COMPARISONS, exp.In, exp.Between, exp.Nullif, exp.Is, exp.Distinct, exp.Literal))
+    for part in found:
+        if isinstance(part, exp.Literal):
+            if not part.is_string and not _is_number(str(part.this)):
+                raise text.error(f"{part.this} is not a number", written)
+            continue
+        if isinstance(part, exp.Is):
+            if not isinstance(part.expression, exp.Null | exp.Boolean):
+                raise text.error("after IS stands NULL, TRUE or FALSE; compare values with =", written)
+            continue
+        if isinstance(part, exp.Distinct):
+            if not part.expressions or not isinstance(part.parent, exp.Count):
+                raise text.error("DISTINCT stands in COUNT(DISTINCT column)", written)
+            continue
+        if any(isinstance(side, COMPARISONS) for side in (part.this, part.args.get("expression"))):
+            raise text.error("comparisons cannot be chained: write a < b AND b < c", written)
+        if isinstance(part, exp.In):
+            sides = [("this", None), *(("expressions", index) for index in range(len(part.expressions)))]
+        elif isinstance(part, exp.Between):
+            sides = [("this", None), ("low", None), ("high", None)]
+        else:
+            sides = [("this", None), ("expression", None)]
+        _compare(part, sides, written, text)
+    return node
+
+
+def _compare(part: exp.Expr, sides: list[tuple[str, int | None]], written: exp.Expr, text: Text) -> None:
+    nodes = [part.args[key] if index is None else part.args[key][index] for key, index in sides]
+    if isinstance(part, exp.In) and part.args.get("query") is not None:
+        return  # what the subquery gives has been compared where it was read
+    values = [side for side in nodes if not isinstance(side, exp.Null)]
+    kinds = [kind_of(side) for side in values]
+    known = {"number" if kind in NUMBERS else kind for kind in kinds if kind not in (None, "other")}
+    if known == {"time", "text"} and all(
+        kind == "time" or isinstance(side, exp.Literal) for side, kind in zip(values, kinds, strict=True)
+    ):
+        for side, kind in zip(values, kinds, strict=True):
+            if kind == "text":
+                side.replace(_cast(side, "time"))
+        return
+    if len(known) > 1:
+        words = " with ".join(sorted(WORDS.get(str(kind), "other values") for kind in known))
+        raise text.error(f"this compares {words}; write a value of the same kind, or CAST one side", written)
+    if not known:
+        if len(values) > 1 and not isinstance(part, exp.LT | exp.LTE | exp.GT | exp.GTE | exp.Between):
+            for side in values:
+                side.replace(_cast(side, "text"))
+        return
+    kind = known.pop()
+    for side, held in zip(values, kinds, strict=True):
+        if held in (None, "other"):
+            side.replace(_cast(side, str(kind)))
+
+
+def _is_number(written: str) -> bool:
+    try:
+        return math.isfinite(float(written))
+    except ValueError:
+        return False
+
+
+def _cast(node: exp.Expr, kind: str) -> exp.Expr:
+    return with_kind(exp.TryCast(this=node.copy(), to=exp.DataType.build(TYPES[kind])), kind)  # type: ignore[arg-type]
+
+
+def _alternatives(node: exp.Expr) -> list[exp.Expr]:
+    """Return the expressions one of which a value is."""
+    if isinstance(node, exp.Case):
+        default = node.args.get("default")
+        return [branch.args["true"] for branch in node.args["ifs"]] + ([default] if default is not None else [])
+    if isinstance(node, exp.If):
+        default = node.args.get("false")
+        return [node.args["true"]] + ([default] if default is not None else [])
+    if isinstance(node, exp.Coalesce | exp.Greatest | exp.Least):
+        return [node.this, *node.expressions]
+    if isinstance(node, exp.Nullif):
+        return [node.this, node.expression]
+    return []

@@ -1,0 +1,100 @@
+"""What a plan says of a statement beyond one error: an error for each aggregate, and what its thresholds take."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.notebook import words
+from dpnotebook.notebook.html import escape, line, quiet, table
+
+if TYPE_CHECKING:
+    from dpnotebook.planner.plan import Plan
+
+UNKNOWN = "not known yet"  # of an error that depends on bounds which are still to be found
+MOST_NAMED = 3  # errors in one line
+
+
+def parts(plan: Plan) -> Sequence[Any]:
+    """Return the aggregates of a statement's plan; none for another plan."""
+    found: Sequence[Any] = getattr(plan, "parts", ())
+    return found
+
+
+def several(plan: Plan) -> bool:
+    """Return whether one error does not say it all: there are several, or one is not known beforehand."""
+    found = parts(plan)
+    return len(found) > 1 or any(not math.isfinite(part.half_width) for part in found)
+
+
+def errors_html(plan: Plan, meaning: str) -> list[str]:
+    """Return the error of every aggregate as a table, and below it what the errors mean."""
+    rows = [
+        (escape(_title(part)), f"<b>{escape(_error(part))}</b>", quiet(escape(_note(part, plan))))
+        for part in parts(plan)
+    ]
+    return [table(("", "error", ""), rows, "lrl"), line(quiet(escape(meaning)))]
+
+
+def errors_text(plan: Plan, meaning: str) -> list[str]:
+    """Return the error of every aggregate, a line each, and what the errors mean."""
+    found = parts(plan)
+    width = max(len(_title(part)) for part in found)
+    lines = [f"{_title(part):<{width}}  {_error(part)}  {_note(part, plan)}".rstrip() for part in found]
+    return [*lines, meaning]
+
+
+def in_short(plan: Plan) -> str:
+    """Return the error of a plan in a few words, such as `±31 rows`; of a statement, those of its first aggregates."""
+    found = parts(plan)
+    if not several(plan):
+        return f"±{words.error(plan.error)} {plan.unit}"
+    named = [f"{part.name} {_error(part)}" for part in found[:MOST_NAMED]]
+    return ", ".join(named) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
+
+
+def of_what(plan: Plan) -> str:
+    """Return which of several aggregates the errors at other prices are of; empty where there is one."""
+    lead = next((part for part in parts(plan) if math.isfinite(part.half_width)), None)
+    return lead.name if lead is not None and len(parts(plan)) > 1 else ""
+
+
+def threshold_line(plan: Plan) -> str:
+    """Return what the thresholds of a statement take of delta; empty where it has none."""
+    taken = getattr(plan, "threshold_delta", 0)
+    if not taken or plan.free:
+        return ""
+    left = getattr(plan, "delta_left", None)
+    of = "" if left is None else f" of the {words.left(float(left))} that is left for thresholds"
+    return f"Hiding small groups takes δ {words.cost(float(taken))}{of}"
+
+
+def short_of_delta(plan: Plan) -> str:
+    """Return that the thresholds of a statement take more delta than is left; empty where they do not."""
+    taken, left = getattr(plan, "threshold_delta", 0), getattr(plan, "delta_left", None)
+    if left is None or taken <= left:
+        return ""
+    return (
+        f"Not enough delta: hiding small groups needs δ {words.cost(float(taken))}, and {words.left(float(left))} of "
+        "what the budget keeps for thresholds is left"
+    )
+
+
+def chance(plan: Plan) -> float:
+    """Return the probability with which the worst case of a plan does not hold: its delta, with that of thresholds."""
+    return float(plan.delta) + float(getattr(plan, "threshold_delta", 0))
+
+
+def _title(part: Any) -> str:
+    return part.words if part.words == part.name else f"{part.name}: {part.words}"
+
+
+def _error(part: Any) -> str:
+    return f"±{words.error(part.half_width)} {part.unit}" if math.isfinite(part.half_width) else UNKNOWN
+
+
+def _note(part: Any, plan: Plan) -> str:
+    """Return what an error rests on, where it does not for every aggregate: else the card says it once."""
+    notes = {other.note for other in parts(plan)}
+    return str(part.note) if len(notes) > 1 else ""

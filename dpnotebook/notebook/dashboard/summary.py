@@ -1,0 +1,149 @@
+"""The dashboard as text and static HTML: what a saved, exported or untrusted notebook shows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpnotebook.notebook import svg, words
+from dpnotebook.notebook.cards.budget import budget_html, budget_text
+from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
+from dpnotebook.notebook.dashboard.spending import Column, Offer, Saving, Step, columns, offers, saving, timeline
+from dpnotebook.notebook.html import box, escape, line, quiet, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.session.session import Session
+
+ROWS = 10
+NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds already can be answered."
+
+
+def summary_html(session: Session, spared: Saving | None = None) -> str:
+    """Return the budget, what reuse has spared of it, and what the rest of it could buy."""
+    return budget_html(session) + saving_html(spared or saving(session)) + offers_html(offers(session))
+
+
+def dashboard_html(session: Session) -> str:
+    """Return the whole dashboard as HTML that untrusted notebooks keep."""
+    history, spared = session.history(), saving(session)
+    return "".join(
+        [
+            budget_html(session),
+            saving_html(spared),
+            offers_html(offers(session)),
+            timeline_html(timeline(session, history)),
+            columns_html(columns(session), session.budget.epsilon),
+            history_html(history, how=spared.how),
+        ]
+    )
+
+
+def dashboard_text(session: Session) -> str:
+    """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
+    rows, spared = [budget_text(session)], saving(session)
+    if text := saving_line(spared):
+        rows.append(f"  {text}")
+    rows += [
+        f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.error)} {offer.unit}"
+        for offer in offers(session)
+    ]
+    for entry in session.history().tail(ROWS).to_dict("records"):
+        how = spared.how.get(int(entry["number"]), "")
+        rows.append(f"  #{entry['number']:<4} ε {words.cost(entry['paid']):<8} {how:<9}{entry['question']}")
+    return "\n".join(rows)
+
+
+def saving_html(found: Saving) -> str:
+    """Return what reuse has spared; nothing where it has not."""
+    text = saving_line(found)
+    if not text:
+        return ""
+    picture = svg.bar(1 - found.share, f"{words.percent(1 - found.share)} of what measuring each question alone costs")
+    return box("<b>Saved by reuse</b>", line(picture), line(escape(sentence(text))))
+
+
+def saving_line(found: Saving) -> str:
+    """Return what reuse has spared in one sentence; empty where it has not."""
+    if found.share < LEAST_SHARE:
+        return ""
+    counts = Counter(found.how.values())
+    kinds = [f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse") if counts[kind]]
+    if counts["purchase"]:
+        kinds.append(words.plural(counts["purchase"], "purchase"))
+    return (
+        f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where measuring every question alone "
+        f"would have cost ε {words.left(found.alone)}" + (f" ({', '.join(kinds)})" if kinds else "")
+    )
+
+
+def offers_html(found: Sequence[Offer]) -> str:
+    """Return what the rest of the budget could buy as a table."""
+    if not found:
+        return box(quiet(NOTHING_LEFT))
+    rows = [
+        (
+            f"{escape(offer.question)} {quiet(f'in {escape(offer.table)}')}",
+            f"±{words.error(offer.error)} {escape(offer.unit)}",
+            f"±{words.error(offer.error_at_half)} {escape(offer.unit)}",
+        )
+        for offer in found
+    ]
+    left = found[0].epsilon
+    head = ("", f"with ε {words.left(left)}", f"with ε {words.left(left / 2)}")
+    return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
+
+
+def timeline_html(steps: Sequence[Step]) -> str:
+    """Return the spend after each release as a picture."""
+    if not steps:
+        return ""
+    last = steps[-1]
+    alt = (
+        f"After {words.plural(len(steps), 'release')} {words.percent(last.share)} of the budget is spent: "
+        + ", ".join(f"#{step.number} ε {words.cost(step.epsilon)}" for step in steps[-ROWS:])
+    )
+    picture = svg.steps([step.share for step in steps], alt)
+    caption = f"{words.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
+    return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
+
+
+def columns_html(found: Sequence[Column], total: float) -> str:
+    """Return the spend by column as a table with bars."""
+    if not found:
+        return ""
+    rows = [
+        (
+            f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
+            svg.bar(column.most / total, f"{words.cost(column.most)} of {words.rounded(total)}"),
+            words.cost(column.most),
+            words.cost(column.least),
+        )
+        for column in found
+    ]
+    return box("<b>Spend by column</b>", table(("", "", "dearest level, ε", "cheapest level, ε"), rows, "llrr"))
+
+
+def history_html(history: pd.DataFrame, rows: int = ROWS, how: Mapping[int, str] | None = None) -> str:
+    """Return the latest releases as a table, newest first, each with a word on what it took from others."""
+    if not len(history):
+        return box(quiet("No releases yet: nothing has been spent."))
+    shown = history.tail(rows).iloc[::-1]
+    cells = [
+        (
+            f"#{entry['number']}",
+            escape(f"{entry['time']:%Y-%m-%d %H:%M}"),
+            escape(entry["table"]),
+            escape(entry["question"]),
+            words.cost(entry["epsilon"]),
+            words.cost(entry["paid"]),
+            (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
+        )
+        for entry in shown.to_dict("records")
+    ]
+    more = f"{len(history) - rows:,} older in session.history()" if len(history) > rows else ""
+    head = ("", "time", "table", "question", "ε", "paid", "")
+    return box("<b>Releases</b>", table(head, cells, "llllrrl"), *([line(quiet(more))] if more else []))

@@ -1,0 +1,1 @@
+"""Cell and line magics: SQL, the budget, and what completes them."""

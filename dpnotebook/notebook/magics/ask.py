@@ -1,0 +1,133 @@
+"""Asking before spending: what is stored is free and shown at once; anything else needs a yes, given or implied."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.errors import NotConfirmed, shorten
+from dpnotebook.notebook import words
+from dpnotebook.notebook.cards.statement_lines import in_short
+
+if TYPE_CHECKING:
+    from dpnotebook.planner.plan import Plan
+    from dpnotebook.session.query import Query
+    from dpnotebook.session.release import Release
+    from dpnotebook.session.session import Session
+
+VARIABLE = "DPNOTEBOOK_CONFIRM"
+WAYS = ("auto", "always", "never")
+UNREADABLE = 3  # answers that are no answer before the question is dropped
+
+
+def answer(query: Query, confirm: str, *, cards: bool = True, stored: bool = False) -> Release:
+    """Return the release of a query, having asked first where that is due.
+
+    Parameters
+    ----------
+    query
+        What is asked.
+    confirm
+        "auto" asks where the cost is above the session's `confirm_above`, "always" asks, "never" does not.
+    cards
+        Whether the plan is shown before anything is spent.
+    stored
+        Whether the plan is shown also when a recorded release answers the query.
+
+    Raises
+    ------
+    NotConfirmed
+        If the answer is no, or nobody can answer; nothing is spent.
+    BudgetExceeded
+        If the query costs more than is left; nothing is spent, and the text says what would fit.
+    """
+    plan = query.plan
+    while not plan.free:
+        if cards:
+            _display(plan)
+        if not plan.affordable or not _asks(confirm, plan, query.session):
+            return query.run()
+        chosen = _asked(query, plan)
+        latest = chosen.plan
+        # What was agreed to is this question at this price; another kernel may have changed the price meanwhile.
+        if chosen is query and latest.cost.units <= plan.cost.units:
+            return query.run()
+        query, plan = chosen, latest
+    if cards and stored:
+        _display(plan)
+    return query.run()
+
+
+def way(yes: bool, always: bool, configured: str | None, session: Session) -> str:
+    """Return when to ask: as the cell says, else the environment, else the configuration, else the session."""
+    if yes:
+        return "never"
+    if always:
+        return "always"
+    environment = os.environ.get(VARIABLE, "").strip().lower()
+    if environment:
+        if environment not in WAYS:
+            raise NotConfirmed(
+                f"the environment variable {VARIABLE} is auto, always or never, not {shorten(environment)}"
+            )
+        return environment
+    return configured or session.confirm
+
+
+def _asks(confirm: str, plan: Plan, session: Session) -> bool:
+    if confirm == "auto":
+        # the same epsilon may come back from the accountant with another last digit
+        return plan.cost.epsilon > session.confirm_above * (1 + 1e-9)
+    return confirm == "always"
+
+
+def _asked(query: Query, plan: Plan) -> Query:
+    """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
+    bought = ", and for later questions like it" if plan.bought else ""
+    question = f"Spend ε {words.cost(plan.cost.epsilon)} for {in_short(plan)}{bought}? "
+    hint = "[y]es / [n]o / another ε: "
+    for _ in range(UNREADABLE):
+        reply = _input(question + hint).strip().lower()
+        if reply in ("y", "yes"):
+            return query
+        if reply in ("", "n", "no"):
+            raise NotConfirmed("not run, nothing was spent")
+        epsilon = _number(reply)
+        if epsilon is None:
+            question = f"{shorten(reply[:20])} is neither y nor n nor an epsilon such as 0.2. "
+            continue
+        other = query.at(epsilon=epsilon)
+        if other.plan.affordable:
+            return other
+        left = words.left(query.session.remaining.epsilon)
+        question = f"ε {epsilon:g} is more than is left, about {left}. "
+    raise NotConfirmed("no answer that could be read; nothing was spent")
+
+
+def _input(prompt: str) -> str:
+    from IPython.core.error import StdinNotImplementedError
+
+    try:
+        return input(prompt)
+    except KeyboardInterrupt:
+        raise NotConfirmed("interrupted, nothing was spent") from None
+    except (EOFError, StdinNotImplementedError):
+        raise NotConfirmed(
+            "this query has to be confirmed, and there is nobody to ask; nothing was spent. Add -y to its first line, "
+            f"or make the session with confirm='never', or set {VARIABLE}=never in the environment"
+        ) from None
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text.removeprefix("ε").removeprefix("=").strip())
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def _display(shown: Any) -> None:
+    from IPython.display import display
+
+    display(shown)

@@ -1,0 +1,157 @@
+"""The magics: `%%dpsql` and `%dpsql` ask protected tables in SQL, `%dp` looks after the budget."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any, cast
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
+from IPython.display import display
+from traitlets import Enum, Float, TraitError, validate
+
+from dpnotebook.errors import brief, shorten
+from dpnotebook.notebook.magics import ask, dp_magic, options, prefetch
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.session import Session, active_session
+
+
+@magics_class
+class DPMagics(Magics):
+    """`%%dpsql`, `%dpsql` and `%dp`, and what `%config DPMagics` sets."""
+
+    epsilon = Float(None, allow_none=True, help="what a query may spend that says neither -e nor --error").tag(
+        config=True
+    )
+    confirm = Enum(
+        ask.WAYS, None, allow_none=True, help="when to ask before spending; as the session says when None"
+    ).tag(config=True)
+
+    matcher: Any = None  # what Tab asks
+
+    @validate("epsilon")
+    def _positive(self, proposal: Any) -> Any:
+        if proposal.value is not None and not 0 < proposal.value < float("inf"):
+            raise TraitError(f"epsilon is a number above 0, not {shorten(proposal.value)}")
+        return proposal.value
+
+    @no_var_expand  # {x} and $x are left as they are: values come in by :name only
+    @needs_local_scope
+    @line_cell_magic
+    def dpsql(self, line: str = "", cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
+        """Ask protected tables in SQL; `%dpsql --help` lists the options."""
+        with briefly():
+            return self._asked(line, cell, self._variables(local_ns))
+
+    @no_var_expand
+    @needs_local_scope
+    @line_magic
+    def dp(self, line: str = "", local_ns: Mapping[str, Any] | None = None) -> Any:
+        """Look after the budget: `%dp budget`, `%dp history`, `%dp tables` and more; `%dp help` lists them."""
+        with briefly():
+            return self._managed(line, local_ns)
+
+    def _managed(self, line: str, local_ns: Mapping[str, Any] | None) -> Any:
+        name, command, rest = dp_magic.read(line)
+        if command == "help":
+            print(dp_magic.HELP)
+            return None
+        if command == "preview":
+            session = f"-s {name} " if name else ""
+            return self._asked(f"-n {session}{rest}", None, self._variables(local_ns))
+        paying = find_session(name, self._variables(local_ns))
+        if command == "prefetch":
+            return prefetch.prefetch(paying, rest, self._variables(local_ns))
+        return dp_magic.COMMANDS[command](paying, rest)
+
+    def _variables(self, local_ns: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        """Return what names in a cell mean: a function's own variables first, then the notebook's."""
+        assert self.shell is not None
+        return ChainMap(dict(local_ns or {}), self.shell.user_ns)
+
+    def _asked(self, line: str, cell: str | None, scope: Mapping[str, Any]) -> Any:
+        given, sql = options.read(line, cell)
+        if given.help:
+            print(options.parser().format_help())
+            return None
+        if not sql:
+            raise UsageError("%dpsql: there is no SQL; %dpsql --help shows what to write")
+        session = find_session(given.session, scope)
+        query = self._query(session, sql, given, scope)
+        if given.dry_run:
+            _ = query.plan  # what cannot be planned is an error of this cell, not of its display
+            return self._kept(given.output, query, shown=True)
+        confirm = ask.way(given.yes, given.ask, self.confirm, session)
+        release = ask.answer(query, confirm, cards=not given.quiet, stored=given.output is not None)
+        return self._kept(given.output, table_only(release) if given.quiet else release)
+
+    def _query(self, session: Session, sql: str, given: Namespace, scope: Mapping[str, Any]) -> Query:
+        own = options.says_epsilon(sql)
+        default = self.epsilon if given.error is None and not own else None
+        epsilon = default if given.epsilon is None else given.epsilon
+        if epsilon is None and given.error is None and not own:
+            raise UsageError("%dpsql: say what it may cost, -e 0.1, or how wrong it may be, --error 25")
+        return session.sql(
+            sql,
+            epsilon=epsilon,
+            error=given.error,
+            confidence=given.confidence,
+            parameters=scope,
+            fresh=given.fresh,
+            contribution=given.contribution,
+        )
+
+    def _kept(self, name: str | None, found: Any, *, shown: bool = False) -> Any:
+        """Return what was found, to be shown as the cell's output; or keep it under a name and return nothing."""
+        if name is None:
+            return found
+        assert self.shell is not None
+        self.shell.user_ns[name] = found
+        if shown:
+            display(found)
+        return None
+
+
+@contextmanager
+def briefly() -> Iterator[None]:
+    """Keep what IPython says of a wrong line short, however long the line is."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(brief(str(error))) from None
+
+
+def find_session(name: str | None, scope: Mapping[str, Any]) -> Session:
+    """Return the session of a variable, or the one that was made last.
+
+    Raises
+    ------
+    UsageError
+        If the variable is no session.
+    NotProtected
+        If there is no session at all.
+    """
+    if name is None:
+        return active_session()
+    found = scope.get(name)
+    if not issubclass(type(found), Session):  # asked of its type: a variable may be anything
+        known = ", ".join(sorted(key for key, value in scope.items() if type(value) is Session and key[0] != "_"))
+        raise UsageError(f"{name} is no session; sessions here are: {known or 'none'}")
+    return cast("Session", found)
+
+
+class TableOnly(Release):
+    """A release that is shown as its plain table."""
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": self.frame.to_string(index=False), "text/html": self.frame.to_html(index=False)}
+
+
+def table_only(release: Release) -> Release:
+    """Return the same release, shown as its plain table."""
+    return TableOnly(**{part.name: getattr(release, part.name) for part in fields(Release)})

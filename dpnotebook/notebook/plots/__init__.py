@@ -1,0 +1,1 @@
+"""Figures of releases and of strategies."""

@@ -1,0 +1,48 @@
+"""What of the package is public: there, an error says in the user's words what is wrong with an argument."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from dpnotebook import inference, ledger, strategy, workload
+from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain.asking import Asking
+from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.notebook.accessor import DPAccessor
+from dpnotebook.notebook.arguments import public, public_class
+from dpnotebook.notebook.dashboard.dashboard import Dashboard
+from dpnotebook.notebook.explorer.explorer import Explorer
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.unit import Unit
+from dpnotebook.session.offer import Offer
+from dpnotebook.session.protected import ProtectedTable
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.session import Session
+from dpnotebook.session.verbs import Grouped, Verbs
+
+ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, Explorer, Dashboard)
+DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, WorkloadRequest)
+ROOMS = (workload, strategy, inference, ledger)
+
+
+def guard(package: MutableMapping[str, Any]) -> None:
+    """Make public what the package shows and what that leads to; inside of it, functions are called as they are.
+
+    Parameters
+    ----------
+    package
+        The names of the package itself.
+    """
+    done: set[type] = set()
+    for kind in (*ASKED, *DECLARED):
+        public_class(kind, done)
+    for names in (package, *map(vars, ROOMS)):
+        for name in names["__all__"]:
+            if isinstance(names[name], type):
+                if names is not package:
+                    public_class(names[name], done)
+            elif callable(names[name]) and "ipython" not in name:
+                names[name] = public(names[name])

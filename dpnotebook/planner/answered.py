@@ -1,0 +1,52 @@
+"""Recorded answers by their question, each kept once: one that was asked ten thousand times takes no more than one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpnotebook.planner.answers import Expected
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """What a plan needs to know of a recorded answer.
+
+    Parameters
+    ----------
+    number
+        Of its release.
+    plan
+        What the ledger keeps of its plan, as far as its accuracy depends on it.
+    details
+        What belongs to it.
+    expected
+        How wrong each of its measures is, by what that depends on; filled as it is asked for.
+    """
+
+    number: int
+    plan: Mapping[str, Any]
+    details: Mapping[str, Any]
+    expected: dict[Hashable, list[Expected]] = field(default_factory=dict)
+
+
+class AnsweredQuestions:
+    """Recorded answers by the key of their question."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, dict[str, Answered]] = {}
+
+    def take(self, number: int, question: str, plan: Mapping[str, Any], details: Mapping[str, Any]) -> None:
+        """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
+        told = {"estimates": details["estimates"]} if "estimates" in details else {}
+        kept = {name: plan[name] for name in ("units", "noise", "measures")}
+        alike = f"release {number}" if told else json.dumps(kept)
+        before = self._found.setdefault(question, {}).get(alike)
+        expected = {} if before is None else before.expected
+        self._found[question][alike] = Answered(number, kept if before is None else before.plan, told, expected)
+
+    def of(self, question: str) -> Collection[Answered]:
+        """Return the recorded answers to a question; of those that are as good as each other only the latest."""
+        return self._found.get(question, {}).values()

@@ -1,0 +1,432 @@
+"""From noisy measurements to answers: what to measure for a measure, how wrong it will be, what the answers are.
+
+Each kind of measure has one small class here with the same four methods (the `Answers` protocol), used both before
+anything is measured (`expected`, `scale_for`) and after (`estimate`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.noise import laplace_variance
+from dpnotebook.privacy.tails import farthest_of, half_widths, kappa, laplace_scale_for
+from dpnotebook.query.measurement import Measurement
+from dpnotebook.query.question import Accuracy
+from dpnotebook.strategy import Strategy
+from dpnotebook.workload.terms import row_weights
+
+# Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
+# equal variance is reported instead, which is never narrower.
+WEIGHTS_LIMIT = 2_000_000
+MEANT = 6  # digits of an answer below its standard error
+EXACT = 9  # digits of a standard error, and of the reach of an interval
+MOST_DECIMALS = 300
+DIGITS = 14  # that floating point keeps through sums
+COARSE = 8  # scale of noise below which single steps decide which answer reaches farthest
+FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
+NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
+# Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
+GRID_BITS = 10
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The error that a noise scale will give.
+
+    Parameters
+    ----------
+    std_errors
+        Standard error of every answer, shape (answers,).
+    half_width
+        Half-width of the interval, worst answer.
+    """
+
+    std_errors: Floats
+    half_width: float
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Answers with their uncertainty, each of shape (answers,)."""
+
+    value: Floats
+    std_error: Floats
+    lower: Floats
+    upper: Floats
+
+    @property
+    def finite(self) -> bool:
+        """Whether all of these numbers are."""
+        return all(bool(np.isfinite(numbers).all()) for numbers in vars(self).values())
+
+
+def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
+    """Return answers without the digits that noise drowns or floating point makes up: they differ between computers.
+
+    Parameters
+    ----------
+    value, std_error, width
+        The answers, their standard errors and the half-widths of their intervals, each of shape (answers,).
+    """
+    known = np.isfinite(std_error) & (std_error > 0)
+    digits = np.zeros(std_error.size, dtype=np.int64)
+    digits[known] = np.floor(np.log10(std_error[known])).astype(np.int64)
+    value, std_error, width = value.astype(float), std_error.astype(float), width.astype(float)
+    value[~known] = np.round(value[~known], EXACT)
+    largest = float(np.abs(value[known]).max(initial=0.0))
+    most = max(0, DIGITS - 1 - math.floor(math.log10(largest))) if 0 < largest < math.inf else MOST_DECIMALS
+    for each in np.unique(digits[known]).tolist():
+        rows = np.flatnonzero(known & (digits == each))
+        value[rows] = np.round(value[rows], min(MEANT - each, most, MOST_DECIMALS)) + 0.0  # no -0.0
+        std_error[rows] = np.round(std_error[rows], min(EXACT - each, MOST_DECIMALS))
+        width[rows] = np.round(width[rows], min(EXACT - each, MOST_DECIMALS))
+    return Estimates(value, std_error, value - width, value + width)
+
+
+class Answers(Protocol):
+    """What the planner and the session need to know of one measure."""
+
+    @property
+    def measurement(self) -> Measurement:
+        """What must be measured."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """The measured queries together with the workload that is answered from them."""
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give."""
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy` (an error or a variance)."""
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return answers from the noisy numbers of the measurement, shape (components, queries)."""
+
+
+def grid_bits(noise: Noise, scale: Fraction) -> int:
+    """Return the number of bits below the integers on which noise of this scale is drawn.
+
+    Discrete Laplace stays on the integers, where its variance is least for its epsilon.
+    """
+    if noise == "laplace":
+        return 0
+    return max(0, GRID_BITS - math.floor(math.log2(scale)))
+
+
+def noise_variance(noise: Noise, scale: Fraction) -> float:
+    """Return the variance of one noisy number, in squared integers of its measurement."""
+    if noise == "laplace":
+        return laplace_variance(scale)
+    return float(scale) ** 2 + 4.0 ** -grid_bits(noise, scale) / 12
+
+
+@dataclass(frozen=True)
+class LinearAnswers:
+    """Answers that are linear in the histogram: counts, sums, cumulative counts, whole workloads.
+
+    Parameters
+    ----------
+    measurement
+        What is measured.
+    strategy
+        The measured queries together with the workload that is answered from them.
+    step
+        What one integer of the measurement is worth in the answer's units.
+    """
+
+    measurement: Measurement
+    strategy: Strategy
+    step: float = 1.0
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give."""
+        std_errors = self.std_errors(noise, scale)
+        if self.direct:
+            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
+        else:
+            rows = self._farthest(noise, scale, confidence)
+            width = self._widths(noise, scale, confidence, std_errors, rows).max(initial=0.0)
+        return Expected(std_errors, float(width))
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy`."""
+        worst = float(np.max(self.factors * self.units**2))
+        if accuracy.error is not None and self.direct and noise == "laplace":
+            return laplace_scale_for(accuracy.error / float(self.units[0]), accuracy.confidence)
+        if accuracy.error is not None:
+            variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
+        else:
+            assert accuracy.variance is not None
+            variance = accuracy.variance
+        scale = scale_of_variance(noise, variance / worst)
+        if accuracy.error is not None:
+            # Sums of few coarse steps can reach a little further than any continuous law of their variance.
+            while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
+                scale = _positive_scale(float(scale) * min(accuracy.error / reach * (1 - 1e-9), 1 - 1e-6))
+        return scale
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the least-squares answers with their intervals."""
+        value = self.strategy.answers(noisy[0]) * self.units
+        std_error = self.std_errors(noise, scale)
+        if self.direct:  # the very numbers that were drawn: the same on every computer
+            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
+            return Estimates(value, std_error, value - width, value + width)
+        return written(value, std_error, self._widths(noise, scale, confidence, std_error))
+
+    @cached_property
+    def factors(self) -> Floats:
+        """Variance of every answer for noise of unit variance, shape (answers,)."""
+        return np.asarray(self.strategy.error_factors(), dtype=np.float64)
+
+    @cached_property
+    def units(self) -> Floats:
+        """What one of each answer of the strategy is worth, shape (answers,).
+
+        A weight says how accurate an answer must be; what a person is told is the answer without it.
+        """
+        return self.step / row_weights(self.strategy.workload)
+
+    @cached_property
+    def direct(self) -> bool:
+        """Whether every answer is one noisy number: then W A^+ is a projection with ones on its diagonal."""
+        same = self.strategy.workload == self.strategy.operator and np.ptp(self.units) == 0
+        return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
+
+    def std_errors(self, noise: Noise, scale: Fraction) -> Floats:
+        """Return the standard error of every answer, shape (answers,)."""
+        return np.asarray(np.sqrt(self.factors * noise_variance(noise, scale)) * self.units)
+
+    def _farthest(self, noise: Noise, scale: Fraction, confidence: float) -> tuple[int, ...] | None:
+        """Return the answers whose interval may be the widest; None for all.
+
+        Of two sums of Laplace noise the one of fewer draws reaches farther than the other of a little more variance.
+        """
+        if noise == "gaussian":
+            return (int(np.argmax(self.factors * self.units**2)),)
+        if self._many or scale < COARSE:
+            return None
+        widths = _combined(self.strategy, None, FINE, confidence) * self.units
+        return tuple(np.flatnonzero(widths >= widths.max(initial=0.0) * NEARLY).tolist())
+
+    @property
+    def _many(self) -> bool:
+        return bool(self.factors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+
+    def _widths(
+        self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
+    ) -> Floats:
+        """Return half-widths of all answers, or of some, whose standard errors are among those given."""
+        chosen = slice(None) if rows is None else list(rows)
+        if noise == "gaussian":
+            return std_errors[chosen] * kappa(confidence, noise)
+        if self._many:
+            largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
+            return farthest_of(std_errors, noise, confidence, largest, float(scale))[chosen]
+        return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
+
+
+@lru_cache(maxsize=32)
+def _combined(strategy: Strategy, only: tuple[int, ...] | None, scale: Fraction, confidence: float) -> Floats:
+    """Return half-widths of combinations of Laplace noise; a query and its release ask for the same again and again."""
+    rows = np.arange(strategy.workload.shape[0]) if only is None else np.array(only)
+    found = np.asarray(half_widths(strategy.answer_weights(rows), scale, "laplace", confidence))
+    found.setflags(write=False)
+    return found
+
+
+@dataclass(frozen=True)
+class MeanAnswers:
+    """Means from two sums: of what each value lies above the lower bound, and of what it lies below the upper one.
+
+    Every row adds the same to both together, so the pair has the sensitivity of the span alone and gives the number of
+    rows as well: at equal epsilon half the variance of a noisy centred sum over a noisy count that share the budget.
+
+    Parameters
+    ----------
+    measurement
+        The pair of sums, by group.
+    strategy
+        One query a group, for each of the two sums.
+    rows
+        Rows that the expected error assumes in each group.
+    value
+        Mean that the expected error assumes; None assumes the worst.
+    """
+
+    measurement: Measurement
+    strategy: Strategy
+    rows: float
+    value: float | None = None
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the error that noise of this scale will give in a group of `rows` rows."""
+        summand = self.measurement.summand
+        share = 0.0 if self.value is None else (self.value - float(summand.low)) / float(summand.high - summand.low)
+        share = min(max(share, 0.0), 1.0)
+        weights = np.array([[1 - share, share]]) * float(summand.step) / self.rows
+        std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
+        groups = int(self.strategy.workload.shape[0])
+        width = _single(tuple(weights[0].tolist()), scale, noise, confidence)
+        return Expected(np.full(groups, std_error), width)
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
+        unit = float(self.measurement.summand.step) / self.rows
+        if accuracy.error is not None:
+            if noise == "laplace":
+                return laplace_scale_for(accuracy.error / unit, accuracy.confidence)
+            return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / unit)
+        assert accuracy.variance is not None
+        return scale_of_variance(noise, accuracy.variance / unit**2)
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the ratio of the two sums, with intervals by linearisation.
+
+        A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
+        """
+        summand = self.measurement.summand
+        low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
+        above, below = noisy
+        both = above + below
+        variance = noise_variance(noise, scale)
+        known = both > 3 * math.sqrt(2 * variance)
+        safe = np.where(known, both, 1.0)
+        value = np.where(known, low + span * above / safe, (low + high) / 2)
+        weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
+        std_error = np.where(known, np.sqrt(variance * (weights**2).sum(axis=1)), span / 2)
+        width = np.asarray(half_widths(weights, scale, noise, confidence))
+        lower = np.where(known, np.clip(value - width, low, high), low)
+        upper = np.where(known, np.clip(value + width, low, high), high)
+        return Estimates(np.clip(value, low, high), std_error, lower, upper)
+
+
+@lru_cache(maxsize=256)
+def _single(weights: tuple[float, ...], scale: Fraction, noise: Noise, confidence: float) -> float:
+    return float(half_widths(np.array([weights]), scale, noise, confidence)[0])
+
+
+@dataclass(frozen=True)
+class QuantileAnswers:
+    """Quantiles read off a noisy cumulative count; expected errors are in rows of rank.
+
+    Within a bin, rows are taken to be spread evenly; the interval reaches to the ends of the bins it touches, so it
+    does not rest on that.
+
+    Parameters
+    ----------
+    ranks
+        The cumulative counts, groups by levels, last axis the ranked column.
+    quantile
+        Fraction of rows below the answer.
+    levels
+        Least and greatest value of every level of the ranked column, in order; shape (levels, 2).
+    """
+
+    ranks: LinearAnswers
+    quantile: float
+    levels: tuple[tuple[float, float], ...]
+
+    @property
+    def measurement(self) -> Measurement:
+        """The measurement of the cumulative counts."""
+        return self.ranks.measurement
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy for the cumulative counts."""
+        return self.ranks.strategy
+
+    @property
+    def groups(self) -> int:
+        """Number of answers."""
+        return int(self.ranks.strategy.workload.shape[0]) // len(self.levels)
+
+    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+        """Return the expected error in rows of rank."""
+        expected = self.ranks.expected(noise, scale, confidence)
+        return Expected(self.worst(expected.std_errors), expected.half_width)
+
+    def worst(self, std_errors: Floats) -> Floats:
+        """Return the largest of some errors of the cumulative counts in each group, shape (groups,)."""
+        return np.asarray(std_errors.reshape(self.groups, len(self.levels)).max(axis=1))
+
+    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+        """Return the largest noise scale that keeps ranks within `accuracy`, in rows."""
+        return self.ranks.scale_for(accuracy, noise)
+
+    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+        """Return the level at which the cumulative count passes the quantile, and where its band does."""
+        return self.read(self.ranks.estimate(noisy, noise, scale, confidence))
+
+    def read(self, ranks: Estimates) -> Estimates:
+        """Return the quantiles that estimated cumulative counts say, shape (groups * levels,)."""
+        shape = (self.groups, len(self.levels))
+        columns = [
+            self._crossings(*group)
+            for group in zip(
+                ranks.value.reshape(shape),
+                ranks.std_error.reshape(shape),
+                (ranks.upper - ranks.value).reshape(shape),
+                strict=True,
+            )
+        ]
+        value, below, above, lower, upper = np.array(columns).T
+        return Estimates(value, (above - below) / 2, lower, upper)
+
+    def _crossings(self, counts: Floats, spread: Floats, width: Floats) -> list[float]:
+        """Where the count of rows passes its target: as estimated, one standard error and one interval either way."""
+        from scipy.optimize import isotonic_regression
+
+        rising = isotonic_regression(counts).x
+        excess = rising - self.quantile * max(rising[-1], 0.0)
+        # The target is noisy too. Counts below a level and in all are positively correlated, so this is an upper bound.
+        spread, width = (np.hypot(band, self.quantile * band[-1]) for band in (spread, width))
+        return [
+            self._crossing(excess),
+            self._crossing(excess + spread),
+            self._crossing(excess - spread),
+            self.levels[_first_above(excess + width)][0],
+            self.levels[_first_above(excess - width)][1],
+        ]
+
+    def _crossing(self, excess: Floats) -> float:
+        level = _first_above(excess)
+        low, high = self.levels[level]
+        before = excess[level - 1] if level else min(excess[0], 0.0)
+        rise = excess[level] - before
+        share = -before / rise if rise > 0 else 1.0
+        return low + (high - low) * min(max(share, 0.0), 1.0)
+
+
+def _first_above(excess: Floats) -> int:
+    above = np.flatnonzero(excess >= 0)
+    return int(above[0]) if above.size else excess.size - 1
+
+
+def scale_of_variance(noise: Noise, variance: float) -> Fraction:
+    """Return the noise scale of a variance, in squared integers: 2 a / (1 - a)^2, a = exp(-1 / b), solved for b."""
+    if noise == "gaussian":
+        return _positive_scale(math.sqrt(variance))
+    root = math.sqrt(2 * variance + 1)
+    ratio = 2 * variance / (root + 1) ** 2
+    log_ratio = math.log1p(-2 / (root + 1)) if variance > 1 else math.log(ratio) if ratio > 0 else -math.inf
+    return _positive_scale(-1 / log_ratio if log_ratio else math.inf)
+
+
+def _positive_scale(scale: float) -> Fraction:
+    if not (math.isfinite(scale) and scale > 0):
+        raise AccuracyError("no amount of noise gives this accuracy; ask for a larger error=")
+    return Fraction(scale)

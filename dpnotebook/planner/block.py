@@ -1,0 +1,433 @@
+"""Least squares over the atoms of some attributes: what everything measured says about any question on them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.atoms import Atoms, one_atom, places
+from dpnotebook.planner.information import Information, Solved, screened, solve
+from dpnotebook.planner.line import Line, LineIndex, line_index
+from dpnotebook.planner.product_terms import Part, is_identity, unique_columns
+
+MOST_ATOMS = 2_000
+MOST_CELLS = 10**6
+FEW = 500  # classes of cells whose residuals are looked at entry by entry for what is shown
+MOST_ENTRIES = 4 * 10**6  # of the queries of one part
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Key = tuple[int, int]
+Name = tuple[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Repeat:
+    """One measurement of the queries of a part.
+
+    Parameters
+    ----------
+    key
+        Which measurement it is of.
+    precision
+        One over the variance of each answer.
+    noisy
+        The answers, shape (queries,).
+    """
+
+    key: Key
+    precision: float
+    noisy: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What measurements of the same queries say, one part of theirs: together as much as one, of all their precision.
+
+    Parameters
+    ----------
+    asked
+        Equal for measurements of the same queries.
+    index
+        Which of their parts.
+    part
+        Its queries.
+    repeats
+        The measurements, at least one.
+    """
+
+    asked: str
+    index: int
+    part: Part
+    repeats: tuple[Repeat, ...]
+
+    @property
+    def name(self) -> Name:
+        """Which queries these are."""
+        return self.asked, self.index
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Queries over the cells of a block: the distinct columns that they have, and which of them each cell has.
+
+    Parameters
+    ----------
+    columns
+        Shape (queries, classes).
+    cells
+        The class of every cell, -1 where all queries are 0; shape (cells,).
+    bins
+        Whether the queries are disjoint counts: the columns are then the identity.
+    """
+
+    columns: Floats
+    cells: Indices
+    bins: bool
+
+    @property
+    def count(self) -> int:
+        """Number of queries."""
+        return int(self.columns.shape[0])
+
+
+@dataclass(eq=False)
+class Source:
+    """A part of recorded measurements of the same queries, as the block holds it.
+
+    Parameters
+    ----------
+    part
+        Its queries.
+    columns
+        Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
+    atoms
+        The class of every atom, -1 for none.
+    repeats
+        The measurements; together they are one of the sum of their precisions.
+    queries
+        How many queries there are.
+    summed
+        Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
+    """
+
+    part: Part
+    columns: Floats | None
+    atoms: Indices
+    repeats: dict[Key, Repeat]
+    queries: int
+    summed: Indices | None = None
+
+    @property
+    def precision(self) -> float | Floats:
+        """One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws."""
+        total = sum(repeat.precision for repeat in self.repeats.values())
+        return total if self.summed is None else total / self.summed
+
+    @property
+    def shares(self) -> dict[Key, float]:
+        """What each measurement counts for in the mean of all: their precision says."""
+        total = sum(repeat.precision for repeat in self.repeats.values())
+        return {key: repeat.precision / total for key, repeat in self.repeats.items()}
+
+    def rows(self) -> Floats:
+        """Return its queries over the atoms, shape (queries, atoms)."""
+        if self.columns is None:
+            rows = np.zeros((self.queries, self.atoms.size))
+            inside = np.flatnonzero(self.atoms >= 0)
+            rows[self.atoms[inside], inside] = 1.0
+            return rows
+        padded = np.concatenate([self.columns, np.zeros((self.columns.shape[0], 1))], axis=1)
+        return padded[:, self.atoms]  # -1 is the column of zeros
+
+    def weights(self, coefficients: Floats) -> Floats:
+        """Return what the mean of each noisy answer counts for in an answer with coefficients z, shape (queries,)."""
+        inside = self.atoms >= 0
+        classes = self.queries if self.columns is None else self.columns.shape[1]
+        own = np.bincount(self.atoms[inside], coefficients[inside], classes)
+        return np.asarray((own if self.columns is None else self.columns @ own) * self.precision)
+
+    def draws(self, weights: Floats) -> Floats:
+        """Return what each draw of a single measurement would count for; (rows, queries) to (rows, draws)."""
+        if self.summed is not None:
+            weights = np.repeat(weights, self.summed, axis=1)
+        if self.part.totals is not None:
+            weights = np.einsum("ij,k->ijk", weights, self.part.totals).reshape(weights.shape[0], -1)
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Disjoint counts of a part, summed over classes of cells.
+
+    Parameters
+    ----------
+    told
+        The counts: of the measurements their sums, one a class.
+    cells
+        The class of every cell, -1 for none, shape (cells,).
+    summed
+        Of how many counts each is the sum, shape (classes,).
+    """
+
+    told: Told
+    cells: Indices
+    summed: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What a block knows about some queries.
+
+    Parameters
+    ----------
+    variances
+        Variance of the best answer to each, infinite where there is none; shape (queries,).
+    covariance
+        Covariances of the counts of the classes of cells, shape (classes, classes); what is not determined means
+        nothing.
+    determined
+        Which of those counts are, shape (classes,).
+    """
+
+    variances: Floats
+    covariance: Floats
+    determined: NDArray[np.bool_]
+
+
+class Block:
+    """The least-squares state of some attributes of one table, for one summand.
+
+    Parameters
+    ----------
+    domain
+        The table's declared domain.
+    names
+        The attributes, in the domain's order; together at most 10^6 cells.
+    """
+
+    def __init__(self, domain: Domain, names: Sequence[str]) -> None:
+        self.domain = domain
+        self.names = tuple(names)
+        self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
+        self.information = Information(1)
+        self.sources: dict[Name, Source] = {}
+        self.partial = False  # whether it is made for one question, of what matters most to it
+        self._keys: set[Key] = set()
+        self._index: tuple[int, LineIndex] | None = None
+
+    def holds(self, key: Key) -> bool:
+        """Return whether some of a measurement is in here."""
+        return key in self._keys
+
+    def add(self, parts: Iterable[Told], most: int | None = None, *, whole: bool = False) -> int:
+        """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
+
+        Parameters
+        ----------
+        parts
+            Parts over attributes of this block.
+        most
+            Atoms for which there is room; as many as a block may have, unless given.
+        whole
+            Whether to add nothing where there is no room for all.
+        """
+        found = self._prepared(parts, MOST_ATOMS if most is None else most, whole)
+        self._put(found)
+        return len(found)
+
+    def add_sums(self, sums: Sequence[Sums]) -> None:
+        """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
+        self._put(
+            [
+                (one.told, Source(one.told.part, None, one.cells[self.atoms.first], {}, one.summed.size, one.summed))
+                for one in sums
+            ]
+        )
+
+    def twin(self) -> Block:
+        """Return a copy that can be added to without changing this one."""
+        twin = copy.copy(self)
+        twin.information = self.information.copy()
+        twin.sources = {name: replace(source, repeats=dict(source.repeats)) for name, source in self.sources.items()}
+        twin._keys = set(self._keys)
+        return twin
+
+    def split(self, cells: Indices) -> None:
+        """Tell cells of different classes apart, shape (cells,)."""
+        self._split(*self.atoms.refined(cells))
+
+    def refine(self, key: Key, new: Key, precision: float, noisy: Mapping[int, Floats]) -> None:
+        """Put a refined measurement in the place of the one it refines: it holds all that the first one said.
+
+        Parameters
+        ----------
+        key, new
+            Which measurement is refined, and by which.
+        precision
+            One over the variance of each refined number.
+        noisy
+            The refined answers of each part.
+        """
+        for (_, index), source in self.sources.items():
+            if key not in source.repeats:
+                continue
+            assert source.summed is None
+            old, after = source.repeats.pop(key), precision / source.part.spread
+            answers = noisy[index]
+            self.information.add(
+                source.rows(),
+                np.full(answers.size, after - old.precision),
+                after * answers - old.precision * old.noisy,
+            )
+            source.repeats[new] = Repeat(new, after, answers)
+        self._keys.discard(key)
+        self._keys.add(new)
+
+    def queries(self, part: Part) -> Queries | None:
+        """Return the queries of a part over the cells of this block; None if they are too many."""
+        found = unique_columns(part.operator, MOST_ENTRIES)
+        if found is None:
+            return None
+        columns, classes = found
+        own = places(part.axes, part.where, self.domain, self.names)
+        cells = np.where(own >= 0, classes[own], -1)
+        bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
+        return Queries(columns * part.weight, cells, bins and part.weight == 1)
+
+    def bins(self, part: Part) -> Indices | None:
+        """Return which of the answers of a part each cell of this block is counted in, shape (cells,), -1 for none.
+
+        None where they are not disjoint counts.
+        """
+        if part.weight != 1 or not is_identity(part.operator):
+            return None
+        return places(part.axes, part.where, self.domain, self.names)
+
+    def known(self, queries: Queries) -> Known:
+        """Return what is known about queries."""
+        classes = queries.columns.shape[1]
+        if not self.sources:
+            nothing = np.zeros(classes, dtype=bool)
+            return Known(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
+        whole = self._whole(queries)
+        if queries.count == 1 and not whole[0]:
+            return Known(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
+        solved = self._solved(queries, exact=False)
+        variances = np.where(whole, solved.variances(None if queries.bins else queries.columns), np.inf)
+        return Known(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
+
+    def _solved(self, queries: Queries, *, exact: bool) -> Solved:
+        at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
+        if not exact:
+            return screened(self.information, at, classes)
+        return solve(self.information, (at == np.arange(classes)[:, None]).astype(float))
+
+    def line(self, cuts: Indices) -> Line:
+        """Return what is known of the runs between cut points, for a block of one attribute."""
+        if self._index is None or self._index[0] != self.information.changes:
+            self._index = self.information.changes, line_index(self.information, self.atoms.labels)
+        return self._index[1].line(cuts)
+
+    def touches(self, queries: Queries) -> bool:
+        """Return whether something was measured of the cells that the queries are about."""
+        seen = np.diagonal(self.information.matrix) > 0
+        return bool(seen[self.atoms.labels[queries.cells >= 0]].any())
+
+    def rows(self, queries: Queries) -> Floats:
+        """Return queries over the atoms, shape (queries, atoms), as they are at one cell of each."""
+        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
+        return padded[:, queries.cells[self.atoms.first]]
+
+    def estimates(self, queries: Queries) -> tuple[Floats, Floats, Floats]:
+        """Return the best answers to queries, their variances and the coefficients z, with certificates."""
+        columns = None if queries.bins else queries.columns
+        whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
+        solved = self._solved(queries, exact=exact)
+        variances = np.where(whole, solved.variances(columns), np.inf)
+        if np.isinf(variances[whole]).any():  # not determined, or lost in rounding: from a new factorisation
+            self.information.refactor()
+            solved = self._solved(queries, exact=exact)
+            variances = np.where(whole, solved.variances(columns), np.inf)
+        coefficients = solved.coefficients if columns is None else columns @ solved.coefficients
+        return coefficients @ self.information.vector, variances, coefficients
+
+    def weights(self, coefficients: Floats) -> list[tuple[Source, Floats]]:
+        """Return what each noisy number counts for in an answer with coefficients z, shape (atoms,), by source."""
+        return [(source, source.weights(coefficients)) for source in self.sources.values()]
+
+    def _whole(self, queries: Queries) -> NDArray[np.bool_]:
+        """Return which queries are the same in all cells of every atom: no other is determined by what was measured."""
+        whole = np.ones(queries.count, dtype=bool)
+        padded = np.concatenate([queries.columns, np.zeros((queries.count, 1))], axis=1)
+        for one, other in self._mixed(queries).tolist():
+            whole &= padded[:, one] == padded[:, other]
+        return whole
+
+    def _whole_classes(self, queries: Queries) -> NDArray[np.bool_]:
+        """Return which classes of cells are made of whole atoms."""
+        whole = np.ones(queries.columns.shape[1] + 1, dtype=bool)
+        whole[self._mixed(queries).ravel()] = False
+        return whole[:-1]
+
+    def _mixed(self, queries: Queries) -> Indices:
+        """Return the pairs of classes that share an atom, shape (pairs, 2)."""
+        here = queries.cells[self.atoms.first][self.atoms.labels]
+        moved = np.flatnonzero(queries.cells != here)
+        if not moved.size:
+            return np.empty((0, 2), dtype=np.intp)
+        base = queries.columns.shape[1] + 2
+        codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
+        return np.stack([codes // base - 1, codes % base - 1], axis=1)
+
+    def _prepared(self, parts: Iterable[Told], most: int, whole: bool) -> list[tuple[Told, Source]]:
+        atoms, parents = self.atoms, np.arange(self.atoms.count)
+        prepared: list[tuple[Told, Source | Queries]] = []
+        for one in parts:
+            if (source := self.sources.get(one.name)) is not None:
+                prepared.append((one, source))
+                continue
+            queries = self.queries(one.part)
+            finer, above = (None, parents) if queries is None else atoms.refined(queries.cells)
+            if queries is None or finer is None or finer.count > most:
+                if whole:
+                    return []
+                continue
+            atoms, parents = finer, parents[above]
+            prepared.append((one, queries))
+        self._split(atoms, parents)
+        return [(one, found if isinstance(found, Source) else self._source(one, found)) for one, found in prepared]
+
+    def _source(self, one: Told, queries: Queries) -> Source:
+        return Source(
+            one.part, None if queries.bins else queries.columns, queries.cells[self.atoms.first], {}, queries.count
+        )
+
+    def _split(self, atoms: Atoms, parents: Indices) -> None:
+        if atoms.count > self.atoms.count:
+            self.atoms = atoms
+            self.information.split(parents)
+            for source in self.sources.values():
+                source.atoms = source.atoms[parents]
+
+    def _put(self, found: Sequence[tuple[Told, Source]]) -> None:
+        if not found:
+            return
+        rows, precision, weighted = [], [], []
+        for one, source in found:
+            share = 1.0 if source.summed is None else 1 / source.summed
+            rows.append(source.rows())
+            precision.append(np.full(source.queries, sum(repeat.precision for repeat in one.repeats)) * share)
+            noisy = np.zeros(source.queries)
+            for repeat in one.repeats:
+                noisy += repeat.precision * repeat.noisy
+                source.repeats[repeat.key] = repeat
+                self._keys.add(repeat.key)
+            weighted.append(noisy * share)
+            self.sources[one.name] = source
+        self.information.add(np.concatenate(rows), np.concatenate(precision), np.concatenate(weighted))

@@ -1,0 +1,213 @@
+"""The best answers from everything recorded, with their intervals, as they are recorded and shown.
+
+What is shown is finite and as precise as its plan said. Where the combination of everything is not, because not all of
+it had room in one state of least squares or because rounding has eaten it, the answer is that of the measurement that
+was just paid for, or of both, answer by answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.planner import marginal_measurement
+from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
+from dpnotebook.planner.block import Source
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import Item
+from dpnotebook.planner.plan_json import estimates_to_json
+from dpnotebook.planner.to_linear import prepare
+from dpnotebook.privacy.tails import farthest_of, half_widths
+from dpnotebook.query.question import Question
+
+MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
+MOST_DRAWS = 2_000
+MOST_EXACT = 64  # answers whose intervals are found so
+NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
+ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
+
+Own = Callable[[], Estimates | None]
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a plan said of every answer, in its own units: the largest standard error and half-width of an interval."""
+
+    std_error: float = math.inf
+    half_width: float = math.inf
+
+    def kept(self, estimates: Estimates) -> Any:
+        """Return for each answer whether it is finite and keeps the promise, bool, shape (answers,)."""
+        width = (estimates.upper - estimates.lower) / 2
+        known = np.isfinite(estimates.value) & np.isfinite(estimates.std_error) & np.isfinite(width)
+        return known & (estimates.std_error <= self.std_error * ROUNDING) & (width <= self.half_width * ROUNDING)
+
+
+def combined_details(
+    history: History,
+    question: Question,
+    confidence: float,
+    promise: Promise,
+    also: Sequence[Item] = (),
+    own: Own | None = None,
+    *,
+    alone: bool = False,
+) -> dict[str, Any] | None:
+    """Return the best answers to a question as what the ledger keeps beside the noisy numbers.
+
+    Parameters
+    ----------
+    history
+        Everything recorded.
+    question
+        One linear measure.
+    confidence
+        Probability that an interval holds the exact answer.
+    promise
+        What was said of the answers.
+    also
+        What was just measured.
+    own
+        Gives the answers from what was just measured alone, where it gives any.
+    alone
+        Whether the promise rests on these: they are kept where their interval is narrower, which is known without
+        looking at them. Single draws have narrower intervals than sums of equal variance at low confidence.
+
+    Returns
+    -------
+    None where no answer keeps the promise: that is a matter of variances, never of what was measured.
+    """
+    asked = marginal_measurement.asked_of(question, history, also)
+    best, sources = None, tuple(dict.fromkeys(item.key[0] for item in also))
+    if asked is not None:
+        best, sources = _from_all(history, asked, confidence, also), marginal_measurement.sources_of(asked)
+    if own is not None and (alone or best is None or not promise.kept(best).all()):
+        single = own()
+        best = _better(best, single, promise)
+        independent = all(item.refines is None for item in also)
+        if best is not None and single is not None and independent and not promise.kept(best).all():
+            best = _better(best, _answer_by_answer(history, question, confidence, also, single), promise)
+    if best is None or not promise.kept(best).all():
+        return None
+    measure = question.measures[0]
+    step = float(measure.summand.step) if measure.kind == "sum" else 1.0
+    told: dict[str, Any] = {"step": step, "scale": _least_scale(history, also)}
+    if measure.kind == "quantile":
+        answer = prepare(measure, question, history.domain, history.noise)
+        assert isinstance(answer, QuantileAnswers)
+        told["ranks"] = answer.worst(best.std_error).tolist()
+        told["reach"] = float((best.upper - best.lower).max(initial=0.0)) / 2
+        best = answer.read(best)
+    return {"estimates": estimates_to_json(best, confidence, sources) | told}
+
+
+def exact_half_width(history: History, asked: marginal_measurement.Asked, confidence: float) -> float:
+    """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
+    _, variances, coefficients = asked.block.estimates(asked.queries)
+    if coefficients.shape[0] > MOST_EXACT or not np.isfinite(variances).all():
+        return math.inf
+    widths = _widths(history, asked, coefficients, np.sqrt(variances) * asked.step, confidence)
+    return float(widths.max(initial=0.0))
+
+
+def linear_of(answer: Answers) -> LinearAnswers | None:
+    """Return the linear answers that a measure rests on, if it does."""
+    if isinstance(answer, QuantileAnswers):
+        return answer.ranks
+    return answer if isinstance(answer, LinearAnswers) else None
+
+
+def _from_all(
+    history: History, asked: marginal_measurement.Asked, confidence: float, also: Sequence[Item]
+) -> Estimates:
+    """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
+    values, variances, coefficients = asked.block.estimates(asked.queries)
+    std_errors = np.sqrt(variances) * asked.step
+    widths = _widths(history, asked, coefficients, std_errors, confidence, also)
+    return written(values * asked.step, std_errors, widths)
+
+
+def _answer_by_answer(
+    history: History, question: Question, confidence: float, also: Sequence[Item], own: Estimates
+) -> Estimates | None:
+    """Return what was known before, and what was just measured independently of that, each answer by itself."""
+    asked = marginal_measurement.asked_of(question, history)
+    if asked is None:
+        return None
+    values, variances, _ = asked.block.estimates(asked.queries)
+    known = np.isfinite(variances)
+    before = np.where(known, variances, 1.0) * asked.step**2
+    share = np.where(known, own.std_error**2 / np.maximum(own.std_error**2 + before, 1e-300), 0.0)
+    std_errors = own.std_error * np.sqrt(1 - share)
+    mixed = np.where(known, values * asked.step, 0.0) * share + own.value * (1 - share)
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step, _least_scale(history, also))
+    widths = np.where(known, bound, (own.upper - own.lower) / 2)
+    return written(mixed, std_errors, widths)
+
+
+def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -> Estimates | None:
+    """Return of two estimates of each answer the one that keeps the promise; if both do, the one of less reach."""
+    if best is None or other is None:
+        return other if best is None else best
+    keeps, other_keeps = promise.kept(best), promise.kept(other)
+    width = np.where(np.isfinite(best.std_error), best.upper - best.lower, np.inf)
+    narrower = other.upper - other.lower < width * (1 - 1e-6)
+    chosen = np.where(keeps, other_keeps & narrower, other_keeps | narrower)
+    return Estimates(
+        np.where(chosen, other.value, best.value),
+        np.where(chosen, other.std_error, best.std_error),
+        np.where(chosen, other.lower, best.lower),
+        np.where(chosen, other.upper, best.upper),
+    )
+
+
+def _least_scale(history: History, also: Sequence[Item]) -> float:
+    return min([history.least_scale, *(float(item.scale) for item in also)])
+
+
+def _widths(
+    history: History,
+    asked: marginal_measurement.Asked,
+    coefficients: Floats,
+    std_errors: Floats,
+    confidence: float,
+    also: Sequence[Item] = (),
+) -> Floats:
+    """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step, asked.least_scale)
+    known = np.flatnonzero(np.isfinite(std_errors))
+    if history.noise == "gaussian" or len(std_errors) > MOST_EXACT or not known.size:
+        return bound
+    weights = [asked.block.weights(coefficients[place]) for place in known]
+    found = _exact(weights, {item.key: item.scale for item in also}, history, confidence)
+    if found is not None:
+        bound[known] = np.minimum(bound[known], found * asked.step)
+    return bound
+
+
+def _exact(
+    weights: Sequence[Sequence[tuple[Source, Floats]]],
+    scales: dict[tuple[int, int], Fraction],
+    history: History,
+    confidence: float,
+) -> Floats | None:
+    """Return the half-widths of combinations of Laplace noise; None where they have too many terms."""
+    draws = [np.zeros((len(weights), 0))]
+    of_draws: list[Fraction] = []
+    for place, (source, _) in enumerate(weights[0]):
+        columns = source.draws(np.array([row[place][1] for row in weights]))
+        columns = columns[:, np.abs(columns).max(axis=0) > NEGLIGIBLE * np.abs(columns).max(initial=1e-300)]
+        if len(of_draws) + columns.shape[1] * len(source.repeats) > MOST_DRAWS:
+            return None
+        for key, share in source.shares.items() if columns.size else ():
+            draws.append(columns * share)
+            of_draws.extend([scales[key] if key in scales else history.items[key].scale] * columns.shape[1])
+    table = np.concatenate(draws, axis=1)
+    if table.size > MOST_WEIGHTS:
+        return None
+    return half_widths(table, of_draws, "laplace", confidence)

@@ -1,0 +1,162 @@
+"""A plan in words: its unit, its assumptions, its warnings, how it is computed, the same question as code."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.planner.table import Table
+from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.question import Accuracy, Measure, Question
+from dpnotebook.strategy import Strategy
+
+WEAK_EPSILON = 5.0
+CLOSE = 1.1  # times the least objective that is possible: near enough to say so
+
+
+def unit(measure: Measure) -> str:
+    """Return what a measure's answers and errors are counted in."""
+    match measure.kind:
+        case "sum" | "mean":
+            return str(measure.column)
+        case "quantile":
+            return "rows of rank"
+        case _:
+            return "rows"
+
+
+def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
+    """Return what the expected error rests on beyond the declared domain; empty when nothing."""
+    if not isinstance(answer, MeanAnswers):
+        return ""
+    groups = int(answer.measurement.operator.shape[0])
+    text = f"assuming about {answer.rows:,.0f} rows" + (" in each group" if groups > 1 else "")
+    if assumed.rows is None:
+        text += " (a guess: say rows= when you protect the table, or query.assuming(rows=...))"
+    return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
+
+
+def size_assumed(given: Accuracy, planned: Accuracy, unit: str) -> str:
+    """Return about how large the answers are taken to be where a relative error was asked for; else empty."""
+    if given.relative is None or planned.error is None:
+        return ""
+    size = planned.error / given.relative
+    about, error = (_three_figures(number) for number in (size, planned.error))
+    return f"assuming answers of about {about} {unit}: {given.percent} of that is ±{error}"
+
+
+def _three_figures(number: float) -> str:
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
+
+
+def warnings(
+    question: Question, domain: Domain, assumed: Assumption, expected: Expected, epsilon: float
+) -> tuple[str, ...]:
+    """Return what a reader should know before the query runs."""
+    found = []
+    for measure in question.measures:
+        if measure.kind in ("sum", "mean"):
+            low, high = float(measure.summand.low), float(measure.summand.high)
+            found.append(
+                f"{measure.column} outside {low:g} to {high:g} counts as the nearest bound: the interval is for the "
+                "noise only, clamping can add to it"
+            )
+    cells = expected.std_errors.size
+    if assumed.rows is not None and question.measures[0].kind in ("count", "cdf") and question.where.is_everything:
+        typical = assumed.rows / cells
+        if question.measures[0].kind == "count" and expected.half_width > typical / 2:
+            found.append(
+                f"an average group holds about {typical:,.0f} rows: ±{expected.half_width:,.0f} is "
+                f"{expected.half_width / typical:.0%} of that; fewer groups or more epsilon would help"
+            )
+    if epsilon >= WEAK_EPSILON:
+        found.append(
+            f"ε = {epsilon:g} is weak protection: an observer's odds about a person may change by a factor of "
+            f"{math.exp(min(epsilon, 50)):,.0f}"
+        )
+    return tuple(found)
+
+
+def repeated_steps(number: int) -> tuple[str, ...]:
+    """Return how an answer is computed that the ledger has already."""
+    return (f"release #{number} in the ledger answers this question; nothing is measured and nothing is spent",)
+
+
+def steps(table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise) -> tuple[str, ...]:
+    """Return how the answer is computed, one sentence a step."""
+    found = []
+    if table.unit is not None:
+        found.append(
+            f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.one}"
+        )
+    law = "discrete Laplace" if noise == "laplace" else "Gaussian"
+    for answer, scale in zip(answers, scales, strict=True):
+        measurement = answer.measurement
+        axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes) or "one cell"
+        what = "counts" if measurement.summand.column is None else f"sums of {measurement.summand.column}"
+        worth = float(scale) * float(measurement.summand.step)
+        found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
+        found.append(f"{law} noise of scale {worth:,.6g} on each, drawn exactly")
+        if isinstance(answer, MeanAnswers):
+            found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
+        elif isinstance(answer, QuantileAnswers):
+            found.append("the quantile is read off the cumulative counts")
+        elif isinstance(answer, LinearAnswers) and answer.strategy.split:
+            found.append(
+                "each part of the queries is answered by least squares from its own noisy numbers, as there are too "
+                "many cells to combine them: answers of different parts need not agree"
+            )
+        elif isinstance(answer, LinearAnswers) and not answer.direct:
+            found.append("answers by least squares from the noisy numbers")
+    return tuple(found)
+
+
+def code(question: Question, accuracy: Accuracy) -> str:
+    """Return the question as a line of Python."""
+    name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
+    verbs = f"{name}.dp" if question.table.isidentifier() else name
+    where = [] if question.where.is_everything else [f"where={question.where.text!r}"]
+    calls = []
+    for measure in question.measures:
+        arguments = [] if measure.column is None else [repr(measure.column)]
+        if measure.kind == "quantile":
+            arguments.append(f"{measure.quantile:g}")
+        keys = list(question.keys)
+        if measure.kind == "workload":
+            asked = request_code(measure.asked) or "workload"
+            call = f".answer({asked}, on={keys!r}, "
+        elif measure.kind == "count" and len(keys) == 1:
+            call = f".histogram({keys[0]!r}, "
+        elif measure.kind == "count" and len(keys) == 2:
+            call = f".crosstab({keys[0]!r}, {keys[1]!r}, "
+        else:
+            grouped = f".groupby({keys!r})" if keys else ""
+            call = f"{grouped}.{measure.kind}({', '.join(arguments)}{', ' if arguments else ''}"
+        calls.append(f"{verbs}{call}{', '.join([*where, accuracy.text])})")
+    return "\n".join(calls)
+
+
+def request_code(request: str) -> str:
+    """Return a request for a workload by names, such as ranges('age'), as it is written after one import."""
+    return re.sub(r"\b(?=[a-z_]+\()", "dpn.", request)
+
+
+def _strategy_name(answer: Answers) -> str:
+    if isinstance(answer, QuantileAnswers):
+        answer = answer.ranks
+    if not isinstance(answer, LinearAnswers):
+        return "identity"
+    return answer.strategy.name + _how_good(answer.strategy)
+
+
+def _how_good(strategy: Strategy) -> str:
+    """Return how near the strategy is to the best there can be, where its optimizer proved that."""
+    if not strategy.certificate or strategy.objective > CLOSE * strategy.certificate:
+        return ""
+    above = max(math.sqrt(strategy.objective / strategy.certificate) - 1, 0.0001)
+    return f", within {above:.2%} of the least error that any strategy has"

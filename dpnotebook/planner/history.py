@@ -1,0 +1,264 @@
+"""Everything that was measured of one table, ready to answer what is asked next: a function of the ledger."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.answered import AnsweredQuestions
+from dpnotebook.planner.block import MOST_CELLS, Block, Key
+from dpnotebook.planner.focused import focused
+from dpnotebook.planner.items import Item, item_of, taken
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.plan_json import planned_from_json
+from dpnotebook.planner.product_terms import Part
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.measurement import Measurement
+from dpnotebook.query.question import Summand
+
+Names = tuple[Summand, tuple[str, ...]]
+
+RECENT = 64  # questions from which it is guessed what comes
+FOCUSED = 16  # blocks for one question each that are kept
+MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a strategy was found to cost, and what had been paid one by one when that was worked out, in units."""
+
+    rise: int
+    reactive: int
+
+
+class Release(Protocol):
+    """A recorded release, as the history sees it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned, as `plan_to_json` wrote it."""
+
+    @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """What belongs to its answers."""
+
+    @property
+    def units(self) -> int:
+        """What it cost."""
+
+    @property
+    def answers(self) -> Sequence[NDArray[np.int64]]:
+        """The noisy numbers, one array a measurement."""
+
+
+class History:
+    """What was measured of one table, and least squares over it.
+
+    Parameters
+    ----------
+    domain, noise
+        The table's declared domain, and the law of the noise of its session.
+    """
+
+    def __init__(self, domain: Domain, noise: Noise) -> None:
+        self.domain = domain
+        self.noise: Noise = noise
+        self.releases: set[int] = set()
+        self.answered = AnsweredQuestions()
+        self.items: dict[Key, Item] = {}
+        self.refined: set[Key] = set()
+        self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
+        self.version = 0
+        self.latest_plans: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()  # of free questions too
+        self._recent: tuple[int, Sequence[Mapping[str, Any]]] = -1, ()
+        self._alone: tuple[int, int] = -1, 0
+        self.least_scale = math.inf  # of all noise
+        self.reactive = 0  # units paid since a strategy was last bought
+        self.dearest = 0  # units paid at once for the dearest purchase
+        self.prices: dict[str, Price] = {}
+        self.other_prices: dict[float, dict[str, Price]] = {}  # of the same at other errors, by how much larger
+        self._measurements: dict[str, Measurement] = {}
+        self._order: list[Key] = []
+        self._by_identity: dict[str, list[Key]] = {}
+        self._attributes: dict[Summand, set[str]] = {}
+        self._blocks: OrderedDict[Names, tuple[Block, int]] = OrderedDict()
+        self._too_many: set[Names] = set()
+        self._focused: OrderedDict[tuple[Any, ...], Block | None] = OrderedDict()
+
+    def take(self, releases: Iterable[Release], version: int = 0) -> None:
+        """Add releases that were recorded.
+
+        Parameters
+        ----------
+        releases
+            In the order of recording; what is here already is passed over.
+        version
+            Of the ledger, up to which everything is here afterwards.
+        """
+        for release in releases:
+            if release.number in self.releases or "measures" not in release.plan:  # statements have a law of their own
+                continue
+            self.releases.add(release.number)
+            self.answered.take(release.number, release.question, release.plan, release.details)
+            self.reactive += release.units
+            if "buy" in release.plan.get("actions", ()):
+                self.reactive, self.prices, self.other_prices = 0, {}, {}
+                self.dearest = max(self.dearest, release.units)
+            for index, planned in enumerate(planned_from_json(release.plan, self.domain, self._measurements)):
+                self._take(planned, (release.number, index), release.answers[index])
+        self.version = max(self.version, version)
+
+    def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
+        item = item_of(planned, key, answers, self.noise)
+        self.items[key] = item
+        self.least_scale = min(self.least_scale, float(planned.scale))
+        self._order.append(key)
+        self._by_identity.setdefault(item.measurement.key, []).append(key)
+        told = self._attributes.setdefault(item.measurement.summand, set())
+        told.update(_attributes(item))
+        if item.refines is not None:
+            self.refined.add(item.refines)
+
+    @property
+    def recent(self) -> Sequence[Mapping[str, Any]]:
+        """Plans of the latest questions, free ones too, oldest first."""
+        if self._recent[0] != self.version:
+            self._recent = self.version, self.latest_plans(RECENT)
+        return self._recent[1]
+
+    @property
+    def alone_total(self) -> int:
+        """What all questions so far would have cost one by one, in units."""
+        version, total = self._alone
+        if version != self.version:
+            plans = self.latest_plans(RECENT if version < 0 else 1)
+            total = max([total, *(int(plan.get("alone_total", 0)) for plan in plans)])
+            self._alone = self.version, total
+        return total
+
+    def latest(self, measurement: Measurement) -> Item | None:
+        """Return the most accurate recorded measurement of these very queries, if there is one."""
+        keys = self._by_identity.get(measurement.key, ())
+        found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
+        return min(found, key=lambda item: item.variance, default=None)
+
+    def block(self, part: Part, summand: Summand, also: Sequence[Item] = ()) -> Block | None:
+        """Return least squares over what was measured, for a question; None where it tells too many cells apart.
+
+        Over everything that was measured where that has room in one block; else over what tells something about the
+        attributes of the question; else over what matters to the very question. A function of what was recorded, in
+        the order in which it was, and of the question: whenever it is asked.
+
+        Parameters
+        ----------
+        part
+            The question.
+        summand
+            What each row adds; measurements of another one say nothing.
+        also
+            What is to be recorded next.
+        """
+        also = [item for item in also if item.measurement.summand == summand]
+        asked = self._ordered(part.attributes)
+        known = self._attributes.get(summand, set())
+        everything = self._ordered({*asked, *known, *(name for item in also for name in _attributes(item))})
+        for names in dict.fromkeys([everything, asked]):
+            block = self._whole(summand, names)
+            if block is None or not also:
+                found = block
+            else:
+                found = block.twin()
+                found = found if taken(found, also) else None
+            if found is not None:
+                return found
+        return self._for(part, summand, asked, also)
+
+    def along(self, part: Part, summand: Summand) -> Block | None:
+        """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
+
+        Parameters
+        ----------
+        part, summand
+            As for `block`.
+        """
+        names = self._ordered(part.attributes)
+        block = self._whole(summand, names)
+        return self._for(part, summand, names, ()) if block is None else block
+
+    def _whole(self, summand: Summand, names: tuple[str, ...]) -> Block | None:
+        """Return least squares over all that was measured of some attributes, or None where there is no room for it."""
+        key = summand, names
+        if any(one == summand and set(less) <= set(names) for one, less in self._too_many):
+            return None
+        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+            self._too_many.add(key)
+            return None
+        block, position = self._blocks.pop(key) if key in self._blocks else (Block(self.domain, names), 0)
+        new = [self.items[key] for key in self._order[position:]]
+        if not taken(block, [item for item in new if item.measurement.summand == summand], self.refined):
+            self._too_many.add(key)
+            return None
+        self._blocks[key] = block, len(self._order)
+        while len(self._blocks) > 1 and sum(kept.atoms.count**2 for kept, _ in self._blocks.values()) > MOST_KEPT:
+            self._blocks.popitem(last=False)
+        return block
+
+    def _for(self, part: Part, summand: Summand, names: tuple[str, ...], also: Sequence[Item]) -> Block | None:
+        """Return least squares over what matters most to a question."""
+        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+            return None
+        asked = Measurement(part.operator, part.axes, part.where, summand).key
+        key = asked, len(self._order), names
+        if not also and key in self._focused:
+            self._focused.move_to_end(key)
+            return self._focused[key]
+        replaced = {item.refines: item for item in also if item.refines is not None}
+        fresh = [item for item in also if item.refines is None]
+        known = [item for key, item in self.items.items() if key not in self.refined]
+        known = [item for item in known if item.measurement.summand == summand]
+        # What was asked of the same rows first, then of many numbers, then the latest: a refined one has the place of
+        # the one that it refines.
+        rows = part.where.key
+        known.sort(
+            key=lambda item: (
+                item.measurement.where.key != rows,
+                item.measurement.answers == 1,
+                -self._first(item).key[0],
+            )
+        )
+        block = focused(self.domain, names, part, [*fresh, *(replaced.get(item.key, item) for item in known)])
+        if not also:
+            self._focused[key] = block
+            while len(self._focused) > FOCUSED:
+                self._focused.popitem(last=False)
+        return block
+
+    def _first(self, item: Item) -> Item:
+        """Return the first measurement of those that a measurement refines."""
+        while item.refines is not None:
+            item = self.items[item.refines]
+        return item
+
+    def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        wanted = set(names)
+        return tuple(name for name in self.domain.names if name in wanted)
+
+
+def _attributes(item: Item) -> frozenset[str]:
+    """Return the attributes that a measurement tells something about."""
+    return frozenset(axis.attribute for axis in item.measurement.axes) | frozenset(item.measurement.where.attributes)

@@ -1,0 +1,157 @@
+"""What history knows along one ordered attribute: the variance of the run between any two of some cut points.
+
+A run whose count is determined connects its two cut points; so does a chain of such runs. Cut points fall into groups,
+and nothing is known of a run between two groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.planner.information import Information
+
+ALIKE = 1e-7  # relative difference of residuals that is rounding
+PROBES = (2.0, 3.0, 5.0)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Least squares over the runs between neighbouring cut points.
+
+    Parameters
+    ----------
+    corners
+        Covariances of the counts before each cut point, shape (cuts, cuts); only those of differences within a group
+        mean anything.
+    groups
+        The group of each cut point, shape (cuts,).
+    """
+
+    corners: Floats
+    groups: Indices
+
+    @property
+    def cells(self) -> int:
+        """Number of runs between neighbouring cut points."""
+        return int(self.groups.size) - 1
+
+    def variances(self) -> Floats:
+        """Return the variance of the run between any two cut points, infinite where unknown; shape (cuts, cuts)."""
+        found = _differences(self.corners)
+        found[self.groups[:, None] != self.groups] = np.inf
+        return found
+
+    def diffuse(self, prior: float) -> Floats:
+        """Return covariances of the counts before each cut point that know of nothing between groups, (cuts, cuts).
+
+        Parameters
+        ----------
+        prior
+            Half of the variance that unknown runs have at least.
+        """
+        return self.corners + prior * (self.groups[:, None] == self.groups)
+
+
+def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None) -> Line:
+    """Return the line whose runs between neighbouring cut points have these covariances, all known unless said.
+
+    Parameters
+    ----------
+    covariance
+        Shape (cells, cells).
+    connected
+        Groups of the cut points, shape (cells + 1,).
+    """
+    matrix = np.asarray(covariance, dtype=float)
+    corners = np.zeros((len(matrix) + 1, len(matrix) + 1))
+    corners[1:, 1:] = matrix.cumsum(axis=0).cumsum(axis=1)
+    groups = np.zeros(len(corners), dtype=np.intp) if connected is None else np.asarray(connected, dtype=np.intp)
+    return Line(corners, groups)
+
+
+@dataclass(frozen=True, eq=False)
+class LineIndex:
+    """All that history knows along an attribute, summed up once, so that a line at any cut points is read off.
+
+    Parameters
+    ----------
+    starts
+        First level of every maximal run of levels in one atom, ascending, shape (runs,).
+    corners
+        Covariances of the counts before each run, shape (runs + 1, runs + 1).
+    told
+        What the counts before each run tell of a few fixed vectors over the levels, shape (runs + 1, probes).
+    wanted
+        The sums of those vectors before each level, shape (levels + 1, probes).
+    """
+
+    starts: Indices
+    corners: Floats
+    told: Floats
+    wanted: Floats
+
+    def line(self, cuts: ArrayLike) -> Line:
+        """Return the line between cut points, ascending; they may cut atoms: of a part of one nothing is known."""
+        at = np.asarray(cuts, dtype=np.intp)
+        # As when atoms are split: of a run that is cut, the part at its start takes the atom's place.
+        before = np.searchsorted(self.starts, at, side="left")
+        residuals = self.wanted[at] - self.told[before]
+        size = 1 + np.abs(self.wanted[-1]).max(initial=0.0)
+        return Line(self.corners[np.ix_(before, before)], _alike(residuals, ALIKE * size))
+
+
+def line_index(information: Information, labels: ArrayLike) -> LineIndex:
+    """Return what history knows along an attribute, for lines at any cut points.
+
+    Parameters
+    ----------
+    information
+        Least squares over the atoms of that attribute.
+    labels
+        The atom of each level, shape (levels,).
+    """
+    atom_of = np.asarray(labels, dtype=np.intp)
+    starts = np.flatnonzero(np.r_[True, atom_of[1:] != atom_of[:-1]])
+    _, first = np.unique(atom_of[starts], return_index=True)  # the first run of each atom stands for it
+    runs = np.full(starts.size, information.atoms, dtype=np.intp)
+    runs[first] = atom_of[starts[first]]
+    padded = np.zeros((information.atoms + 1, information.atoms + 1))
+    padded[:-1, :-1] = information.inverse
+    corners = np.zeros((starts.size + 1, starts.size + 1))
+    corners[1:, 1:] = padded[np.ix_(runs, runs)]
+    np.cumsum(corners, axis=0, out=corners)
+    np.cumsum(corners, axis=1, out=corners)
+    probes = 1.5 + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(PROBES))
+    by_atom = np.zeros((information.atoms, len(PROBES)))
+    np.add.at(by_atom, atom_of, probes)
+    told = np.zeros((information.atoms + 1, len(PROBES)))
+    told[:-1] = information.inverse @ (information.matrix @ by_atom)
+    return LineIndex(
+        starts,
+        corners,
+        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(told[runs], axis=0)]),
+        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(probes, axis=0)]),
+    )
+
+
+def _alike(points: Floats, tolerance: float) -> Indices:
+    """Return a number for each point that is the same for those that are equal in every coordinate, shape (points,)."""
+    groups = np.zeros(len(points), dtype=np.intp)
+    for column in points.T:
+        order = np.argsort(column)
+        steps = np.diff(column[order]) > tolerance
+        here = np.zeros(len(points), dtype=np.intp)
+        here[order[1:]] = np.cumsum(steps)
+        _, groups = np.unique(groups * len(points) + here, return_inverse=True)
+    return groups
+
+
+def _differences(corners: Floats) -> Floats:
+    diagonal = np.diagonal(corners)
+    return np.asarray(np.maximum(diagonal[:, None] + diagonal - 2 * corners, 0.0))

@@ -1,0 +1,312 @@
+"""Ways to answer a question: from a recorded answer, by itself, or from all that is known and what is missing."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.planner import explain, marginal_measurement
+from dpnotebook.planner.answered import Answered
+from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
+from dpnotebook.planner.combining import exact_half_width
+from dpnotebook.planner.explain_reuse import described
+from dpnotebook.planner.history import History, Release
+from dpnotebook.planner.pioneer.planner import pioneer_items
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
+from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, units_for
+from dpnotebook.planner.problem import Books, Charged, Setting, Way
+from dpnotebook.planner.purchase import marginals_to_buy
+from dpnotebook.planner.range_purchase import ranges_to_buy
+from dpnotebook.planner.spare_budget import spare_range
+from dpnotebook.planner.table import Table
+from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.tails import farthest
+from dpnotebook.query.question import Accuracy, Question
+
+WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
+ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
+FINER = 0.9  # by which noise is thought less fine each time, at least
+NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
+DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
+CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
+GROUP_CREDIT = 3  # the same of group-bys, which have more in common
+
+
+def repeated(
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    books: Books,
+    assumption: Assumption,
+    history: History | None = None,
+) -> Way | None:
+    """Return the way that gives the most accurate release of the very question, if it is as good as asked."""
+    found: list[tuple[int, Way]] = []
+    key = question.key
+    known = () if history is None else history.answered.of(key)
+    others = books.records(table.name, key, but=() if history is None else history.releases)
+    charges = (charge for charge in books.pending(table.name) if charge.question == key)
+    everything: Iterator[Answered | Release | Charged] = itertools.chain(known, others, charges)
+    for past in everything:
+        expected = _expected(past, question, accuracy, table, books.accountant, assumption)
+        if expected is not None and _good(past, accuracy, expected, books.accountant):
+            number, units, first = past.number, int(past.plan["units"]), expected[0]
+            steps = explain.repeated_steps(number)
+            found.append((number, Way((), units, first.std_errors, first.half_width, steps, (number,), number)))
+    return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
+
+
+def _expected(
+    past: Answered | Release | Charged,
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    accountant: Accountant,
+    assumption: Assumption,
+) -> list[Expected] | None:
+    """Return how wrong one recorded release is; None where that is not known yet."""
+    known = past.expected if isinstance(past, Answered) else {}
+    key = accuracy.confidence, assumption
+    if key not in known:
+        details: Mapping[str, Any] = getattr(past, "details", {})
+        combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
+        if combined is not None:
+            if combined.finite:
+                known[key] = [_told(details["estimates"], combined, accuracy.confidence, accountant)]
+        elif past.plan["measures"]:
+            recorded = plan_from_json(past.plan, table.domain, question, assumption)
+            known[key] = [
+                answer.expected(accountant.noise, item.scale, accuracy.confidence)
+                for answer, item in zip(recorded.answers, recorded.planned, strict=True)
+            ]
+    return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
+
+
+def _told(told: Mapping[str, Any], estimates: Estimates, confidence: float, accountant: Accountant) -> Expected:
+    """Return how wrong answers are that were combined from several releases."""
+    errors = np.asarray(told.get("ranks", estimates.std_error), dtype=float)
+    width = float((estimates.upper - estimates.lower).max()) / 2
+    if "ranks" in told and confidence == told["confidence"] and "reach" in told:
+        width = told["reach"]
+    elif "ranks" in told:
+        width = farthest(float(errors.max()), accountant.noise, confidence, told["step"], told["scale"])
+    return Expected(errors, width)
+
+
+def _good(
+    past: Answered | Release | Charged, accuracy: Accuracy, expected: Sequence[Expected], accountant: Accountant
+) -> bool:
+    """Return whether a recorded release is as good as is asked."""
+    if accuracy.epsilon is not None:
+        return int(past.plan["units"]) >= accountant.least_units(accuracy.epsilon)
+    return all(_keeps(accuracy, one) for one in expected)
+
+
+def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
+    if accuracy.error is not None:
+        return expected.half_width <= accuracy.error * marginal_measurement.SLACK
+    assert accuracy.variance is not None
+    return float(np.max(expected.std_errors)) ** 2 <= accuracy.variance * marginal_measurement.SLACK
+
+
+def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: Table, accountant: Accountant) -> Way:
+    """Return the way that looks at nothing that was recorded."""
+    units, shares = units_for(accuracy, answers, table, accountant)
+    chosen = scales(answers, shares, table, accountant)
+    items = tuple(
+        Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
+        for answer, scale in zip(answers, chosen, strict=True)
+    )
+    expected = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence)
+    steps = explain.steps(table, answers, chosen, accountant.noise)
+    return Way(items, units, expected.std_errors, expected.half_width, steps)
+
+
+def with_history(setting: Setting, accuracy: Accuracy) -> Way:
+    """Return the cheapest way to answer.
+
+    Parameters
+    ----------
+    setting
+        The question and what is known.
+    accuracy
+        An epsilon, an error or a variance.
+    """
+    asked, alone = setting.asked, setting.alone
+    if accuracy.epsilon is not None:
+        if not asked.told:
+            return alone
+        measured = (setting.alone_errors / asked.step) ** 2
+        variances = marginal_measurement.combined(asked.known.variances, measured)
+        return _finished(setting, replace(alone, own=True), variances, accuracy)
+    least = asked.least_scale
+    for _ in range(ATTEMPTS):
+        target = marginal_measurement.target_of(accuracy, asked.step, setting.noise, least)
+        if target <= 0:  # finer than combinations of whole numbers can promise
+            break
+        way = _with_variance(setting, accuracy, target)
+        if accuracy.error is None or way.half_width <= accuracy.error * marginal_measurement.SLACK:
+            return way
+        # Coarse noise that is added up can reach further, for its variance, than noise as fine as was thought of.
+        least = min(least * FINER, *(float(item.scale) for item in way.items))
+    return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
+
+
+def _with_variance(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+    """Return the cheapest way to answer with this variance, in squared integers."""
+    asked, alone = setting.asked, setting.alone
+    if asked.told and marginal_measurement.is_known(asked, target):
+        free = Way((), 0, alone.std_errors, 0.0, (), target=target)
+        return _finished(setting, free, asked.known.variances, accuracy)
+    if asked.told and accuracy.error is not None and marginal_measurement.is_known(asked, target * NEARLY):
+        # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise.
+        width = exact_half_width(setting.history, asked, accuracy.confidence)
+        if width <= accuracy.error * marginal_measurement.SLACK:
+            free = Way((), 0, alone.std_errors, width, (), target=target)
+            return _finished(setting, free, asked.known.variances, accuracy)
+    if setting.planner == "pioneer":
+        return _by_pioneer(setting, accuracy, target)
+    better: list[marginal_measurement.Proposal] = []
+    least = setting.price(alone.items)
+    left = setting.books.accountant.total - setting.books.spent
+    for proposal in _proposals(setting, target):
+        if (price := setting.price(proposal.items)) < least or (proposal.sparing and price <= setting.extra):
+            better.append(proposal)
+            least = price
+        if not 0 < least <= left:
+            break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
+    if 0 < least <= left and (way := _with_purchase(setting, least, accuracy, target)) is not None:
+        return way
+    for proposal in reversed(better):
+        if _holds(setting, proposal):
+            own, units = proposal.half_width > 0, _units(proposal.items, setting)
+            way = Way(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
+            return _finished(setting, way, proposal.variances, accuracy)
+    way = replace(alone, target=target, own=True)
+    return _finished(setting, way, None, accuracy) if asked.told else way
+
+
+def _holds(setting: Setting, proposal: marginal_measurement.Proposal) -> bool:
+    """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
+    refining = any(item.refines is not None for item in proposal.items)
+    if not setting.buying or (proposal.single and not (refining and setting.asked.block.partial)):
+        return True
+    after = setting.after(proposal.items)
+    if after is None:
+        return False
+    worst = marginal_measurement.certain(after).known.variances.max(initial=0.0)
+    return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
+
+
+def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+    """Return what Pioneer would do for a count; other questions are measured by themselves."""
+    alone = replace(setting.alone, target=target)
+    items = pioneer_items(setting.asked, target, setting.history)
+    if not items:
+        return alone
+    if not _holds(setting, marginal_measurement.Proposal(items, np.full(1, target))):
+        return alone
+    way = Way(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
+    return _finished(setting, way, np.full(1, target), accuracy)
+
+
+def _units(items: Sequence[Planned], setting: Setting) -> int:
+    return cost_of(items, setting.table, setting.books.accountant).bound
+
+
+def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: float) -> Way | None:
+    """Return the way that buys a strategy first, where that is likely to pay."""
+    table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
+    pricing = Pricing(table, books.accountant, history)
+    block = setting.along
+    # What earlier questions would have cost counts several times, this one once: the first one never pays for others.
+    alone = setting.price(setting.alone.items)
+    times, share = (CREDIT, 1.0) if block is not None else (GROUP_CREDIT, DISJOINT)
+    credit = times * history.alone_total + alone - setting.spend.maximum
+    ahead = math.floor(share * (history.alone_total + alone)) - setting.spend.maximum
+    if history.dearest and ahead < 0:  # never behind by more than the price of one purchase
+        credit = min(credit, ahead + history.dearest)
+    if block is not None:
+        if not setting.buying:
+            return None
+        bought = ranges_to_buy(
+            setting.linear.measurement, target, block, setting.spend, history.reactive + least, pricing
+        )
+    else:
+        bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
+    if not bought or credit < least:
+        return None
+    own = setting.answer.measurement.key
+    supposed = setting.after(bought)
+    if supposed is None:
+        return None
+    after = replace(setting, asked=supposed)
+    # Coarse noise that is added up can reach further, for its variance, than what a question needs by itself.
+    target = min(target, marginal_measurement.target_of(accuracy, asked.step, setting.noise, after.asked.least_scale))
+    if target <= 0:
+        return None
+    bought = tuple(sorted(bought, key=lambda item: item.measurement.key == own))
+    later = sum(item.measurement.key != own for item in bought)
+    if not later:
+        if setting.price(bought) < WORTH_SAYING * least:
+            return None  # hardly more than the question needs
+        later = len(bought)
+    items = bought
+    if not marginal_measurement.is_known(after.asked, target):
+        missing = [proposal for proposal in _proposals(after, target) if not proposal.half_width]
+        rest = min(missing, key=lambda proposal: after.price((*bought, *proposal.items)))
+        items = (*bought, *rest.items)
+    refined = [item.refines for item in items if item.refines is not None]
+    if setting.price(items) > credit or len(set(refined)) < len(refined):
+        return None
+    variances = np.minimum(after.asked.known.variances, target)
+    if not _holds(setting, marginal_measurement.Proposal(items, variances)):
+        return None
+    way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
+    reaching = replace(setting, asked=replace(asked, least_scale=after.asked.least_scale))
+    return _finished(reaching, way, variances, accuracy)
+
+
+def _proposals(setting: Setting, target: float) -> Iterator[marginal_measurement.Proposal]:
+    """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
+    asked, linear = setting.asked, setting.linear
+    pricing = Pricing(setting.table, setting.books.accountant, setting.history)
+    if not asked.told:
+        return
+    if (refined := as_precise_as(setting.alone.items[0], pricing)) is not None:
+        variances = (setting.alone_errors / asked.step) ** 2
+        yield marginal_measurement.Proposal((refined,), variances, setting.alone.half_width, single=True)
+    yield marginal_measurement.direct(asked, linear, target, pricing)
+    if (joint := marginal_measurement.together(asked, linear, target, pricing)) is not None:
+        yield joint
+    block = setting.along
+    if block is not None:
+        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing, setting.extra)
+        if pieces is not None:
+            yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)
+
+
+def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Accuracy) -> Way:
+    """Return a way with its expected errors, what it reuses, and all of it in words."""
+    asked, noise, answer = setting.asked, setting.noise, setting.answer
+    std_errors, half_width = way.std_errors, way.half_width
+    if variances is not None:
+        errors = np.sqrt(variances) * asked.step
+        reach = marginal_measurement.half_width(asked, float(errors.max()), accuracy, noise, way.items)
+        if not (way.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
+            half_width = min((not way.own and half_width) or math.inf, reach)
+            std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
+    reused = marginal_measurement.sources_of(asked)
+    actions, steps = described(
+        way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence, way.bought
+    )
+    return replace(
+        way, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True
+    )

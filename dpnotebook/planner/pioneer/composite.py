@@ -1,0 +1,90 @@
+"""Composite plans: sums that share queries, merged into averages of what differs (CCP, Fig. 11)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from dpnotebook.planner.pioneer.plans import Past, Total
+
+
+def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]) -> tuple[Total, ...]:
+    """Return a composite plan's structure for sums that may share queries.
+
+    Parameters
+    ----------
+    variances
+        Noise variance of every past query.
+    subsets
+        For each way to answer the question, the coefficient of each query in it, by position.
+
+    Returns
+    -------
+    tuple of Total
+        Sums without a common query. The subsets are taken up by increasing variance. One that shares no query with
+        the plan becomes a sum of its own. One that shares queries with one sum T is merged if it differs from a way
+        of writing T in terms that are leaves of one sum: those are averaged with what replaces them. Any other subset
+        is left out. (The published condition, "all queries of the plan that are not in the subset are leaves of one
+        simple plan", would also merge a subset that shares queries with two sides of an average, which is wrong.)
+    """
+    plan: list[Total] = []
+    order = sorted(subsets, key=lambda subset: sum(c**2 * variances[i] for i, c in subset.items()))
+    coefficients: dict[int, float] = {}
+    for subset in order:
+        shared = [total for total in plan if _queries(total) & subset.keys()]
+        if not shared:
+            plan.append(Total(tuple(subset)))
+        elif len(shared) == 1 and all(coefficients.get(i, c) == c for i, c in subset.items()):
+            merged = _merge(shared[0], frozenset(subset))
+            if merged is None:
+                continue
+            plan[plan.index(shared[0])] = merged
+        else:
+            continue
+        coefficients.update(subset)
+    return tuple(plan)
+
+
+def signed(queries: Sequence[Past], subsets: Sequence[Mapping[int, float]]) -> list[Past]:
+    """Return the queries with the coefficients that the subsets give them."""
+    coefficients = {i: c for subset in subsets for i, c in subset.items()}
+    return [
+        Past(query.variance, coefficients.get(i, 0.0), query.sensitivity, query.refinable)
+        for i, query in enumerate(queries)
+    ]
+
+
+def _queries(total: Total) -> frozenset[int]:
+    return frozenset(total.leaves).union(*(_queries(term) for terms in total.averages for term in terms))
+
+
+def _merge(total: Total, subset: frozenset[int]) -> Total | None:
+    """Return the sum with the subset merged in, None where it does not fit."""
+    common = _queries(total) & subset
+    for written in _written(total):
+        if common <= written and (differ := written - subset):
+            return _replace(total, differ, tuple(sorted(subset - common)))
+    return None
+
+
+def _written(total: Total) -> Iterator[frozenset[int]]:
+    """Go over all ways to write a sum as a sum of queries: one side of every average."""
+    for sides in itertools.product(*total.averages):
+        for below in itertools.product(*(tuple(_written(side)) for side in sides)):
+            yield frozenset(total.leaves).union(*below)
+
+
+def _replace(total: Total, differ: frozenset[int], other: tuple[int, ...]) -> Total | None:
+    """Return the sum with the leaves `differ`, all of one sum, averaged with `other`."""
+    if not other:
+        return None
+    if differ <= set(total.leaves):
+        kept = tuple(i for i in total.leaves if i not in differ)
+        average = (Total(tuple(i for i in total.leaves if i in differ)), Total(other))
+        return Total(kept, (*total.averages, average))
+    for at, terms in enumerate(total.averages):
+        for which, term in enumerate(terms):
+            if (inner := _replace(term, differ, other)) is not None:
+                changed = (*terms[:which], inner, *terms[which + 1 :])
+                return Total(total.leaves, (*total.averages[:at], changed, *total.averages[at + 1 :]))
+    return None

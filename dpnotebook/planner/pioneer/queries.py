@@ -1,0 +1,67 @@
+"""The literal choice of past queries (CQ, Fig. 14): all groups extended to one union, less one new query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpnotebook.planner.pioneer.groups import Groups, Mask
+from dpnotebook.planner.pioneer.plans import Past, Stage, Total, hybrid
+
+
+def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[list[Past], tuple[Total, ...]]:
+    """Return the queries and the sums that groups give when all are extended to the union of everything.
+
+    Parameters
+    ----------
+    groups
+        Past queries.
+    chosen
+        Numbers of the groups to use.
+    asked
+        The question; the union contains it (in the published algorithm it need not).
+
+    Returns
+    -------
+    tuple
+        For `plans.hybrid`. Every group's queries count as one, refined together, and so does the query that extends
+        it. All sums share the new query "union without the question", so they form one composite plan: the average of
+        what the groups say of the union, less the new query.
+    """
+    union = asked.copy()
+    for group in chosen:
+        union |= groups.union(group)
+    queries, sides = [], []
+    for group in chosen:
+        count = groups.members.count(group) + bool((union & ~groups.union(group)).any())
+        queries.append(Past(groups.variances[group], count**0.5, refinable=groups.refinable[group]))
+        sides.append(Total((len(queries) - 1,)))
+    if not (union & ~asked).any():
+        return queries, tuple(sides)
+    return [*queries, Past(None, -1.0)], (Total((len(queries),), (tuple(sides),)),)
+
+
+def literal_plan(groups: Groups, chosen: Sequence[int], asked: Mask, variance: float) -> Stage:
+    """Return the plan of the published algorithm, which takes every extension to be free."""
+    return hybrid(*shared_union(groups, chosen, asked), variance)
+
+
+def answer_literally(groups: Groups, asked: Mask, variance: float, k: int = 4) -> None:
+    """Answer as published: the k groups of least total variance, extended to one union, and the plan carried out.
+
+    The groups' spend counts what that costs each atom; the paper counts only what its plan asks and refines.
+    """
+    counts = [groups.members.count(group) for group in range(len(groups.variances))]
+    chosen = sorted(range(len(counts)), key=lambda group: counts[group] * groups.variances[group])[:k]
+    plan = literal_plan(groups, chosen, asked, variance)
+    union = asked.copy()
+    for group in chosen:
+        union |= groups.union(group)
+    for group, refined in zip(chosen, plan.refined, strict=False):
+        if (extra := union & ~groups.union(group)).any():
+            groups.extend(group, extra)
+        if refined < groups.variances[group]:
+            groups.refine(group, refined)
+    if plan.variance < float("inf"):
+        new = groups.add(asked, plan.variance)
+        if (beyond := union & ~asked).any():
+            groups.extend(new, beyond)

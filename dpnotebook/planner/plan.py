@@ -1,0 +1,273 @@
+"""A plan: what a question will cost and how wrong its answer will be, decided before anything runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.query.measurement import Measurement
+from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.strategy import Strategy
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the session pays for a query.
+
+    Parameters
+    ----------
+    epsilon
+        The rise of the session's total, as the epsilon of a query that alone costs as much.
+    delta
+        The delta at which epsilon is stated; 0 in a pure session.
+    units
+        The same rise in the accountant's exact units.
+    """
+
+    epsilon: float
+    delta: float
+    units: int
+
+
+@dataclass(frozen=True)
+class BudgetState:
+    """The budget around one query, as epsilons and as fractions of the whole.
+
+    Parameters
+    ----------
+    total, spent, left_after
+        The budget, what was spent before the query, and what a single further query could still take after it.
+    spent_fraction, cost_fraction
+        Shares of the budget in the notion that is enforced (epsilon, or mu^2), in [0, 1].
+    delta
+        Of the whole budget, thresholds included.
+    """
+
+    total: float
+    spent: float
+    left_after: float
+    spent_fraction: float
+    cost_fraction: float
+    delta: float = 0.0
+
+    @classmethod
+    def around(cls, accountant: Accountant, spent: int, price: int) -> BudgetState:
+        """Return the budget around a query of some price, in units."""
+        left = max(accountant.total - spent - price, 0)
+        return cls(
+            total=accountant.epsilon(accountant.total),
+            spent=accountant.epsilon(spent),
+            left_after=accountant.epsilon(left),
+            spent_fraction=min(spent / accountant.total, 1.0),
+            cost_fraction=price / accountant.total,
+            delta=with_thresholds(accountant, accountant.threshold_delta),
+        )
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """The same question at another price.
+
+    Parameters
+    ----------
+    epsilon
+        What the query would take.
+    error
+        Half-width of its interval, worst answer.
+    left_after
+        What would remain.
+    chosen
+        Whether this is the plan itself.
+    affordable
+        Whether the budget allows it.
+    """
+
+    epsilon: float
+    error: float
+    left_after: float
+    chosen: bool
+    affordable: bool
+
+    @classmethod
+    def at(cls, accountant: Accountant, spent: int, price: int, error: float, units: int, chosen: bool) -> Alternative:
+        """Return the alternative of taking `units`, of which the session pays `price`."""
+        left = accountant.total - spent - price
+        return cls(accountant.epsilon(units), error, accountant.epsilon(max(left, 0)), chosen, left >= 0)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A measurement and the noise it will get.
+
+    Parameters
+    ----------
+    measurement
+        What to ask of the data.
+    scale
+        b of discrete Laplace noise or sigma of Gaussian noise, in the measurement's own integers.
+    bits
+        The noise lives on a grid of 2^-bits.
+    strategy
+        What is to be answered from it alone; None where it serves together with others.
+    refines
+        The release and the place in it of the noisy answers that this makes more accurate, losslessly.
+    before
+        The scale of the noise that those have.
+    group
+        The group of disjoint selections that share one price, where Pioneer planned it.
+    """
+
+    measurement: Measurement
+    scale: Fraction
+    bits: int
+    strategy: Strategy | None = None
+    refines: tuple[int, int] | None = None
+    before: Fraction | None = None
+    group: str | None = None
+
+
+ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that a plan does, in words and numbers.
+
+    Parameters
+    ----------
+    kind
+        "free": past answers are enough. "reuse": they are part of the answer. "refine": an earlier answer is made more
+        accurate for the difference in price. "measure": something is asked anew. "buy": a strategy is measured that
+        later questions will use too.
+    text
+        What is done.
+    releases
+        The numbers of the releases it uses.
+    epsilon
+        What it costs by itself.
+    """
+
+    kind: ActionKind
+    text: str
+    releases: tuple[int, ...] = ()
+    epsilon: float = 0.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a question will be answered, what it costs and how wrong it will be; nothing was read to make it.
+
+    Parameters
+    ----------
+    question, accuracy
+        What was asked.
+    title, where, unit
+        The question in words, its predicate, and what its answer is counted in.
+    answers
+        Number of rows of the answer.
+    cost
+        What the session pays; 0 when a recorded release answers the question.
+    epsilon, delta, units
+        What the query alone costs, before parallel composition and reuse.
+    budget
+        The budget before and after.
+    std_errors
+        Expected standard error of every answer, shape (answers,); of the first measure when there are several.
+    error
+        Half-width of the interval at `confidence`, worst answer.
+    confidence
+        Probability that an interval holds the exact answer.
+    alternatives
+        The same question at other prices.
+    reused
+        Numbers of the releases whose answers are used.
+    recorded
+        Number of the release that answers this very question; None when there is none, or it is not good enough.
+    actions
+        What is reused, refined, measured and bought, in words and numbers.
+    without_reuse
+        What it would cost to measure this alone, as if nothing had been asked before.
+    alone_before
+        What the questions before this one would have cost like that, in units.
+    combined
+        Whether the answer is the best combination of everything recorded, and not of its own measurement alone.
+    own
+        Whether what is promised rests on its own measurement alone, so that no combination may fall behind that.
+    target
+        Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
+    known
+        How many releases there were to plan with.
+    affordable
+        Whether the budget allows it.
+    assumption
+        What the expected error assumes beyond the declared domain; empty when nothing.
+    warnings, steps
+        What a reader should know, and how it is computed, in words.
+    code
+        The same question as Python.
+    noise
+        The noise law.
+    measurements
+        What will be measured; empty when the answer is reused.
+    cells
+        The cost in every cell.
+    """
+
+    question: Question
+    accuracy: Accuracy
+    title: str
+    where: str
+    unit: str
+    answers: int
+    cost: Cost
+    epsilon: float
+    delta: float
+    units: int
+    budget: BudgetState
+    std_errors: NDArray[np.float64]
+    error: float
+    confidence: float
+    alternatives: tuple[Alternative, ...]
+    reused: tuple[int, ...]
+    affordable: bool
+    assumption: str
+    warnings: tuple[str, ...]
+    steps: tuple[str, ...]
+    code: str
+    noise: str
+    measurements: tuple[Planned, ...] = field(repr=False)
+    cells: CellCost = field(repr=False)
+    recorded: int | None = None
+    actions: tuple[Action, ...] = ()
+    without_reuse: Cost | None = None
+    alone_before: int = 0
+    combined: bool = False
+    own: bool = False
+    target: float = 0.0
+    known: int = 0
+
+    @property
+    def bought(self) -> bool:
+        """Whether a strategy is bought that later questions will use too."""
+        return any(action.kind == "buy" for action in self.actions)
+
+    @property
+    def table(self) -> str:
+        """Name of the table that is asked."""
+        return self.question.table
+
+    @property
+    def free(self) -> bool:
+        """Whether recorded releases answer the question at no cost."""
+        return not self.measurements
+
+    @property
+    def std_error(self) -> float:
+        """Expected standard error of the worst answer."""
+        return float(self.std_errors.max(initial=0.0))

@@ -1,0 +1,209 @@
+"""Plans as the ledger keeps them: what was asked, what was measured, and the answers that were worked out from it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.answers import Answers, Estimates, Floats
+from dpnotebook.planner.plan import Plan, Planned
+from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
+from dpnotebook.planner.to_linear import Assumption, answer_axes, prepare
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.tails import farthest_of
+from dpnotebook.query.measurement import Measurement
+from dpnotebook.query.question import Question
+from dpnotebook.strategy import Strategy
+from dpnotebook.workload import Workload
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A plan as the ledger kept it: the question, and for each measure how it is answered, from which noise."""
+
+    question: Question
+    units: int
+    answers: tuple[Answers, ...]
+    planned: tuple[Planned, ...]
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: enough to measure it again and to read its answers."""
+    values: dict[str, Any] = {
+        "words": plan.title + (f" where {plan.where}" if plan.where else ""),
+        "accuracy": plan.accuracy.text,
+        "question": plan.question.to_json(),
+        "noise": plan.noise,
+        "units": plan.units,
+        "measures": [
+            {"strategy": item.strategy.to_json(), **_noise_to_json(item)}
+            for item in plan.measurements
+            if item.strategy is not None
+        ],
+    }
+    items = [_item_to_json(item) for item in plan.measurements if item.strategy is None]
+    if items:
+        values["items"] = items
+    if plan.combined:
+        values["combined"] = plan.confidence
+        values["promised"] = [plan.std_error, plan.error]
+        values["known"] = plan.known
+    if plan.own:
+        values["own"] = True
+    if plan.target:
+        values["target"] = plan.target
+    if plan.actions:
+        values["actions"] = [action.kind for action in plan.actions]
+    if plan.without_reuse is not None:
+        values["alone"] = plan.without_reuse.units
+        values["alone_total"] = plan.alone_before + plan.without_reuse.units
+    return values
+
+
+def planned_from_json(
+    values: Mapping[str, Any], domain: Domain, known: dict[str, Measurement] | None = None
+) -> list[Planned]:
+    """Return what a recorded plan measures.
+
+    Parameters
+    ----------
+    values, domain
+        What the ledger kept, and the declared domain of its table.
+    known
+        Measurements that were read before, by what the ledger keeps of them: those that are new are added.
+    """
+    known, planned = {} if known is None else known, []
+    asked: Question | None = None
+    for place, item in enumerate(values["measures"]):
+        key = json.dumps([values["question"], place, item["strategy"]["operator"]])
+        if (measured := known.get(key)) is None:
+            asked = asked or Question.from_json(values["question"], domain)
+            measure, operator = asked.measures[place], Workload.from_json(item["strategy"]["operator"])
+            measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)
+            known[key] = measured
+        planned.append(_planned(measured, item))
+    for item in values.get("items", ()):
+        key = json.dumps(item["measurement"])
+        if (measured := known.get(key)) is None:
+            measured = known[key] = measurement_from_json(item["measurement"], domain)
+        planned.append(_planned(measured, item))
+    return planned
+
+
+def plan_from_json(
+    values: Mapping[str, Any],
+    domain: Domain,
+    question: Question | None = None,
+    assumption: Assumption | None = None,
+) -> Recorded:
+    """Return the plan that `plan_to_json` wrote, of a question that is answered from its own measurements.
+
+    Parameters
+    ----------
+    values, domain
+        What the ledger kept, and the declared domain of its table.
+    question
+        The same question with its own names for the measures; the recorded one when None.
+    assumption
+        For the expected error of means.
+    """
+    asked = question or Question.from_json(values["question"], domain)
+    answers, planned = [], []
+    for measure, item in zip(asked.measures, values["measures"], strict=True):
+        strategy = Strategy.from_json(item["strategy"])
+        answer = prepare(measure, asked, domain, values["noise"], assumption, strategy)
+        answers.append(answer)
+        planned.append(_planned(answer.measurement, item, strategy))
+    return Recorded(asked, int(values["units"]), tuple(answers), tuple(planned))
+
+
+def estimates_to_json(estimates: Estimates, confidence: float, sources: Sequence[int]) -> dict[str, Any]:
+    """Return answers that were combined from several releases as JSON values, bit for bit.
+
+    Parameters
+    ----------
+    estimates
+        The answers, with intervals at this confidence.
+    confidence
+        Probability that an interval holds the exact answer.
+    sources
+        Numbers of the releases that were combined.
+    """
+    return {
+        "value": _packed(estimates.value),
+        "std_error": _packed(estimates.std_error),
+        "lower": _packed(estimates.lower),
+        "upper": _packed(estimates.upper),
+        "confidence": confidence,
+        "sources": list(sources),
+    }
+
+
+def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: float) -> Estimates:
+    """Return the answers that `estimates_to_json` wrote, with intervals at another confidence where that is asked.
+
+    At the recorded confidence the intervals are those that were computed from the very noise; at another, no law of
+    noise reaches further than they do.
+    """
+    value, std_error = _unpacked(values["value"]), _unpacked(values["std_error"])
+    if confidence == values["confidence"]:
+        return Estimates(value, std_error, _unpacked(values["lower"]), _unpacked(values["upper"]))
+    step, scale = values["step"], values["scale"]
+    width = farthest_of(std_error, noise, confidence, step, scale)
+    return Estimates(value, std_error, value - width, value + width)
+
+
+def combined_from_json(
+    details: Mapping[str, Any], plan: Mapping[str, Any], noise: Noise, confidence: float
+) -> Estimates | None:
+    """Return the recorded answers that were combined from several releases; None where there are none of use.
+
+    Ledgers of earlier versions hold some that are not finite: where the question was measured by itself as well, the
+    answer is that of its own measurement.
+    """
+    if "estimates" not in details:
+        return None
+    found = estimates_from_json(details["estimates"], noise, confidence)
+    return found if found.finite or not plan["measures"] else None
+
+
+def _item_to_json(item: Planned) -> dict[str, Any]:
+    return {"measurement": measurement_to_json(item.measurement), **_noise_to_json(item)}
+
+
+def _noise_to_json(item: Planned) -> dict[str, Any]:
+    values: dict[str, Any] = {"scale": str(item.scale), "bits": item.bits}
+    if item.refines is not None:
+        values |= {"refines": list(item.refines), "before": str(item.before)}
+    if item.group is not None:
+        values["group"] = item.group
+    return values
+
+
+def _planned(measurement: Measurement, values: Mapping[str, Any], strategy: Strategy | None = None) -> Planned:
+    refines, before = values.get("refines"), values.get("before")
+    return Planned(
+        measurement,
+        Fraction(values["scale"]),
+        int(values["bits"]),
+        strategy,
+        None if refines is None else (int(refines[0]), int(refines[1])),
+        None if before is None else Fraction(before),
+        values.get("group"),
+    )
+
+
+def _packed(values: Floats) -> str:
+    return base64.b64encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes())).decode()
+
+
+def _unpacked(text: str) -> Floats:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)

@@ -1,0 +1,223 @@
+"""The planner: from a question, an accuracy and the books to a plan, without touching any data.
+
+It knows the declared domain, the budget and what earlier releases recorded: a plan is a function of the ledger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.planner import explain, marginal_measurement
+from dpnotebook.planner.answers import Answers, Expected
+from dpnotebook.planner.history import History
+from dpnotebook.planner.options import by_itself, repeated, with_history
+from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
+from dpnotebook.planner.pricing import cost_of, scales
+from dpnotebook.planner.problem import Books, Setting, Way
+from dpnotebook.planner.relative import resolved
+from dpnotebook.planner.table import Table
+from dpnotebook.planner.to_linear import Assumption, as_asked, prepare
+from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.strategy import Strategy
+
+FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows, of a question that is asked by itself
+ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers help
+
+
+def make_plan(
+    question: Question,
+    accuracy: Accuracy,
+    table: Table,
+    books: Books,
+    *,
+    history: History | None = None,
+    planner: str = "optimal",
+    fresh: bool = False,
+    assumption: Assumption | None = None,
+    strategy: Strategy | None = None,
+    alternatives: bool = True,
+) -> Plan:
+    """Return how a question will be answered, what that costs and how wrong the answer will be.
+
+    Parameters
+    ----------
+    question, accuracy
+        What is asked, and how good the answer must be or what it may cost.
+    table
+        What is public about the table.
+    books
+        The budget and the record of past answers.
+    history
+        Least squares over what was recorded; None to measure every new question by itself.
+    planner
+        "optimal", or "pioneer" for the plans of Pioneer.
+    fresh
+        Measure anew, and answer from that alone, although recorded releases tell something.
+    assumption
+        For means: how many rows and which mean to expect.
+    strategy
+        What to measure for a workload; None for the best that is found.
+    alternatives
+        Whether to list other prices: pricing them takes longer than the plan itself.
+
+    Raises
+    ------
+    AccuracyError
+        If the accuracy cannot be planned for, or fits no mechanism.
+    DomainError
+        If the question cannot be asked of the declared domain.
+    """
+    accountant = books.accountant
+    assumption = assumption or Assumption()
+    if assumption.rows is None:
+        assumption = Assumption(table.rows, assumption.value)
+    own = fresh or strategy is not None
+    given, asked = accuracy, None
+    if accuracy.relative is not None:
+        asked = None if own or history is None else _asked(question, history)
+        accuracy = resolved(accuracy, question, asked, table)
+    _check_accuracy(question, accuracy, table, assumption)
+    way = None if fresh else repeated(question, accuracy, table, books, assumption, history)
+    if way is None and asked is None and not own and history is not None:
+        asked = _asked(question, history)
+    alone: Cost | None = None
+    others: list[Alternative] = []
+    answers: Sequence[Answers] = ()
+    if way is None:
+        answers = [
+            prepare(measure, question, table.domain, accountant.noise, assumption, strategy)
+            for measure in question.measures
+        ]
+        way = by_itself(answers, accuracy, table, accountant)
+        if asked is not None and history is not None:
+            units = books.price(table.name, cost_of(way.items, table, accountant))
+            alone = Cost(accountant.epsilon(units), accountant.delta, units)
+            setting = Setting(table, books, history, question, answers[0], way, asked, planner)
+            way = with_history(setting, accuracy)
+            if alternatives and way.combined and accuracy.epsilon is None:
+                others = _other_errors(setting, answers, way, accuracy)
+        if alternatives and not others:
+            others = _other_prices(answers, way, accuracy, table, books)
+    cells = cost_of(way.items, table, accountant)
+    price = books.price(table.name, cells) if way.items else 0
+    spent = books.spent
+    epsilon = accountant.epsilon(way.units)
+    budget = BudgetState.around(accountant, spent, price)
+    expected = Expected(way.std_errors, way.half_width)
+    if not (math.isfinite(way.half_width) and np.isfinite(way.std_errors).all()):
+        raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
+    return Plan(
+        question=question,
+        accuracy=accuracy,
+        title=question.words,
+        where="" if question.where.is_everything else str(question.where),
+        unit=explain.unit(question.measures[0]),
+        answers=int(way.std_errors.size),
+        cost=Cost(accountant.epsilon(price), accountant.delta, price),
+        epsilon=epsilon,
+        delta=accountant.delta,
+        units=way.units,
+        budget=budget,
+        std_errors=as_asked(way.std_errors, question.measures[0], question, table.domain),
+        error=way.half_width,
+        confidence=accuracy.confidence,
+        alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
+        reused=way.reused,
+        affordable=spent + price <= accountant.total,
+        assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0]))
+        or (explain.assumption(question, assumption, answers[0]) if answers else ""),
+        warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
+        steps=way.steps,
+        code=explain.code(question, given),
+        noise=accountant.noise,
+        measurements=way.items,
+        cells=cells,
+        recorded=way.recorded,
+        actions=way.actions,
+        without_reuse=alone,
+        alone_before=0 if history is None else history.alone_total,
+        combined=way.combined,
+        own=way.own,
+        target=way.target,
+        known=0 if history is None else len(history.releases),
+    )
+
+
+def _asked(question: Question, history: History) -> marginal_measurement.Asked | None:
+    """Return the question over what was recorded, and what is certain about it; None where it has no such form."""
+    asked = marginal_measurement.asked_of(question, history)
+    return None if asked is None else marginal_measurement.certain(asked)
+
+
+def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assumption: Assumption) -> None:
+    """Refuse an error or a variance that cannot be promised for all measures, or without knowing the number of rows."""
+    if accuracy.epsilon is not None:
+        return
+    kinds = {explain.unit(measure) for measure in question.measures}
+    if len(kinds) > 1:
+        raise AccuracyError(
+            f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask them apart"
+        )
+    if any(measure.kind == "mean" for measure in question.measures) and assumption.rows is None:
+        raise AccuracyError(
+            "the error of a mean depends on the number of rows, which planning does not read; say about how many "
+            f"there are with rows= when you protect {shorten(table.name)}, or give epsilon="
+        )
+
+
+def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accuracy: Accuracy) -> list[Alternative]:
+    """Return what other errors would cost, past answers taken into account."""
+    accountant, spent = setting.books.accountant, setting.books.spent
+    history, found = setting.history, []
+    own = history.prices
+    for factor in ERRORS:
+        other = _scaled(accuracy, factor)
+        # Prices of purchases at other errors are kept apart: they must not decide what is bought when this one is run.
+        history.prices = history.other_prices.setdefault(factor, {})
+        try:
+            alone = by_itself(answers, other, setting.table, accountant)
+            found_way = with_history(replace(setting, alone=alone, buying=False), other)
+        except AccuracyError:  # too little or too much for any noise that can be drawn
+            continue
+        finally:
+            history.prices = own
+        price = setting.price(found_way.items)
+        found.append(Alternative.at(accountant, spent, price, found_way.half_width, price, False))
+    price = setting.price(way.items)
+    return [Alternative.at(accountant, spent, price, way.half_width, price, True), *found]
+
+
+def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
+    if accuracy.error is not None:
+        return replace(accuracy, error=accuracy.error * factor)
+    assert accuracy.variance is not None
+    return replace(accuracy, variance=accuracy.variance * factor**2)
+
+
+def _other_prices(
+    answers: Sequence[Answers], way: Way, accuracy: Accuracy, table: Table, books: Books
+) -> list[Alternative]:
+    """Return how wrong the answer would be at other prices."""
+    accountant, spent = books.accountant, books.spent
+    price = books.price(table.name, cost_of(way.items, table, accountant))
+    found = [Alternative.at(accountant, spent, price, way.half_width, way.units, True)]
+    epsilon = accountant.epsilon(way.units)
+    shares = [cost_of([item], table, accountant).bound for item in way.items]
+    for factor in FACTORS:
+        try:
+            other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
+            parts = [max(other * share // max(sum(shares), 1), 1) for share in shares]
+            chosen = scales(answers, parts, table, accountant)
+            error = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence).half_width
+        except AccuracyError:  # too little for any noise that can be drawn
+            continue
+        items = [replace(item, scale=scale) for item, scale in zip(way.items, chosen, strict=True)]
+        price = books.price(table.name, cost_of(items, table, accountant))
+        found.append(Alternative.at(accountant, spent, price, error, other, False))
+    return found

@@ -1,0 +1,128 @@
+"""From an accuracy to noise scales, and from those to what is paid."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale_of_variance
+from dpnotebook.planner.history import History
+from dpnotebook.planner.plan import Planned
+from dpnotebook.planner.table import Table
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.spend import CellCost
+from dpnotebook.query.measurement import Measurement, norm_power
+from dpnotebook.query.question import Accuracy
+from dpnotebook.strategy import Strategy
+
+LEAST_UNITS = 1000
+
+
+def units_for(
+    accuracy: Accuracy, answers: Sequence[Answers], table: Table, accountant: Accountant
+) -> tuple[int, list[int]]:
+    """Return what the whole query costs, in units, and each measure's share of it.
+
+    An epsilon is shared evenly; for an error or a variance every measure gets what it needs to keep the promise.
+    """
+    if accuracy.epsilon is not None:
+        units = accountant.units(accuracy.epsilon)
+        return units, [units // len(answers)] * len(answers)
+    shares = [
+        least_units(answer.measurement, answer.scale_for(accuracy, accountant.noise), table, accountant)
+        for answer in answers
+    ]
+    return sum(shares), shares
+
+
+def least_units(measurement: Measurement, scale: Fraction, table: Table, accountant: Accountant) -> int:
+    """Return what a measurement costs with noise of at most this scale, rounded up to four figures.
+
+    A person reads it, and it costs at most a thousandth more.
+    """
+    cost = math.ceil(_norm(measurement, table, accountant) * accountant.rate(scale))
+    units = max(cost + _rounding(measurement, table, accountant), LEAST_UNITS)
+    step = 10 ** max(len(str(units)) - 4, 0)
+    return -(-units // step) * step
+
+
+def scale_for_units(measurement: Measurement, units: int, table: Table, accountant: Accountant) -> Fraction:
+    """Return the least noise that a cost in units allows."""
+    share = max(units - _rounding(measurement, table, accountant), 1)
+    return accountant.scale(share, _norm(measurement, table, accountant))
+
+
+def scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, accountant: Accountant) -> list[Fraction]:
+    """Return the least noise that each measure's share of the cost allows."""
+    return [
+        scale_for_units(answer.measurement, share, table, accountant)
+        for answer, share in zip(answers, shares, strict=True)
+    ]
+
+
+def cost_of(items: Sequence[Planned], table: Table, accountant: Accountant) -> CellCost:
+    """Return what measurements cost in each cell of the table; of a refinement, what it adds to the first cost."""
+    return CellCost(
+        tuple(
+            term
+            for item in items
+            for term in item.measurement.cost(
+                table.domain, accountant, item.scale, table.max_rows, item.before if item.refines else None
+            ).terms
+        )
+    )
+
+
+class Pricing(NamedTuple):
+    """What it takes to price a measurement: of which table, with which noise, beside which earlier ones."""
+
+    table: Table
+    accountant: Accountant
+    history: History
+
+
+def more_precise(
+    measurement: Measurement, precision: float, pricing: Pricing, strategy: Strategy | None = None
+) -> Planned:
+    """Return how to know a measurement's answers by so much more precision, in one over squared integers.
+
+    Where the same queries were measured before with Laplace noise, that measurement is refined, which is cheaper than
+    another one; Gaussian noise loses nothing by another one.
+    """
+    table, accountant, history = pricing
+    noise = accountant.noise
+    item = history.latest(measurement) if noise == "laplace" else None
+    if item is not None:
+        scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
+        if scale < item.scale:
+            return Planned(measurement, scale, grid_bits(noise, scale), strategy, item.key, item.scale)
+    units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
+    scale = scale_for_units(measurement, units, table, accountant)
+    return Planned(measurement, scale, grid_bits(noise, scale), strategy)
+
+
+def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:
+    """Return the refinement of an earlier measurement of the same queries to this noise, where there is one."""
+    item = pricing.history.latest(planned.measurement) if pricing.accountant.noise == "laplace" else None
+    if item is None or planned.scale >= item.scale:
+        return None
+    return replace(planned, refines=item.key, before=item.scale)
+
+
+def added_precision(planned: Planned, noise: Noise) -> float:
+    """Return what a planned measurement adds to the precision of each of its numbers."""
+    before = 0.0 if planned.before is None else 1 / noise_variance(noise, planned.before)
+    return 1 / noise_variance(noise, planned.scale) - before
+
+
+def _rounding(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+    """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
+    return max(len(measurement.cost(table.domain, accountant, Fraction(1), table.max_rows).terms) - 1, 0)
+
+
+def _norm(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+    norm = measurement.norm(table.domain, norm_power(accountant.noise))
+    return norm * accountant.per_unit(table.max_rows)

@@ -1,0 +1,184 @@
+"""What a question is planned with: the books, what is known, and the ways between which a plan chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpnotebook.planner import marginal_measurement
+from dpnotebook.planner.answers import Answers, Floats, LinearAnswers
+from dpnotebook.planner.block import Block
+from dpnotebook.planner.combining import linear_of
+from dpnotebook.planner.history import History, Release
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.plan import Action, Planned
+from dpnotebook.planner.pricing import cost_of
+from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.table import Table
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.spend import CellCost, Spend
+from dpnotebook.query.question import Question
+
+SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
+
+
+class Charged(Protocol):
+    """A charge whose answer is still to be measured."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def question(self) -> str:
+        """The key of its question."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned, as `plan_to_json` wrote it."""
+
+
+class Books(Protocol):
+    """The read-only side of a ledger."""
+
+    accountant: Accountant
+
+    @property
+    def spent(self) -> int:
+        """Units spent so far."""
+
+    def price(self, table: str, cost: CellCost) -> int:
+        """Return by how many units the total would rise."""
+
+    def spend(self, table: str) -> Spend:
+        """Return what every cell of a table has cost."""
+
+    def records(self, table: str, question: str | None = None, *, but: Container[int] = ()) -> Sequence[Release]:
+        """Return the recorded answers to a question, but for those of some numbers."""
+
+    def pending(self, table: str) -> Sequence[Charged]:
+        """Return what was charged and is still to be measured."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to answer a question: what is measured, and how wrong the answers are.
+
+    Parameters
+    ----------
+    items
+        What is measured.
+    units
+        What that alone costs, whatever else was asked.
+    std_errors
+        Standard error of every answer in its own units, keys in the domain's order; shape (answers,).
+    half_width
+        Half-width of the interval, worst answer.
+    steps
+        How it is computed, in words.
+    reused, recorded, actions, combined, target
+        As in `Plan`.
+    bought
+        How many of the items, the first ones, are bought for later questions too.
+    own
+        Whether the promise rests on the question's own measurement alone.
+    """
+
+    items: tuple[Planned, ...]
+    units: int
+    std_errors: Floats
+    half_width: float
+    steps: tuple[str, ...]
+    reused: tuple[int, ...] = ()
+    recorded: int | None = None
+    actions: tuple[Action, ...] = ()
+    combined: bool = False
+    target: float = 0.0
+    bought: int = 0
+    own: bool = False
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What stays the same while ways to answer one question are compared.
+
+    Parameters
+    ----------
+    table, books
+        What is public about the table; the budget and the record of past answers.
+    history
+        Least squares over what was recorded.
+    question
+        One linear measure.
+    answer
+        How the measure would be answered by itself.
+    alone
+        That way to answer it.
+    asked
+        The measure over the atoms of what was recorded.
+    planner
+        "optimal" or "pioneer".
+    buying
+        Whether a strategy for ranges may be bought, and what is planned is tried out: both take a moment.
+    """
+
+    table: Table
+    books: Books
+    history: History
+    question: Question
+    answer: Answers
+    alone: Way
+    asked: marginal_measurement.Asked
+    planner: str = "optimal"
+    buying: bool = True
+
+    @property
+    def linear(self) -> LinearAnswers:
+        """The linear answers that are estimated: of a quantile the cumulative counts."""
+        found = linear_of(self.answer)
+        assert found is not None
+        return found
+
+    @property
+    def noise(self) -> Noise:
+        """The law of the noise."""
+        return self.books.accountant.noise
+
+    def price(self, items: Sequence[Planned]) -> int:
+        """Return by how many units the session's total would rise."""
+        return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
+
+    def after(self, items: Sequence[Planned]) -> marginal_measurement.Asked | None:
+        """Return the question as if some measurements had been made."""
+        supposed = [item_of(item, (0, place), None, self.noise) for place, item in enumerate(items)]
+        return marginal_measurement.asked_of(self.question, self.history, supposed)
+
+    @property
+    def along(self) -> Block | None:
+        """What was measured of the one attribute that a single count depends on; None for other questions."""
+        measurement = self.linear.measurement
+        names = measurement.where.attributes
+        if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
+            return None
+        part = Part(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(1))
+        return self.history.along(part, measurement.summand)
+
+    @property
+    def alone_errors(self) -> Floats:
+        """Standard errors of what is estimated, asked alone."""
+        return self.linear.std_errors(self.noise, self.alone.items[0].scale)
+
+    @cached_property
+    def spend(self) -> Spend:
+        """What every cell of the table has cost."""
+        return self.books.spend(self.table.name)
+
+    @cached_property
+    def extra(self) -> int:
+        """What may be paid, in units, for measuring less: twice the price, and never behind by more than a purchase."""
+        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum + self.history.dearest
+        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.books.accountant).bound, ahead))

@@ -1,0 +1,195 @@
+"""What must be measured for each measure of a question, and how its answers follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import DomainError, WorkloadError, shorten
+from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.measurement import Axis, Measurement, flat_size
+from dpnotebook.query.question import Measure, Question
+from dpnotebook.strategy import Strategy, select
+from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
+from dpnotebook.workload import Identity, Kron, Prefix, Workload
+from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.terms import terms
+
+MAX_CELLS = 10**7
+MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
+DEFAULT_ROWS = 1000.0
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """What the expected error of a mean rests on, from public knowledge only.
+
+    Parameters
+    ----------
+    rows
+        Rows that the question selects, over all its groups; None when nobody has said.
+    value
+        The mean that is expected; None for the worst case.
+    """
+
+    rows: float | None = None
+    value: float | None = None
+
+
+def prepare(
+    measure: Measure,
+    question: Question,
+    domain: Domain,
+    noise: Noise,
+    assumption: Assumption | None = None,
+    strategy: Strategy | None = None,
+) -> Answers:
+    """Return how one measure is answered.
+
+    Parameters
+    ----------
+    measure
+        One of the question's measures.
+    question, domain
+        What is asked, of which table.
+    noise
+        The law whose error the strategy is chosen for.
+    assumption
+        For means.
+    strategy
+        That of a recorded release, or one that was asked for; None to choose one.
+
+    Raises
+    ------
+    DomainError
+        If the groups have too many cells, or the ranked column has no order.
+    WorkloadError
+        If a workload does not fit the keys.
+    """
+    axes = answer_axes(measure, question, domain)
+    workload = asked_workload(measure, axes)
+    things, most = ("answers", MAX_ANSWERS) if measure.kind == "workload" else ("cells", MAX_CELLS)
+    if workload.shape[0] > most:
+        raise DomainError(
+            f"{question.words} has {workload.shape[0]:,} {things}; at most {most:,} can be given. Ask for fewer "
+            "attributes together, or restrict them with where="
+        )
+    if strategy is None:
+        strategy = select(workload, noise, _effort(measure, workload))
+    measured = Measurement(strategy.operator, axes, question.where, measure.summand)
+    cells = max(measured.cells, measured.answers)
+    if cells > MAX_CELLS:
+        raise DomainError(
+            f"{question.words} needs {cells:,} cells; at most {MAX_CELLS:,} can be measured. Ask for fewer attributes "
+            "together, or restrict them with where="
+        )
+    match measure.kind:
+        case "mean":
+            assumed = assumption or Assumption()
+            groups = flat_size(axes)
+            rows = (assumed.rows or DEFAULT_ROWS * groups) / groups
+            return MeanAnswers(measured, strategy, rows, assumed.value)
+        case "quantile":
+            ranked = domain[cast(str, measure.column)]
+            assert measure.quantile is not None
+            lows, highs = ranked.level_bounds()
+            kept = tuple((float(lows[level]), float(highs[level])) for level in axes[-1].levels)
+            return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantile, kept)
+        case _:
+            return LinearAnswers(measured, strategy, float(measure.summand.step) if measure.kind == "sum" else 1.0)
+
+
+def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[Axis, ...]:
+    """Return the sides of the histogram that a measure needs: the keys, and the column it ranks.
+
+    Keys are in the domain's order whatever order they were asked in, so that it is the same question either way; only
+    a workload is over its keys as they stand.
+    """
+    keys = question.keys if measure.kind == "workload" else sorted(question.keys, key=domain.names.index)
+    axes = [Axis(name, allowed_levels(question.where, name, domain)) for name in keys]
+    if measure.kind in ("cdf", "quantile"):
+        assert measure.column is not None
+        ranked = domain[measure.column]
+        if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
+            raise DomainError(
+                f"{shorten(measure.column)} is declared as {shorten(ranked)}: a {measure.kind} needs an order; "
+                "declare it as Range or Bins"
+            )
+        levels = allowed_levels(question.where, measure.column, domain)
+        kept = tuple(level for level in levels if level < ranked.regular)
+        if not kept:
+            raise DomainError(
+                f"where= leaves no row with a value of {shorten(measure.column)}: there is nothing to rank"
+            )
+        axes.append(Axis(measure.column, kept))
+    return tuple(axes)
+
+
+def as_asked(values: Floats, measure: Measure, question: Question, domain: Domain) -> Floats:
+    """Return the answers of a measure in the order in which the question has its keys.
+
+    Parameters
+    ----------
+    values
+        One number an answer, shape (answers,), keys in the domain's order.
+    measure, question, domain
+        What was asked, of which declared domain.
+    """
+    if measure.kind == "workload":
+        return values
+    axes = answer_axes(measure, question, domain)
+    axes = axes[:-1] if measure.kind == "quantile" else axes
+    names = [axis.attribute for axis in axes]
+    order = [names.index(name) for name in question.keys]
+    order += [place for place in range(len(axes)) if place not in order]
+    return values.reshape([axis.size for axis in axes]).transpose(order).ravel()
+
+
+def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
+    """Return the levels of an attribute that some row satisfying the predicate can have."""
+    if name not in where.attributes:
+        return tuple(range(domain[name].size))
+    allowed = np.zeros(domain[name].size, dtype=bool)
+    for box in where.products():
+        allowed |= box.get(name, True)
+    return tuple(int(level) for level in np.flatnonzero(allowed))
+
+
+def _effort(measure: Measure, workload: Workload) -> Effort:
+    """Return how long to look for a strategy: a plan is there at once, but for queries of no common form."""
+    if measure.kind != "workload":
+        return "quick"
+    parts = terms(workload)
+    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= QUICK_CELLS for f in parts[0].factors)
+    return "quick" if everyday else "full"
+
+
+def asked_workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
+    """Return the queries of a measure over the histogram of its axes.
+
+    Raises
+    ------
+    WorkloadError
+        If a workload does not fit the keys.
+    """
+    if measure.kind == "workload":
+        assert measure.workload is not None
+        cells = flat_size(axes)
+        if measure.workload.shape[1] != cells:
+            raise WorkloadError(
+                f"the workload is over {measure.workload.shape[1]:,} cells, but "
+                f"{' x '.join(axis.attribute for axis in axes) or 'the table'} has {cells:,} "
+                f"({' x '.join(str(axis.size) for axis in axes) or 1})"
+            )
+        return measure.workload
+    factors: list[Workload] = [Identity(axis.size) for axis in axes]
+    if measure.kind in ("cdf", "quantile"):
+        factors[-1] = Prefix(axes[-1].size)
+    if not factors:
+        return Identity(1)
+    return factors[0] if len(factors) == 1 else Kron(*factors)

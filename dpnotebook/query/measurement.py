@@ -1,0 +1,198 @@
+"""A measurement: integer queries over a small histogram, a noise scale, and what that costs in every cell."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.query.question import Summand
+from dpnotebook.workload import Workload
+from dpnotebook.workload.terms import sparse_terms, terms
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a histogram: an attribute and those of its levels that take part, in order."""
+
+    attribute: str
+    levels: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of levels that take part."""
+        return len(self.levels)
+
+    @property
+    def runs(self) -> list[list[int]]:
+        """The maximal runs of its levels in order, each as its first level and the one after its last."""
+        levels = np.asarray(self.levels, dtype=np.intp)
+        ends = np.flatnonzero(np.diff(levels) != 1) + 1
+        return [[int(run[0]), int(run[-1]) + 1] for run in np.split(levels, ends) if run.size]
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is asked of the data: `operator` applied to the histogram of `summand` over `axes`, rows as `where` says.
+
+    Parameters
+    ----------
+    operator
+        Integer queries, shape (answers, product of the axes' sizes); cells in C order.
+    axes
+        The sides of the histogram.
+    where
+        Which rows take part.
+    summand
+        What each row adds to its cell; each component is measured by the same queries.
+    """
+
+    operator: Workload
+    axes: tuple[Axis, ...]
+    where: Predicate
+    summand: Summand = field(default_factory=Summand)
+
+    @cached_property
+    def key(self) -> str:
+        """A text that is equal for measurements of the same queries."""
+        axes = [[axis.attribute, axis.runs] for axis in self.axes]
+        return json.dumps([self.operator.to_json(), axes, self.where.key, self.summand.to_json()], sort_keys=True)
+
+    @property
+    def answers(self) -> int:
+        """How many noisy numbers come out."""
+        return int(self.operator.shape[0]) * self.summand.components
+
+    @property
+    def cells(self) -> int:
+        """Cells of the largest histogram that is needed: those of one term, over the axes that it does not sum over."""
+        found = sparse_terms(self.operator)
+        if found is None or found[0] != tuple(axis.size for axis in self.axes):
+            return flat_size(self.axes)
+        return max(math.prod(self.axes[i].size for i in axes) for axes in {term.axes for term in found[1]})
+
+    def norm(self, domain: Domain, power: int) -> int:
+        """Return the largest column norm^power over the cells that take part: what one row can change, at least 1.
+
+        Never less than that; more, where the operator is no product and the norms of its parts peak in different cells.
+        """
+        queries = int(self.operator.max_column_norm(power))
+        column = self.summand.column
+        anywhere = queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
+        parts = self._parts(domain, power)
+        inside = (sum(weight * _largest(part, box) for weight, part in parts) for box in self._boxes())
+        return max(1, min(anywhere, max(inside)))
+
+    def cost(
+        self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int, before: Fraction | None = None
+    ) -> CellCost:
+        """Return what the measurement costs in each cell of the table.
+
+        Parameters
+        ----------
+        domain
+            The table's declared domain.
+        accountant
+            Which norm counts, and how.
+        scale
+            b of discrete Laplace noise, sigma of Gaussian noise.
+        rows
+            Most rows of one privacy unit.
+        before
+            The larger scale that a lossless refinement starts from: only the difference is paid.
+        """
+        power = norm_power(accountant.noise)
+        rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)
+        costs: dict[tuple[tuple[str, bytes], ...], Term] = {}
+        for weight, part in self._parts(domain, power):
+            for box in self._boxes():
+                norms = dict(part)
+                for name, mask in box.items():
+                    norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
+                if all(norm.any() for norm in norms.values()):
+                    _add(costs, rate * weight, norms)
+        return CellCost(tuple(costs.values()))
+
+    def _boxes(self) -> Sequence[Mapping[str, NDArray[np.bool_]]]:
+        """Disjoint boxes that hold every row that takes part."""
+        return self.where.products() or ({},)
+
+    def _parts(self, domain: Domain, power: int) -> list[tuple[int, dict[str, NDArray[np.int64]]]]:
+        """Column norms^power per level of each attribute: the norm of a cell is a weighted sum of their products."""
+        parts = []
+        for weight, factors in _product_norms(self.operator, [axis.size for axis in self.axes], power):
+            part: dict[str, NDArray[np.int64]] = {}
+            for axis, norm in zip(self.axes, factors, strict=True):
+                full = np.zeros(domain[axis.attribute].size, dtype=np.int64)
+                full[list(axis.levels)] = norm
+                part[axis.attribute] = part.get(axis.attribute, 1) * full
+            column = self.summand.column
+            if column is not None:
+                part[column] = part.get(column, 1) * self.summand.norms(domain[column], power)
+            parts.append((weight, part))
+        return parts
+
+
+def _add(costs: dict[tuple[tuple[str, bytes], ...], Term], rate: Fraction, norms: Mapping[str, Any]) -> None:
+    """Add a term; what is the same at every level is part of the rate, and terms of equal norms are one."""
+    kept = {}
+    for name, norm in sorted(norms.items()):
+        if norm.min() == norm.max():
+            rate *= int(norm[0])
+        else:
+            kept[name] = norm
+    key = tuple((name, norm.tobytes()) for name, norm in kept.items())
+    before = costs[key].rate if key in costs else 0
+    costs[key] = Term(before + rate, kept)
+
+
+def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np.bool_]]) -> int:
+    """Return the largest entry of a product of vectors inside a box."""
+    inside = (norm[box[name]] if name in box else norm for name, norm in part.items())
+    return math.prod(int(norm.max(initial=0)) for norm in inside)
+
+
+def norm_power(noise: Noise) -> int:
+    """Return the power of the column norm that a noise law pays for: 1 for Laplace, 2 for Gaussian."""
+    return 1 if noise == "laplace" else 2
+
+
+def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[tuple[int, list[NDArray[np.int64]]]]:
+    """Write the column norms^power of an operator as a weighted sum of products of one vector an axis.
+
+    Where a term over several axes is no product of them, every cell is given its largest norm: never less than its own.
+    """
+    found = []
+    for term in terms(operator):
+        weight = int(abs(term.weight) ** power)
+        if term.sizes == tuple(sizes):
+            found.append((weight, [_integers(factor.column_norms(power)) for factor in term.factors]))
+        elif len(sizes) == 1:
+            found.append((weight, [_integers(term.product.column_norms(power))]))
+        else:
+            top = int(_integers(term.product.column_norms(power)).max(initial=0))
+            found.append((weight * top, [np.ones(size, dtype=np.int64) for size in sizes]))
+    return found
+
+
+def _integers(norms: NDArray[Any]) -> NDArray[np.int64]:
+    rounded = np.rint(norms).astype(np.int64)
+    if not np.array_equal(rounded, norms):
+        raise ValueError("a measured operator must have integer entries")
+    return rounded
+
+
+def flat_size(axes: Sequence[Axis]) -> int:
+    """Return the number of cells of a histogram over `axes`."""
+    return reduce(lambda product, axis: product * axis.size, axes, 1)

@@ -1,0 +1,190 @@
+"""What was recorded of the tables of a session, kept up to date: planning with it, and answering from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import EngineError
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.forks import in_child, lock
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.combining import Promise, combined_details, linear_of
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import item_of
+from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
+from dpnotebook.planner.planner import make_plan
+from dpnotebook.planner.table import Table
+from dpnotebook.progress import Progress
+from dpnotebook.query.question import Question
+from dpnotebook.session.execute import Draw, Redraw, measure
+from dpnotebook.session.protected import ProtectedTable
+from dpnotebook.strategy.blas import threads_for
+
+if TYPE_CHECKING:
+    from dpnotebook.session.query import Query
+
+CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
+
+Integers = NDArray[np.int64]
+
+
+class Histories:
+    """Least squares over everything recorded, one history a table; safe to use from several threads.
+
+    Parameters
+    ----------
+    ledger
+        Where everything is recorded, by this process and by others.
+    planner
+        "optimal", "pioneer" or "naive".
+    """
+
+    def __init__(self, ledger: Ledger, planner: str) -> None:
+        self.ledger = ledger
+        self.planner = planner
+        self._known: dict[str, History] = {}
+        self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
+        self._lock = lock()  # held while a history is read or moved on
+        in_child(self._forget_parent)
+
+    def _forget_parent(self) -> None:
+        """Forget what another thread of the parent may have left half-way; the ledger has it all."""
+        self._known.clear()
+        self._free.clear()
+
+    def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
+        """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
+        plan = self._plan(query, table, alternatives)
+        if plan.free and plan.recorded is None and self.free(plan, table) is None:
+            # What planning screens in passing did not stand the whole test: it is measured, and costs what it says.
+            return self._plan(replace(query, fresh=True), table, alternatives)
+        return plan
+
+    def _plan(self, query: Query, table: Table, alternatives: bool) -> Plan:
+        question = query.question
+        assert isinstance(question, Question)
+        asked = [measure.workload for measure in question.measures if measure.workload is not None]
+        with self._lock, threads_for(max((workload.shape[1] for workload in asked), default=0)):
+            return make_plan(
+                question,
+                query.accuracy,
+                table,
+                self.ledger,
+                history=self._history(table) if self.planner != "naive" else None,
+                planner=self.planner,
+                fresh=query.fresh,
+                assumption=query.assumption,
+                strategy=query.strategy,
+                alternatives=alternatives,
+            )
+
+    def free(self, plan: Plan, table: Table) -> dict[str, Any] | None:
+        """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
+        with self._lock, threads_for(0):
+            promise = Promise(plan.std_error, plan.error)
+            asked = (self.ledger.version(table.name), plan.question.key, plan.confidence, promise)
+            known = self._free.get(table.name)
+            if known is None or known[0] != asked:  # once for a look at a plan and the run after it
+                known = asked, combined_details(self._history(table), plan.question, plan.confidence, promise)
+                self._free[table.name] = known
+            return known[1]
+
+    def finish(self, protected: ProtectedTable, charge: Charge, draw: Draw, redraw: Redraw, report: Progress) -> Record:
+        """Measure and record what was charged and not recorded: nobody has seen an answer for that charge.
+
+        Parameters
+        ----------
+        protected, charge
+            What is measured, and what was paid for.
+        draw, redraw, report
+            As for `measure`.
+        """
+        table = protected.table
+
+        def checked(noisy: Sequence[Integers]) -> dict[str, Any]:
+            with self._lock, threads_for(0):
+                return self._details(charge, noisy, table)
+
+        return measure(self.ledger, protected, charge, draw, report, checked, redraw)
+
+    def _details(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any]:
+        """Return what belongs to noisy numbers, after a look at the answers that will be shown of them.
+
+        Raises
+        ------
+        EngineError
+            If no answer follows from what was measured: a matter of what was planned, whatever was measured.
+        """
+        if "combined" in charge.plan:
+            found = self._combined(charge, noisy, table)
+        else:  # the answer is that of its own measurement
+            found = {} if all(one.finite for one in self._own(charge, noisy, table)) else None
+        if found is None:
+            raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
+        return found
+
+    def _combined(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any] | None:
+        """Return the answers from everything recorded, checked against what their plan said; None without any."""
+        plan, planned = charge.plan, planned_from_json(charge.plan, table.domain)
+        question, confidence = Question.from_json(plan["question"], table.domain), plan["combined"]
+        promise = Promise(*plan.get("promised", ()))
+        # Where other kernels recorded since it was planned, there may be less room for what it was planned with.
+        attempts: list[tuple[Callable[[], History], Promise]] = [
+            (lambda: self._history(table), promise),
+            (lambda: self._as_planned(table, plan), promise),
+            (lambda: self._history(table), Promise()),
+        ]
+
+        def own() -> Estimates | None:
+            return next(iter(self._own(charge, noisy, table, linear=True)), None)
+
+        for known, least in attempts:
+            history = known()
+            also = [
+                item_of(item, (charge.number, place), numbers, history.noise)
+                for place, (item, numbers) in enumerate(zip(planned, noisy, strict=True))
+                if charge.number not in history.releases
+            ]
+            found = combined_details(history, question, confidence, least, also, own, alone=bool(plan.get("own")))
+            if found is not None:
+                return found
+        return None
+
+    def _as_planned(self, table: Table, plan: Mapping[str, Any]) -> History:
+        """Return what was recorded of a table when a plan was made."""
+        history = History(table.domain, self.ledger.accountant.noise)
+        past = [record for record in self.ledger.news(table.name)[1] if "measures" in record.plan]
+        history.take(past[: plan.get("known", len(past))])
+        return history
+
+    def _history(self, table: Table) -> History:
+        """Return what was recorded of a table, up to date."""
+        history = self._known.get(table.name)
+        if history is None:
+            history = self._known[table.name] = History(table.domain, self.ledger.accountant.noise)
+            history.latest_plans = lambda count: [
+                record.plan for record in self.ledger.latest(table.name, count) if "measures" in record.plan
+            ]
+        version, news = self.ledger.news(table.name, history.version)
+        history.take(news, version)
+        history.refining = self.ledger.refining(table.name)
+        return history
+
+    def _own(
+        self, charge: Charge, noisy: Sequence[Integers], table: Table, *, linear: bool = False
+    ) -> Iterator[Estimates]:
+        """Yield what a measurement says by itself of each of its measures, or of what these are linear in."""
+        recorded = plan_from_json(charge.plan, table.domain)
+        confidence = charge.plan.get("combined", CHECKED)
+        # What was bought beside comes after.
+        for answer, item, numbers in zip(recorded.answers, recorded.planned, noisy, strict=False):
+            chosen = linear_of(answer) if linear else answer
+            if chosen is not None:
+                values = np.ldexp(numbers.astype(np.float64), -item.bits)
+                yield chosen.estimate(values, self.ledger.accountant.noise, item.scale, confidence)

@@ -1,0 +1,107 @@
+"""A query: a question and an accuracy, asked of a session. Lazy: nothing is spent or read until it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import TYPE_CHECKING, cast
+
+from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.privacy.budget import positive
+from dpnotebook.progress import Progress, watched
+from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.release import Release
+from dpnotebook.strategy import Strategy
+
+if TYPE_CHECKING:
+    from dpnotebook.session.session import Session
+    from dpnotebook.sql.statement import Statement
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, how accurate its answer must be, and the session that would answer it.
+
+    Parameters
+    ----------
+    session
+        Who pays.
+    question, accuracy
+        What is asked, of declared columns or by a statement of any form, and how good the answer must be or what it
+        may cost.
+    fresh
+        Measure anew although the ledger has an answer.
+    assumption
+        For means: what the expected error assumes.
+    strategy
+        What to measure for a workload; None for the best that is found.
+    guard
+        Raises where what was asked is no longer what it was; called before anything is charged.
+    statement
+        The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
+    """
+
+    session: Session = field(repr=False)
+    question: Question | Statement
+    accuracy: Accuracy
+    fresh: bool = False
+    assumption: Assumption = field(default_factory=Assumption)
+    strategy: Strategy | None = field(default=None, repr=False)
+    guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
+    statement: Statement | None = field(default=None, repr=False)
+
+    @property
+    def plan(self) -> Plan:
+        """What the query costs and how wrong its answer will be, as the ledger stands now; reads no data."""
+        return self.session.plan(self)
+
+    def run(self, progress: Progress | None = None) -> Release:
+        """Charge the budget, measure, record, and return the release; calling it is the consent to spend.
+
+        Parameters
+        ----------
+        progress
+            Called with a fraction and what is being done, from the calling thread.
+
+        Raises
+        ------
+        BudgetExceeded
+            If it costs more than is left; nothing is spent.
+        FrameChanged
+            If the protected frame was modified; nothing is spent.
+        """
+        if progress is not None:
+            return self.session.run(self, progress)
+        with watched() as report:
+            return self.session.run(self, report)
+
+    def at(
+        self,
+        *,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float | None = None,
+    ) -> Query:
+        """Return the same question at another accuracy (exactly one of epsilon, error, variance; error may be "5%")."""
+        confidence = self.accuracy.confidence if confidence is None else confidence
+        return replace(self, accuracy=Accuracy(epsilon, cast("float | None", error), variance, confidence))
+
+    def assuming(self, *, rows: float | None = None, value: float | None = None) -> Query:
+        """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes.
+
+        Raises
+        ------
+        AccuracyError
+            If `rows` is not a number above 0, or `value` not a finite number.
+        """
+        number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not number:
+            raise AccuracyError(f"value= is the mean that you expect, a finite number; not {shorten(value)}")
+        if rows is not None and positive(rows, "rows") < 1:
+            raise AccuracyError(f"rows= is about how many rows there are: 1 or more, not {shorten(rows)}")
+        return replace(self, assumption=Assumption(None if rows is None else float(rows), value))

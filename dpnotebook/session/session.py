@@ -1,0 +1,769 @@
+"""A session: protected tables, one budget, one ledger; and the order plan, charge, measure, record, reveal."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Integral
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.values import plain
+from dpnotebook.engine.source import source_of
+from dpnotebook.errors import (
+    AccuracyError,
+    ArgumentError,
+    BudgetExceeded,
+    DomainError,
+    EngineError,
+    LedgerError,
+    NotProtected,
+    SQLError,
+    shorten,
+)
+from dpnotebook.ledger import Audit, Charge, Ledger, Record
+from dpnotebook.ledger.forks import in_child, lock
+from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan_json import plan_to_json
+from dpnotebook.planner.table import Table
+from dpnotebook.privacy.accountant import with_thresholds
+from dpnotebook.privacy.budget import Budget, positive
+from dpnotebook.privacy.unit import Unit, column_and_population
+from dpnotebook.progress import Progress, told, watched
+from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.execute import Draw, Redraw, draw_noise, redraw_noise, reveal
+from dpnotebook.session.histories import Histories
+from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
+from dpnotebook.session.protected import ProtectedTable, frames
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release
+from dpnotebook.session.statements import Statements
+from dpnotebook.session.views import view
+from dpnotebook.sql.statement import Relation, Statement
+from dpnotebook.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Confirm = Literal["auto", "always", "never"]
+PLANNERS = ("optimal", "pioneer", "naive")
+
+MOST_NAME = 100
+LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
+MOST_ROWS = 10**6
+
+_latest: Session | None = None
+
+
+class Session:
+    """The budget for a set of tables, and everything that was ever answered from it.
+
+    Parameters
+    ----------
+    budget
+        The most that all answers together may reveal about one privacy unit. A ledger that is there already keeps its
+        own, which may have been raised since; this must be one that it has had.
+    ledger
+        Path of the file that records every charge and every answer; ":memory:" keeps it for this process only.
+    planner
+        "optimal": combines everything recorded, measures what is missing, and buys a strategy where that pays.
+        "pioneer": the plans of Pioneer (Peng et al.), for counts in a pure session. "naive": measures every new
+        question by itself. Ledgers are the same for all.
+    confirm
+        When a magic asks before it spends: "auto" above `confirm_above`, "always", or "never".
+    confirm_above
+        Epsilon above which "auto" asks; 5% of the budget when None.
+    timeout
+        Seconds to wait for another process that holds the ledger.
+
+    Raises
+    ------
+    AccuracyError
+        If the budget or `confirm_above` is not a number in its range.
+    LedgerError
+        If the ledger cannot be used; the subclass and the text say why.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        ledger: str | Path = ":memory:",
+        planner: str = "optimal",
+        confirm: Confirm = "auto",
+        confirm_above: float | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        if not isinstance(budget, Budget):
+            raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
+        if planner not in PLANNERS:
+            raise ArgumentError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {shorten(planner)}")
+        if planner == "pioneer" and budget.noise == "gaussian":
+            raise AccuracyError(
+                "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
+                "planner='optimal'"
+            )
+        if confirm not in ("auto", "always", "never"):
+            raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
+        self.planner = planner
+        self.confirm: Confirm = confirm
+        self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
+        self.ledger = Ledger(ledger, budget, timeout=timeout)
+        self._histories = Histories(self.ledger, planner)
+        self._statements = Statements(self.ledger)
+        self._tables: dict[str, ProtectedTable] = {}
+        self._draw: Draw = draw_noise
+        self._redraw: Redraw = redraw_noise
+        self._callbacks: list[Callable[[], None]] = []
+        self._endings: list[Callable[[], None]] = []
+        self._running = lock()
+        self._closed = False
+        in_child(self._forget_parent)
+        global _latest
+        _latest = self
+
+    def _forget_parent(self) -> None:
+        """Forget, in a forked child, who is told of releases: widgets are the parent's."""
+        self._callbacks.clear()
+        self._endings.clear()
+
+    def protect(
+        self,
+        data: Any,
+        name: str,
+        *,
+        domain: Mapping[str, Any] | None = None,
+        unit: str | Unit | None = None,
+        max_rows: int | None = None,
+        rows: float | None = None,
+    ) -> ProtectedTable:
+        """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
+            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
+            it is asked. A frame, a table of a DuckDB connection and a view are copied as they are now; files are read
+            in place, and refused once they were changed. What a column holds follows from its dtype or type, never
+            from its values: columns of objects are texts, and read as numbers or truth values where `domain` says so.
+        name
+            What to call it in SQL and in the ledger.
+        domain
+            What public knowledge says of the columns: Range, Bins, a list of levels, bool. These can be asked about
+            through `df.dp` and are planned for; SQL reaches the others too, at a higher price. None: no column.
+        unit
+            The column that says whose row it is; None when each row is a person of its own. Tables about the same
+            people say so by `Unit("patient", column="patient_id")`, with the same name: only these are put together by
+            outer joins, UNION, INTERSECT and EXCEPT. The name goes into the ledger, for everyone who uses it.
+        max_rows
+            With `unit`: most rows of one unit that count; more are sampled away, once, here.
+        rows
+            About how many rows there are, if that is public; used for the expected error of means only.
+
+        Raises
+        ------
+        DomainError
+            If the domain cannot be, the table does not hold what it says, or its rows are registered as public.
+        LedgerMismatch
+            If the ledger knows this name as another table, or as one of another population.
+
+        Warns
+        -----
+        LedgerWarning
+            If another ledger in the same folder knows a table of this name, domain or population: neither counts what
+            the other spends.
+        """
+        table = _checked_table(name, domain, unit, max_rows, rows)
+        self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
+        with watched() as report:
+            report(None, f"reading {name}")
+            known = self.ledger.tables().get(name, {})
+            if table.population is None:  # what was said once of whose rows they are holds for everyone
+                table = replace(table, population=known.get("population"))
+            protected = ProtectedTable(self, table, data, self.ledger.key, known.get("fingerprint"))
+            self._statements.check_secret(protected)
+            self.ledger.register(
+                name,
+                fingerprint=protected.fingerprint,
+                domain=table.domain.to_json(),
+                unit=table.unit,
+                max_rows=table.max_rows if table.unit is not None else None,
+                population=table.population,
+            )
+            self._statements.protect(protected)
+            self._tables[name] = protected
+            frames.bind(data, protected)
+            for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
+                if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
+                    with contextlib.suppress(EngineError):  # listed in the history, to be tried again
+                        self._finish(protected, charge, report)
+        return protected
+
+    def register(self, data: Any, name: str, *, public: bool = False) -> None:
+        """Let statements use a public table: joined with protected ones, or as the list of all groups.
+
+        Parameters
+        ----------
+        data
+            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
+            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
+            it is asked.
+        name
+            What to call it in SQL.
+        public
+            Must be True: said by whoever knows that nothing in it is about a privacy unit.
+
+        Raises
+        ------
+        DomainError
+            If it is not said to be public, a protected table has the name or these rows, or the data cannot be read.
+        """
+        _check_table_name(name)
+        if public is not True:
+            raise DomainError(
+                "what is registered is used as it is, without protection: write session.register(data, "
+                f"{shorten(name, 120)}, public=True) if nothing in it is about a person, or session.protect(...) if "
+                "something is"
+            )
+        self._statements.register(name, source_of(data))
+
+    def table(self, name: str) -> ProtectedTable:
+        """Return a protected table by name.
+
+        Raises
+        ------
+        NotProtected
+            If there is none of that name.
+        """
+        try:
+            return self._tables[name]
+        except KeyError:
+            if self._closed:
+                raise NotProtected(
+                    "this session was closed; open another on its ledger, which has every answer"
+                ) from None
+            known = ", ".join(self._tables) or "none so far"
+            raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
+
+    def tables(self) -> pd.DataFrame:
+        """Return what is protected: name, attributes, cells, unit, population, max_rows."""
+        import pandas as pd
+
+        rows = [
+            {
+                "table": name,
+                "attributes": ", ".join(protected.table.domain.names),
+                "cells": protected.table.domain.size,
+                "unit": protected.table.unit or "row",
+                "population": protected.table.whose,
+                "max_rows": protected.table.max_rows,
+            }
+            for name, protected in self._tables.items()
+        ]
+        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "population", "max_rows"])
+
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """What is public about every table that SQL can name, protected or registered: its columns, its unit."""
+        return self._statements.relations
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        parameters: Mapping[str, Any] | None = None,
+        fresh: bool = False,
+        contribution: Literal["l2"] | None = None,
+    ) -> Query:
+        """Return a query for a SQL statement: aggregates over protected tables, and what is worked out from them.
+
+        A plain aggregation over the declared columns of one table goes to the planner, which answers from everything
+        recorded. Anything else (joins, columns that were not declared, BigQuery's WITH DIFFERENTIAL_PRIVACY) is
+        bounded for each privacy unit and measured by itself; the plan says which.
+
+        Parameters
+        ----------
+        statement
+            The SQL.
+        epsilon, error, variance, confidence
+            Exactly one of the first three, unless the statement says its epsilon in OPTIONS; error may be relative to
+            the answers, such as "5%", where the planner answers.
+        parameters
+            Values for `:name` in the statement.
+        fresh
+            Measure anew although the ledger has an answer.
+        contribution
+            "l2": bound all that a privacy unit adds to all groups together by one L2 norm, the upper bound of each
+            aggregate, instead of sampling its groups. Needs a budget with delta.
+
+        Raises
+        ------
+        SQLError
+            If the statement is not one that can be answered.
+        """
+        if parameters is not None and not isinstance(parameters, Mapping):
+            raise SQLError(f"parameters= is a dict of what each :name stands for, not {shorten(parameters)}")
+        if not isinstance(fresh, bool):
+            raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
+        return self._statements.query(self, statement, given, confidence, parameters or {}, fresh, contribution)
+
+    def prefetch(
+        self,
+        workload: Workload | WorkloadRequest,
+        on: str | Sequence[str] | None = None,
+        *,
+        table: str | None = None,
+        where: str | None = None,
+        errors: Sequence[float] | None = None,
+        confidence: float = 0.95,
+    ) -> Offer:
+        """Return what all answers of a workload would cost at several accuracies; nothing is spent by looking.
+
+        Once bought, an answer of the workload that is asked for at the error that was bought, or a larger one, costs
+        nothing, and so does what follows from these answers as accurately as it is asked for. A session buys by itself
+        where that is likely to pay; this buys ahead.
+
+        Parameters
+        ----------
+        workload, on, where
+            As for `df.dp.answer`: for example `dpn.ranges("age")`.
+        table
+            Which protected table; the only one, unless given.
+        errors
+            Half-widths of the interval of the worst answer to price; those that some shares of the budget buy, if None.
+        confidence
+            Probability that an interval holds the exact answer.
+
+        Raises
+        ------
+        NotProtected
+            If there is no such table, or several and none is named.
+        """
+        if table is None:
+            if len(self._tables) != 1:
+                raise NotProtected(
+                    f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}"
+                )
+            (table,) = self._tables
+        asked = self.table(table).answer(workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence)
+        listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
+        return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
+
+    def plan(self, query: Query) -> Plan:
+        """Return the plan of a query; reads the ledger, never the data."""
+        return self._plan(query)
+
+    def run(self, query: Query, progress: Progress | None = None) -> Release:
+        """Plan, charge, measure, record, reveal; see `Query.run`."""
+        report = told(progress)
+        if isinstance(query.question, Statement):
+            self._check_tables(query.question)
+            with self._running:
+                try:
+                    release = self._statements.run(query, report)
+                except BudgetExceeded as refusal:
+                    raise self._explained(refusal, query, self._plan(query, alternatives=False)) from None
+            self._changed()
+            return release
+        protected = self.table(query.question.table)
+        with self._running:
+            protected.source.check_unchanged()
+            if query.guard is not None:
+                query.guard()
+            pending = () if query.fresh else self.ledger.pending(protected.table.name)
+            for charge in pending:  # paid for when measuring it was interrupted
+                if charge.question == query.question.key:
+                    self._finish(protected, charge, report)
+            report(0.0, "planning")
+            plan = self._plan(query, alternatives=False)
+            if plan.recorded is not None:
+                return self._reveal(self._recorded(protected, plan.recorded, report), query, paid=0)
+            details = self._histories.free(plan, protected.table) if plan.free else None
+            if plan.free and details is None:
+                raise LedgerError("another kernel changed just now what this follows from; run it again")
+            if details is not None:
+                record = self.ledger.note(plan.table, query.question.key, plan_to_json(plan), details)
+                release = self._reveal(record, query, paid=0)
+            else:
+                report(0.1, "charging the ledger")
+                refines = [item.refines for item in plan.measurements if item.refines is not None]
+                try:
+                    charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells, refines)
+                except BudgetExceeded as refusal:
+                    raise self._explained(refusal, query, plan) from None
+                record = self._finish(protected, charge, report)
+                report(1.0, "done")
+                release = self._reveal(record, query, paid=charge.units)
+        self._changed()
+        return release
+
+    def release(self, number: int) -> Release:
+        """Return a recorded release again, at no cost.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such release.
+        NotProtected
+            If its table is not protected in this session.
+        """
+        return self._again(self.ledger.get(_release_number(number)))
+
+    def retry(self, number: int) -> Release:
+        """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
+
+        Running the same query again does this too.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it, in the state "charged". One that is recorded is returned as it is.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such release, or what is random about it is gone (it is listed as "lost"): ask again.
+        NotProtected
+            If its table is not protected in this session.
+        FrameChanged
+            If a table that it reads is another than it was.
+        EngineError
+            If it fails again.
+        """
+        charge = self.ledger.charged(_release_number(number))
+        if isinstance(charge, Record):
+            return self._again(charge)
+        protected = self.table(charge.table)
+        with self._running, watched() as report:
+            if "statement" in charge.plan:
+                record = self._statements.finish(self, charge, report)
+            else:
+                protected.source.check_unchanged()
+                record = self._finish(protected, charge, report)
+        self._changed()
+        return self._again(record)
+
+    @property
+    def spent(self) -> Amount:
+        """What has been spent, as (epsilon, delta)."""
+        return self._amount(self.ledger.spent, self.ledger.delta_spent)
+
+    @property
+    def remaining(self) -> Amount:
+        """What a single further query could still take, as (epsilon, delta)."""
+        return self._amount(self.ledger.remaining, self.ledger.delta_remaining)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget that holds: what the ledger was made for, or what its owner raised it to last."""
+        return self.ledger.budget
+
+    @property
+    def confirm_above(self) -> float:
+        """Epsilon above which a magic asks before it spends; 5% of the budget unless it was said."""
+        return 0.05 * self.budget.epsilon if self._confirm_above is None else self._confirm_above
+
+    def raise_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Raise the budget to a new whole, for all that was and will be answered together.
+
+        This is a decision of whoever answers for the data, not of an analyst: it is an entry of the ledger that stays,
+        with its reason, and the new whole is what is enforced and shown from then on, in every kernel. Nothing that was
+        spent is forgotten. Thresholds spend delta of their own: where they are used, raise that as well.
+
+        Parameters
+        ----------
+        budget
+            The new whole: in epsilon, delta and threshold_delta no less than the present one, and of the same noise.
+        reason
+            Why, in a sentence.
+
+        Returns
+        -------
+        Budget
+            The budget that holds now.
+
+        Raises
+        ------
+        AccuracyError
+            If it is less in any respect, or no reason is given.
+        """
+        whole = self.ledger.raise_budget(budget, reason=reason)
+        self._changed()
+        return whole
+
+    def renew_budget(self, budget: Budget, *, reason: str) -> Budget:
+        """Put another budget on top of the present one, for example for the second year of a study.
+
+        What holds then is what both compose to: the sum of pure epsilons; for Gaussian noise the sum of mu^2, said as
+        the epsilon that it is at the delta of the present budget; and the sum of what both keep for thresholds. As for
+        `raise_budget`, it is an entry of the ledger that stays.
+
+        Parameters
+        ----------
+        budget
+            What is added, of the same noise.
+        reason
+            Why, in a sentence.
+
+        Returns
+        -------
+        Budget
+            The whole that holds now.
+
+        Raises
+        ------
+        AccuracyError
+            If the noise is another, or no reason is given.
+        """
+        whole = self.ledger.renew_budget(budget, reason=reason)
+        self._changed()
+        return whole
+
+    def budgets(self) -> pd.DataFrame:
+        """Return what the ledger was made for and every raise of it: time, epsilon, delta, added, reason."""
+        import pandas as pd
+
+        rows = [
+            {
+                "time": pd.Timestamp(one.time),
+                "epsilon": one.budget.epsilon,
+                "delta": one.budget.delta,
+                "added": "" if one.added is None else str(one.added),
+                "reason": one.reason,
+            }
+            for one in self.ledger.budgets()
+        ]
+        return pd.DataFrame(rows)
+
+    def history(self) -> pd.DataFrame:
+        """Return every charge of the ledger: number, time, table, question, epsilon, paid, state.
+
+        Where the budget keeps delta for thresholds, also the delta that each took of it.
+        """
+        import pandas as pd
+
+        epsilon = self.ledger.accountant.epsilon
+        rows = []
+        for entry in self.ledger.history():
+            plan = entry["plan"]
+            rows.append(
+                {
+                    "number": entry["number"],
+                    "time": pd.Timestamp(entry["time"]),
+                    "table": entry["table"],
+                    "question": plan.get("words", ""),
+                    "epsilon": epsilon(plan["units"]),
+                    "paid": epsilon(entry["units"]),
+                    "delta": float(entry["delta"]),
+                    "state": entry["state"],
+                }
+            )
+        kept = ["delta"] if self.ledger.threshold_delta else []
+        return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", *kept, "state"])
+
+    def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
+        """Return, per table and attribute, the epsilon spent on the dearest cell of each level."""
+        found = {}
+        for name, protected in self._tables.items():
+            spend = self.ledger.spend(name)
+            for attribute in protected.table.domain.names:
+                units = spend.by_attribute(attribute)
+                found[name, attribute] = np.array([self.ledger.accountant.epsilon(int(u)) for u in units])
+        return found
+
+    def audit(self, expected: str | None = None) -> Audit:
+        """Check that nothing in the ledger was removed or changed.
+
+        Parameters
+        ----------
+        expected
+            The head of an earlier audit, noted elsewhere: proves that everything up to then is still there.
+        """
+        return self.ledger.audit(expected)
+
+    def dashboard(self) -> Any:
+        """Return a widget: what is left, spend over time, history, spend by column, what can still be afforded."""
+        return view("dashboard", self)
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every release; return a function that stops it."""
+        return _listed(callback, self._callbacks)
+
+    def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the session is closed; return a function that stops it."""
+        return _listed(callback, self._endings)
+
+    def close(self) -> None:
+        """Close the ledger; the session cannot be asked any more."""
+        _call(self._endings)
+        self._endings.clear()
+        self._callbacks.clear()
+        global _latest
+        if _latest is self:
+            _latest = None
+        for protected in self._tables.values():
+            protected.engine.close()
+        self._statements.close()
+        self._tables.clear()
+        self._closed = True
+        self.ledger.close()
+
+    def _amount(self, units: int, thresholds: Fraction) -> Amount:
+        accountant = self.ledger.accountant
+        return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
+
+    def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+        if isinstance(query.question, Statement):
+            self._check_tables(query.question)
+            return self._statements.plan(query, alternatives=alternatives)
+        plan = self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
+        return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
+
+    def _check_tables(self, statement: Statement) -> None:
+        """Raise NotProtected if a table is not there, as after this session was closed."""
+        for name in statement.tables:
+            self.table(name)
+
+    def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
+        return self._histories.finish(protected, charge, self._draw, self._redraw, report)
+
+    def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
+        """Return a record that answers a question, after measuring it where that was interrupted."""
+        for charge in self.ledger.pending(protected.table.name):
+            if charge.number == number:
+                return self._finish(protected, charge, report)
+        return self.ledger.get(number)
+
+    def _again(self, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+        protected = self.table(record.table)
+        if "statement" in record.plan:
+            return self._statements.again(self, record)
+        question = Question.from_json(record.plan["question"], protected.table.domain)
+        return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
+
+    def _reveal(self, record: Record, query: Query, paid: int) -> Release:
+        release = reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
+        return release if query.statement is None else self._statements.worked_out(release, query.statement)
+
+    def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
+        """Say what would still fit."""
+        if refusal.requested_delta is not None:  # of thresholds: another epsilon does not help
+            return refusal
+        left = self.remaining.epsilon
+        fits = float(f"{left * 0.9995:.3g}")
+        text = (
+            f"this query needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of {self.budget.epsilon:g} is left; "
+            "nothing was spent"
+        )
+        if fits > 1e-6:
+            error = self._plan(query.at(epsilon=fits), alternatives=False).error
+            if math.isfinite(error):  # not while it depends on bounds that are found from the data
+                text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
+        explained = BudgetExceeded(text)
+        explained.__dict__.update(refusal.__dict__)
+        return explained
+
+    def _changed(self) -> None:
+        _call(self._callbacks)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An amount of privacy loss, as (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon
+        At the delta that the budget does not keep for thresholds.
+    delta
+        That one, and what belongs to thresholds.
+    threshold_delta
+        What belongs to thresholds, which hide groups of few units.
+    """
+
+    epsilon: float
+    delta: float
+    threshold_delta: float = 0.0
+
+
+def active_session() -> Session:
+    """Return the session that was made last.
+
+    Raises
+    ------
+    NotProtected
+        If there is none.
+    """
+    if _latest is None:
+        raise NotProtected("there is no session yet: write session = dpn.Session(budget=dpn.Budget(epsilon=1.0))")
+    return _latest
+
+
+def _listed(callback: Callable[[], None], callbacks: list[Callable[[], None]]) -> Callable[[], None]:
+    callbacks.append(callback)
+
+    def stop() -> None:
+        if callback in callbacks:
+            callbacks.remove(callback)
+
+    return stop
+
+
+def _call(callbacks: list[Callable[[], None]]) -> None:
+    for callback in list(callbacks):
+        try:
+            callback()
+        except Exception:  # what watches a release must not lose it
+            logging.getLogger(__name__).exception("a callback of a session failed")
+
+
+def _release_number(number: object) -> int:
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise LedgerError(f"releases are numbered 1, 2, 3, as session.history() lists them; not {shorten(number)}")
+    return int(number)
+
+
+def _check_table_name(name: str) -> None:
+    if not isinstance(name, str) or not name.strip():
+        raise DomainError(f"a table needs a name, such as 'patients', not {shorten(name)}")
+    if len(name) > MOST_NAME or not name.isprintable():
+        raise DomainError(f"the name of a table is one line of at most {MOST_NAME} characters")
+
+
+def _checked_table(
+    name: str, domain: Mapping[str, Any] | None, unit: str | Unit | None, max_rows: int | None, rows: float | None
+) -> Table:
+    _check_table_name(name)
+    column, population = column_and_population(unit)
+    declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
+    if column is None and max_rows is not None:
+        raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
+    most = plain(max_rows)
+    if column is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
+        one = shorten(population or column)[1:-1]
+        raise DomainError(
+            f"with unit={shorten(unit)} say how many rows of one {one} may count at most: max_rows=8, for example "
+            f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
+        )
+    known = None if rows is None else float(positive(rows, "rows"))
+    return Table(name, declared, column, most or 1, known, population)

@@ -1,0 +1,245 @@
+"""After the charge of a statement: measure, add noise, hide small groups, record, reveal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.progress import Progress, silent
+from dpnotebook.session.execute import after_charge
+from dpnotebook.session.query import Query
+from dpnotebook.session.release import Release, column_name, column_of
+from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.noising import Draw, noisy, released
+from dpnotebook.sql.aggregates.shares import needs_bounds, shares
+from dpnotebook.sql.plan import StatementPlan
+from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
+from dpnotebook.sql.statement import PrivateSelect, Statement
+from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json, statement_to_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Integers = NDArray[np.int64]
+Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
+Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
+
+
+def statement_plan_to_json(
+    plan: StatementPlan, statement: Statement, fingerprints: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again.
+
+    Parameters
+    ----------
+    plan, statement
+        What is planned.
+    fingerprints
+        Of the tables' undeclared columns and of public tables, to tell later whether they are still the same.
+    """
+    return {
+        "words": plan.title,
+        "units": plan.units,
+        "alone": plan.units,
+        "actions": [],
+        "confidence": plan.confidence,
+        "shares": list(plan.shares),
+        "deltas": [str(delta) for delta in plan.deltas],
+        "statement": statement_to_json(statement),
+        "fingerprints": dict(fingerprints),
+    }
+
+
+def measure_statement(
+    ledger: Ledger,
+    charge: Charge,
+    execute: Execute,
+    *,
+    draw: Draw | None = None,
+    hide: bool = True,
+    report: Progress = silent,
+) -> Record:
+    """Measure what was charged for a statement and record it.
+
+    Parameters
+    ----------
+    ledger, charge
+        Where it is recorded, and what was paid for.
+    execute
+        Runs SQL over the named tables.
+    draw
+        Draws the noise instead of the charge's own randomness: in tests without noise.
+    hide
+        Whether thresholds hide small groups; not in tests without noise.
+    report
+        Told how far it is.
+
+    Returns
+    -------
+    Record
+        The only answer that may be shown: the first that was recorded of this charge.
+
+    Raises
+    ------
+    EngineError
+        If it failed, whatever the reason.
+    LedgerError
+        If it cannot be measured any more.
+    """
+
+    def work(randomness: Randomness) -> Record:
+        statement = recorded_statement(charge)
+        numbers, told = [], []
+        for i, select in enumerate(statement.selects):
+            report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+            units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
+            source, secret = randomness.source("noise", i), randomness.secret("sample", i)
+            law = draw or partial(draw_integers, source=source)
+            answer, about = _measured(select, units, delta, ledger.accountant, execute, law, secret, hide)
+            numbers.append(answer)
+            told.append(about)
+        report(0.9, "recording")
+        return ledger.record(charge.number, numbers, {"selects": told, "fingerprints": charge.plan["fingerprints"]})
+
+    return after_charge(ledger, charge, work)
+
+
+def _measured(
+    select: PrivateSelect,
+    units: int,
+    delta: Fraction,
+    accountant: Accountant,
+    execute: Execute,
+    draw: Draw,
+    secret: str,
+    hide: bool,
+) -> tuple[Integers, dict[str, Any]]:
+    """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
+
+    def run(query: str) -> dict[str, NDArray[Any]]:
+        return execute(query, (*select.tables, *select.public))
+
+    share = shares(select, units, accountant)
+    unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i)]
+    found = all_magnitudes(select, unbounded, run, secret)
+    bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
+    planned = measuring(select, share, accountant, delta, bounds)
+    exact = totals(select, planned.components, run, secret)
+    drawn = noisy(planned, exact, draw)
+    least = planned if hide or planned.tau is None else replace(planned, tau=1)  # a group that anybody is in
+    shown = released(least, exact, drawn)
+    keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
+    return drawn[shown], {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+
+
+def reveal_statement(record: Record, query: Query, accountant: Accountant, paid: int, outer: Outer) -> Release:
+    """Return what a record answers to a statement.
+
+    Parameters
+    ----------
+    record
+        From the ledger.
+    query
+        The statement as it is asked now, and the confidence of its intervals.
+    accountant
+        Of the session.
+    paid
+        What this run of it cost, in units.
+    outer
+        Works out SQL over released and public tables.
+    """
+    statement = query.question
+    assert isinstance(statement, Statement)
+    frames = {
+        f"release_{i}": select_frame(record, i, select, query.accuracy.confidence)
+        for i, select in enumerate(statement.selects)
+    }
+    ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
+    frame = frames["release_0"]
+    if statement.outer is not None:
+        frame = outer(statement.outer, frames, statement.public)
+        names = [key.name for key in statement.selects[0].keys]
+        if list(frame.columns[: len(names)]) != names:
+            ordered = ()
+    return Release(
+        frame=frame,
+        question=statement,
+        number=record.number,
+        epsilon=accountant.epsilon(record.plan["units"]),
+        delta=with_thresholds(accountant, sum(map(Fraction, record.plan["deltas"]), Fraction(0))),
+        paid=accountant.epsilon(paid),
+        confidence=query.accuracy.confidence,
+        unit="",
+        ordered=ordered,
+        sources=(record.number,),
+        notes=_notes(record, statement),
+    )
+
+
+def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
+    """Return which aggregates have no answer, because noise hid the bounds that were to be found for them."""
+    words = [
+        aggregate.words or aggregate.name
+        for told, select in zip(record.details["selects"], statement.selects, strict=True)
+        for part, aggregate in zip(Measuring.from_json(told["measuring"]).parts, select.aggregates, strict=True)
+        if not part.found
+    ]
+    if not words:
+        return ()
+    return (
+        f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
+        "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon",
+    )
+
+
+def recorded_statement(charge: Charge) -> Statement:
+    """Return the statement that was charged for."""
+    return statement_from_json(charge.plan["statement"])
+
+
+def select_frame(record: Record, place: int, select: PrivateSelect, confidence: float) -> pd.DataFrame:
+    """Return what was released of one private aggregation: keys, then value and interval of every aggregate."""
+    import pandas as pd
+
+    told = record.details["selects"][place]
+    keys = keys_from_json(told["keys"])
+    planned = Measuring.from_json(told["measuring"])
+    columns: dict[str, Any] = {}
+    for i, key in enumerate(select.keys):
+        values = np.empty(len(keys), dtype=object)
+        values[:] = [group[i] for group in keys]
+        columns[key.name] = column_of(values)
+    estimates = estimate(planned, record.answers[place], confidence)
+    for aggregate, estimated in zip(select.aggregates, estimates, strict=True):
+        columns |= _columns(aggregate.name, estimated)
+    return pd.DataFrame(columns)
+
+
+def _columns(name: str, found: Estimates) -> dict[str, Any]:
+    return {
+        name if part == "value" else column_name(name, part): _column(getattr(found, part))
+        for part in ("value", "std_error", "lower", "upper")
+    }
+
+
+def _column(values: NDArray[np.float64]) -> Any:
+    """Return one value a group; where each is several quantiles, a list of them."""
+    return values if values.ndim == 1 else [list(map(float, row)) for row in values]
+
+
+def _ordered(kind: str) -> bool:
+    return kind in ("integer", "number", "time")
