@@ -47,7 +47,7 @@ PART = (
     "privacy/test_spend_property.py::test_a_refinement_leaves_the_price_of_the_lesser_noise",
     "privacy/test_spend_property.py::test_queries_that_are_no_product_cost_no_less_than_their_columns",
     "privacy/test_spend_property.py::test_spend_is_the_column_norm_of_all_measurements",
-    "reuse/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",
+    "planner/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",
     "sql/test_aggregates.py::test_bounds_that_are_found_take_half_of_their_aggregates_share",
     "sql/test_aggregates.py::test_shares_are_even_over_functions_and_the_count_of_the_threshold",
     "sql/test_drawing.py::test_nobody_elses_sample_changes_when_a_unit_leaves",

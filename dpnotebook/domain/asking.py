@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from dpnotebook.workload import Workload
+from dpnotebook.domain import requests
+from dpnotebook.workload import Workload
 
 
 class Asking:
@@ -47,7 +47,5 @@ class Asking:
         return self._over("total")
 
     def _over(self, verb: str, *arguments: Any, **options: Any) -> Workload:
-        from dpnotebook.domain import requests  # the layer above, asked for by the user
-
         workload: Workload = getattr(requests, verb)(*arguments, **options).over(self)
         return workload

@@ -12,7 +12,7 @@ from itertools import islice
 from numbers import Real
 from typing import Literal
 
-from dpnotebook.domain import Domain
+from dpnotebook.domain.named import NamedAttributes
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.workload.base import Number, Workload, whole
 from dpnotebook.workload.builders import checked_count, small_subsets, subsets
@@ -71,7 +71,7 @@ class WorkloadRequest:
 
     parts: tuple[tuple[Number, Product | AllMarginals], ...]
 
-    def attributes(self, domain: Domain) -> tuple[str, ...]:
+    def attributes(self, domain: NamedAttributes) -> tuple[str, ...]:
         """Return the attributes that take part, in the domain's order: all, if any part is about all.
 
         Raises
@@ -84,7 +84,9 @@ class WorkloadRequest:
             return domain.names
         return tuple(name for name in domain.names if name in named)
 
-    def over(self, domain: Domain, on: str | Iterable[str] | None = None, levels: Levels | None = None) -> Workload:
+    def over(
+        self, domain: NamedAttributes, on: str | Iterable[str] | None = None, levels: Levels | None = None
+    ) -> Workload:
         """Return the workload over the product of the attributes, its cells in C order.
 
         Cumulative counts and ranges run over the regular levels of an ordered attribute. Its levels of other and of
@@ -140,8 +142,8 @@ class WorkloadRequest:
             joined.append(_joined(axes, kinds, weights))
         return joined[0] if len(joined) == 1 else Stack(*joined)
 
-    def _named(self, domain: Domain) -> set[str]:
-        if not isinstance(domain, Domain):
+    def _named(self, domain: NamedAttributes) -> set[str]:
+        if not isinstance(domain, NamedAttributes):
             raise WorkloadError(f"a workload by names is asked of a Domain, not of {shorten(domain)}")
         named = {name for _, part in self.parts if isinstance(part, Product) for name in part.names}
         for name in sorted(named):
@@ -230,7 +232,7 @@ def _named(names: tuple[str, ...], verb: str) -> tuple[str, ...]:
     return names
 
 
-def _axes(domain: Domain, on: str | Iterable[str] | None, levels: Levels) -> list[Axis]:
+def _axes(domain: NamedAttributes, on: str | Iterable[str] | None, levels: Levels) -> list[Axis]:
     if hasattr(on, "iloc"):
         raise WorkloadError(f"on= lists names of attributes; it is not {shorten(on)}")
     names = domain.names if on is None else (on,) if isinstance(on, str) else tuple(islice(on, len(domain) + 1))

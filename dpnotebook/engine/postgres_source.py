@@ -10,9 +10,9 @@ from typing import Any
 
 from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.dialect.types import ROW_UNIT, Kind
+from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.postgres import PostgresExecutor
 from dpnotebook.engine.postgres_relation import PostgresRelation, State, relation_of
-from dpnotebook.engine.source import keyed
 from dpnotebook.errors import DomainError, FrameChanged, QueryFailed
 from dpnotebook.ledger.forks import in_child
 

@@ -24,6 +24,7 @@ from dpnotebook.engine.digests import row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.frame_digests import digest_column
 from dpnotebook.engine.frames import FrameColumns
+from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.sealed import sealed
 from dpnotebook.errors import DomainError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger.forks import in_child, opened
@@ -490,12 +491,3 @@ def _check_table(source: TableSource) -> None:
 
 def _as_text(column: str) -> str:
     return f"CAST({identifier(column)} AS VARCHAR)"
-
-
-def keyed(key: bytes, *parts: str | bytes) -> str:
-    """Return a digest of parts that only who has the key can make."""
-    digest = hashlib.blake2b(key=key, digest_size=32)
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        digest.update(len(data).to_bytes(8, "big") + data)
-    return digest.hexdigest()

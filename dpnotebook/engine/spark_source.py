@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.dialect.types import ROW_UNIT, Kind
 from dpnotebook.engine.executor import failed
-from dpnotebook.engine.source import keyed
+from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.spark import SparkExecutor, quiet, told
 from dpnotebook.engine.spark_types import SparkColumn
 from dpnotebook.errors import DomainError, DPError, EngineError, shorten

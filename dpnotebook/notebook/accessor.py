@@ -12,6 +12,7 @@ from dpnotebook.domain.requests import WorkloadRequest
 from dpnotebook.notebook.explorer.explorer import Explorer, explore
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.session.protected import ProtectedTable, frames
+from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Verbs
 
@@ -38,7 +39,7 @@ class DPAccessor:
         return frames.find(self._frame)
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionProtocol:
         """The session that pays for this frame's questions."""
         return self.table.session
 

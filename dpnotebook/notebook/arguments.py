@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dpnotebook.domain.named import NamedAttributes
 from dpnotebook.errors import ArgumentError, DPError, bare, shorten
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -196,6 +197,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     **dict.fromkeys(("Mapping", "dict"), ("a dict", lambda value: isinstance(value, Mapping))),
     **dict.fromkeys(("Callable", "Progress"), ("a function", callable)),
+    "NamedAttributes": ("a Domain", lambda value: isinstance(value, NamedAttributes)),
     **dict.fromkeys(("PathLike", "Path"), ("a path", lambda value: isinstance(value, PathLike))),
     **dict.fromkeys(ARRAYS, ("numbers", lambda value: np.asarray(value).dtype.kind in "biuf")),
 }

@@ -13,6 +13,25 @@ from dpnotebook.errors import AccuracyError, shorten
 
 
 @dataclass(frozen=True)
+class Amount:
+    """An amount of privacy loss, as (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon
+        At the delta that the budget does not keep for thresholds.
+    delta
+        That one, and what belongs to thresholds.
+    threshold_delta
+        What belongs to thresholds, which hide groups of few units.
+    """
+
+    epsilon: float
+    delta: float
+    threshold_delta: float = 0.0
+
+
+@dataclass(frozen=True)
 class Budget:
     """The most that all answers of a session together may reveal about one privacy unit.
 

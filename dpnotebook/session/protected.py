@@ -11,13 +11,13 @@ from dpnotebook.engine.source import FrameSource, ParquetSource, TableSource, fi
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
 from dpnotebook.planner.table import Table
+from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.verbs import Verbs
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpnotebook.domain import Domain
-    from dpnotebook.session.session import Session
 
 
 class ProtectedTable(Verbs):
@@ -42,7 +42,7 @@ class ProtectedTable(Verbs):
         If the data does not hold what the domain declares.
     """
 
-    def __init__(self, session: Session, table: Table, data: Any, key: bytes, known: str | None = None) -> None:
+    def __init__(self, session: SessionProtocol, table: Table, data: Any, key: bytes, known: str | None = None) -> None:
         super().__init__(session, table)
         self.table = table
         source = source_of(data)
@@ -74,7 +74,7 @@ class ProtectedTable(Verbs):
             _ = self.undeclared
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionProtocol:
         """The session that pays."""
         return self._session
 

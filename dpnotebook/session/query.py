@@ -6,20 +6,52 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.to_linear import Assumption
-from dpnotebook.privacy.budget import positive
+from dpnotebook.privacy.budget import Amount, positive
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.release import Release
 from dpnotebook.strategy import Strategy
 
 if TYPE_CHECKING:
-    from dpnotebook.session.session import Session
     from dpnotebook.sql.statement import Statement
+
+
+class SessionProtocol(Protocol):
+    """What those who are asked through a session need to know of it; it is `Session` that does all of this."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where charges and answers are recorded."""
+
+    @property
+    def remaining(self) -> Amount:
+        """What a single further query could still take."""
+
+    @property
+    def confirm(self) -> str:
+        """When a magic asks before it spends: "auto", "always" or "never"."""
+
+    @property
+    def confirm_above(self) -> float:
+        """Epsilon above which it does, where it is "auto"."""
+
+    def plan(self, query: Query) -> Plan:
+        """Return the plan of a query, without reading data."""
+
+    def run(self, query: Query, progress: Progress | None = None) -> Release:
+        """Plan, charge, measure, record, reveal."""
+
+    def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after every release; return a function that stops it."""
+
+    def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` when the session is closed; return a function that stops it."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +77,7 @@ class Query:
         The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
     """
 
-    session: Session = field(repr=False)
+    session: SessionProtocol = field(repr=False)
     question: Question | Statement
     accuracy: Accuracy
     fresh: bool = False

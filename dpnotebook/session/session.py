@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral
 from pathlib import Path
@@ -36,7 +36,7 @@ from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_to_json
 from dpnotebook.planner.table import Table
 from dpnotebook.privacy.accountant import with_thresholds
-from dpnotebook.privacy.budget import Budget, positive
+from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.question import Accuracy, Question
@@ -685,25 +685,6 @@ class Session:
 
     def _changed(self) -> None:
         _call(self._callbacks)
-
-
-@dataclass(frozen=True)
-class Amount:
-    """An amount of privacy loss, as (epsilon, delta).
-
-    Parameters
-    ----------
-    epsilon
-        At the delta that the budget does not keep for thresholds.
-    delta
-        That one, and what belongs to thresholds.
-    threshold_delta
-        What belongs to thresholds, which hide groups of few units.
-    """
-
-    epsilon: float
-    delta: float
-    threshold_delta: float = 0.0
 
 
 def active_session() -> Session:

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.requests import WorkloadRequest
@@ -16,13 +16,10 @@ from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
-from dpnotebook.session.query import Query
+from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import PARTS, column_name
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
-
-if TYPE_CHECKING:
-    from dpnotebook.session.session import Session
 
 Bounds = tuple[float, float]
 
@@ -45,7 +42,7 @@ class Grouped:
     """
 
     def __init__(
-        self, session: Session, table: Table, keys: Sequence[str] = (), guard: Callable[[], None] | None = None
+        self, session: SessionProtocol, table: Table, keys: Sequence[str] = (), guard: Callable[[], None] | None = None
     ) -> None:
         self._session, self._table, self._guard = session, table, guard
         self._keys = tuple(checked_keys(keys, table))

@@ -19,8 +19,10 @@ MEMORY_LIMIT = 2**31  # bytes of the largest single array that is ever built
 Array = NDArray[Any]
 Number = int | float
 Energy = Callable[[Array, Array], Array]
+Product = tuple[Number, "tuple[Workload, ...]"]
+"""A weight, and factors that are neither weighted nor products."""
 
-_KINDS: dict[str, type[Workload]] = {}
+_KINDS: dict[str, Any] = {}  # classes by name, each with arguments of its own
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +48,20 @@ class Workload(ABC):
     def integer(self) -> bool:
         """Whether every entry is an integer."""
         return True
+
+    @property
+    def stacked(self) -> tuple[Workload, ...]:
+        """The workloads whose queries follow one another here: itself, unless it is a stack."""
+        return (self,)
+
+    @property
+    def summands(self) -> tuple[tuple[Number, Workload], ...]:
+        """Weights and workloads of the same shape that add up to this one, entry by entry."""
+        return ((1, self),)
+
+    def products(self) -> tuple[Product, ...]:
+        """Return it as a union of weighted products, in the order of its rows (HDMM, equation 3)."""
+        return ((1, (self,)),)
 
     @abstractmethod
     def apply(self, x: Array) -> Array:
@@ -151,7 +167,8 @@ class Workload(ABC):
             If the value is not one that `to_json` writes.
         """
         try:
-            return _KINDS[value["kind"]]._from_fields({k: v for k, v in value.items() if k != "kind"})
+            kind: type[Workload] = _KINDS[value["kind"]]
+            return kind._from_fields({k: v for k, v in value.items() if k != "kind"})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, WorkloadError):
                 raise
@@ -182,17 +199,14 @@ class Workload(ABC):
         return out.reshape(result) if array.ndim == 1 else out.reshape(result, array.shape[1])
 
     def __add__(self, other: Workload) -> Workload:
-        from dpnotebook.workload.compose import Stack
-
         if not isinstance(other, Workload):
             raise WorkloadError(f"a workload can be joined with another workload, not with {shorten(other)}")
-        mine = self.parts if isinstance(self, Stack) else (self,)
-        return Stack(*mine, *(other.parts if isinstance(other, Stack) else (other,)))
+        stack: Workload = _KINDS["Stack"](*self.stacked, *other.stacked)
+        return stack
 
     def __mul__(self, weight: Number) -> Workload:
-        from dpnotebook.workload.compose import Weighted
-
-        return Weighted(weight, self)
+        weighted: Workload = _KINDS["Weighted"](weight, self)
+        return weighted
 
     __rmul__ = __mul__
 

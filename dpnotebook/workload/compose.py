@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.workload.base import Array, Energy, Number, Workload, number, require_memory
+from dpnotebook.workload.base import Array, Energy, Number, Product, Workload, number, require_memory
+from dpnotebook.workload.largest_norm import largest_norm
 
 PIECE = 2**18  # entries that a factor is applied to at a time
 
@@ -33,6 +34,11 @@ class Kron(Workload):
 
     def __init__(self, *factors: Workload) -> None:
         object.__setattr__(self, "factors", _workloads(factors, "Kron"))
+
+    def products(self) -> tuple[Product, ...]:
+        """Return one product; a factor that is a union stays one, since its rows alternate with those of the next."""
+        single = [_one_product(factor) for factor in self.factors]
+        return ((math.prod(weight for weight, _ in single), tuple(one for _, factors in single for one in factors)),)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,6 +116,15 @@ class Stack(Workload):
         object.__setattr__(self, "parts", parts)
 
     @property
+    def stacked(self) -> tuple[Workload, ...]:
+        """Its parts."""
+        return self.parts
+
+    def products(self) -> tuple[Product, ...]:
+        """Return the products of all parts."""
+        return tuple(product for part in self.parts for product in part.products())
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Sum of the parts' numbers of queries, number of cells."""
         return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
@@ -145,9 +160,7 @@ class Stack(Workload):
 
     def max_column_norm(self, power: int = 1) -> Number:
         """Return the largest sum over the parts, without forming the cells where the parts are products."""
-        from dpnotebook.workload.terms import largest_norm
-
-        largest = largest_norm(self, power)
+        largest = largest_norm(self.products(), power)
         return number(self.column_norms(power).max()) if largest is None else largest
 
     def frobenius_squared(self) -> float:
@@ -198,6 +211,15 @@ class Weighted(Workload):
             raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {shorten(weight)}")
         _workloads((self.workload,), "Weighted")
         object.__setattr__(self, "weight", int(weight) if weight == int(weight) else float(weight))
+
+    @property
+    def summands(self) -> tuple[tuple[Number, Workload], ...]:
+        """The workload, with its weight."""
+        return ((self.weight, self.workload),)
+
+    def products(self) -> tuple[Product, ...]:
+        """Return the products of the workload, weighted."""
+        return tuple((self.weight * weight, factors) for weight, factors in self.workload.products())
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -298,3 +320,11 @@ def _workloads(values: tuple[Any, ...], what: str) -> tuple[Workload, ...]:
         if not isinstance(value, Workload):
             raise WorkloadError(f"{what} is made of workloads, such as Identity(10), not of {type(value).__name__}")
     return tuple(values)
+
+
+def _one_product(factor: Workload) -> Product:
+    weight: Number = 1
+    while isinstance(factor, Weighted):
+        weight, factor = weight * factor.weight, factor.workload
+    found = factor.products()
+    return (weight * found[0][0], found[0][1]) if len(found) == 1 else (weight, (factor,))

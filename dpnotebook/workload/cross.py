@@ -8,7 +8,7 @@ from functools import reduce
 import numpy as np
 
 from dpnotebook.workload.base import Array, Number, Workload, number, require_memory
-from dpnotebook.workload.compose import Kron, Weighted
+from dpnotebook.workload.compose import Kron
 from dpnotebook.workload.contiguous import Identity
 from dpnotebook.workload.padded import Ones
 
@@ -66,15 +66,10 @@ def cross_sum(a: Workload, b: Workload) -> Number:
 
 def _parts(a: Workload, b: Workload) -> list[tuple[Number, Workload, Workload]] | None:
     """Return a weighted sum of products, where one side is a difference or weighted."""
-    from dpnotebook.workload.difference import Difference
-
-    if isinstance(a, Difference):
-        return [(1, a.left, b), (-1, a.right, b)]
-    if isinstance(b, Difference):
-        return [(1, a, b.left), (-1, a, b.right)]
-    if isinstance(a, Weighted):
-        return [(a.weight, a.workload, b)]
-    return [(b.weight, a, b.workload)] if isinstance(b, Weighted) else None
+    first, second = a.summands, b.summands
+    if first != ((1, a),):
+        return [(weight, one, b) for weight, one in first]
+    return [(weight, a, two) for weight, two in second] if second != ((1, b),) else None
 
 
 def _aligned(a: Workload, b: Workload) -> list[tuple[Workload, Workload]] | None:

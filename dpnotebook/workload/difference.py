@@ -59,6 +59,11 @@ class Difference(Workload):
             raise WorkloadError("the difference of a workload and itself asks nothing")
 
     @property
+    def summands(self) -> tuple[tuple[Number, Workload], ...]:
+        """The one workload, less the other."""
+        return (1, self.left), (-1, self.right)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of queries, number of cells."""
         return self.left.shape

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.workload.base import Array, Number, Workload, require_memory
+from dpnotebook.workload.base import Array, Number, Product, Workload, require_memory
 from dpnotebook.workload.compose import Kron
 from dpnotebook.workload.contiguous import Total
 
@@ -65,6 +65,14 @@ class Marginals(Workload):
     def sizes(self) -> tuple[int, ...]:
         """Cells of each attribute."""
         return tuple(factor.shape[1] for factor in self.factors)
+
+    def products(self) -> tuple[Product, ...]:
+        """Return one product for each subset."""
+        totals = [Total(size) for size in self.sizes]
+        return tuple(
+            (weight, tuple(self.factors[i] if i in subset else total for i, total in enumerate(totals)))
+            for subset, weight in self.weights
+        )
 
     @cached_property
     def shape(self) -> tuple[int, int]:

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpnotebook.workload.base import Array, Number, Workload, number
+from dpnotebook.workload.base import Array, Number, Workload
 from dpnotebook.workload.compose import Kron, Stack, Weighted
 from dpnotebook.workload.contiguous import Total
 from dpnotebook.workload.marginals import Marginals
-
-CANDIDATES = 2**17  # column norms that are compared while looking for the largest sum
 
 
 @dataclass(frozen=True)
@@ -39,22 +37,7 @@ class Term:
 
 def terms(workload: Workload) -> tuple[Term, ...]:
     """Return the workload as a union of weighted products, in the order of its rows (HDMM, equation 3)."""
-    if isinstance(workload, Stack):
-        return tuple(term for part in workload.parts for term in terms(part))
-    if isinstance(workload, Weighted):
-        return tuple(Term(workload.weight * term.weight, term.factors) for term in terms(workload.workload))
-    if isinstance(workload, Marginals):
-        totals = [Total(size) for size in workload.sizes]
-        return tuple(
-            Term(weight, tuple(workload.factors[i] if i in subset else total for i, total in enumerate(totals)))
-            for subset, weight in workload.weights
-        )
-    if isinstance(workload, Kron):
-        # A factor that is itself a union stays one factor: its rows alternate with those of the factors after it.
-        single = [_one_term(factor) for factor in workload.factors]
-        weight = math.prod(term.weight for term in single)
-        return (Term(weight, tuple(factor for term in single for factor in term.factors)),)
-    return (Term(1, (workload,)),)
+    return tuple(Term(weight, factors) for weight, factors in workload.products())
 
 
 @dataclass(frozen=True)
@@ -115,37 +98,3 @@ def _sparse(workload: Workload, weight: Number) -> Iterator[tuple[tuple[int, ...
         (term,) = terms(workload)
         axes = tuple(i for i, factor in enumerate(term.factors) if not isinstance(factor, Total))
         yield term.sizes, [SparseTerm(weight * term.weight, axes, tuple(term.factors[i] for i in axes))]
-
-
-def largest_norm(workload: Workload, power: int) -> Number | None:
-    """Return the largest column sum of |entry|^power of a union of products over the same attributes.
-
-    None if its parts are over different attributes, or too many cells could be the one with the largest sum.
-    """
-    flat = terms(workload)
-    if len({term.sizes for term in flat}) > 1:
-        return None
-    sums = np.array([[abs(term.weight) ** power] for term in flat])
-    for axis in range(len(flat[0].factors)):
-        norms = _largest_columns(np.array([term.factors[axis].column_norms(power) for term in flat]))
-        if sums.size * norms.shape[1] > CANDIDATES:
-            return None
-        sums = _largest_columns((sums[:, :, None] * norms[:, None, :]).reshape(len(flat), -1))
-    return number(sums.sum(axis=0).max())
-
-
-def _largest_columns(columns: Array) -> Array:
-    """Return the columns that no other column equals or exceeds in every entry: only they can have the largest sum."""
-    kept = columns[:, :0]
-    for column in columns[:, np.argsort(-columns.sum(axis=0, dtype=float), kind="stable")].T:
-        if not (kept >= column[:, None]).all(axis=0).any():
-            kept = np.column_stack((kept, column))
-    return kept
-
-
-def _one_term(factor: Workload) -> Term:
-    weight: Number = 1
-    while isinstance(factor, Weighted):
-        weight, factor = weight * factor.weight, factor.workload
-    flat = terms(factor)
-    return Term(weight * flat[0].weight, flat[0].factors) if len(flat) == 1 else Term(weight, (factor,))

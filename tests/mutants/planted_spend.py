@@ -117,7 +117,7 @@ PLANTED = (
         PRICING,
         "            for item in items\n            for term in item.measurement.cost(",
         "            for item in items[:1]\n            for term in item.measurement.cost(",
-        ("reuse/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",),
+        ("planner/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",),
     ),
     Mutant(
         "a refinement is priced from less noise than there was",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.notebook import models
 from dpnotebook.notebook.explorer.choices import BY_NAME, KINDS, OWN, Privacy, Question, privacy, question
@@ -16,11 +16,29 @@ from dpnotebook.notebook.plots.strategy_views import View
 from dpnotebook.notebook.progress import Progress
 
 if TYPE_CHECKING:
-    from dpnotebook.notebook.explorer.explorer import Explorer
     from dpnotebook.strategy.catalogue import Candidate
     from dpnotebook.strategy.strategy import Strategy
 
 SHORT = 48  # characters of a workload's own name in the list
+
+
+class Controlled(Protocol):
+    """What the controls act on; `explorer.Explorer` is that."""
+
+    own: Question | None
+    privacy: Privacy
+
+    def start(self) -> None:
+        """Compare what the controls say."""
+
+    def cancel(self) -> None:
+        """Stop comparing."""
+
+    def price(self) -> None:
+        """Show the same at another epsilon and delta."""
+
+    def pick(self, name: str) -> None:
+        """Look at one strategy."""
 
 
 class Panel:
@@ -32,7 +50,7 @@ class Panel:
         What the controls act on.
     """
 
-    def __init__(self, explorer: Explorer) -> None:
+    def __init__(self, explorer: Controlled) -> None:
         import ipywidgets as widgets
 
         self.explorer = explorer

@@ -12,9 +12,8 @@ from dpnotebook.notebook.cards.statement_lines import in_short
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan
-    from dpnotebook.session.query import Query
+    from dpnotebook.session.query import Query, SessionProtocol
     from dpnotebook.session.release import Release
-    from dpnotebook.session.session import Session
 
 VARIABLE = "DPNOTEBOOK_CONFIRM"
 WAYS = ("auto", "always", "never")
@@ -59,7 +58,7 @@ def answer(query: Query, confirm: str, *, cards: bool = True, stored: bool = Fal
     return query.run()
 
 
-def way(yes: bool, always: bool, configured: str | None, session: Session) -> str:
+def way(yes: bool, always: bool, configured: str | None, session: SessionProtocol) -> str:
     """Return when to ask: as the cell says, else the environment, else the configuration, else the session."""
     if yes:
         return "never"
@@ -75,7 +74,7 @@ def way(yes: bool, always: bool, configured: str | None, session: Session) -> st
     return configured or session.confirm
 
 
-def _asks(confirm: str, plan: Plan, session: Session) -> bool:
+def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
     if confirm == "auto":
         # the same epsilon may come back from the accountant with another last digit
         return plan.cost.epsilon > session.confirm_above * (1 + 1e-9)

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqlglot import exp
 
 from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
+from dpnotebook.sql.analysis.known import Known
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.queries import Environment
+from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.parse.surface import call_of
 
-if TYPE_CHECKING:
-    from dpnotebook.sql.analysis.outer import Outer
+
+class Subqueries(Protocol):
+    """What a view asks of the statement around it; `outer.Outer` answers."""
+
+    reader: Reader
+
+    def known(self, columns: list[str]) -> Known:
+        """Return what subqueries can name: the columns of the release."""
+
+    def scalar(self, node: exp.Expr, environment: Environment, around: Known) -> exp.Expr:
+        """Return a subquery of an expression over releases."""
 
 
 @dataclass
@@ -73,7 +84,7 @@ class View:
         return select
 
 
-def view(select: exp.Select, found: Aggregation, place: int, outer: Outer, environment: Environment) -> View:
+def view(select: exp.Select, found: Aggregation, place: int, outer: Subqueries, environment: Environment) -> View:
     """Return what a private select shows of its release.
 
     Parameters
@@ -105,7 +116,7 @@ def quoted(name: str) -> exp.Column:
 class _Viewer:
     """A private select as its list is being read."""
 
-    def __init__(self, select: exp.Select, found: Aggregation, outer: Outer, environment: Environment) -> None:
+    def __init__(self, select: exp.Select, found: Aggregation, outer: Subqueries, environment: Environment) -> None:
         self.select, self.found, self.outer, self.environment = select, found, outer, environment
         self.reader = outer.reader
         self.items: list[tuple[exp.Expr, str]] = []

@@ -15,8 +15,8 @@ from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.surface import call_of
 
 if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
     from dpnotebook.sql.ownership.queries import Environment
-    from dpnotebook.sql.ownership.reader import Reader
 
 
 def bare(node: exp.Expr) -> exp.Expr:
@@ -45,7 +45,7 @@ def resolve(
     written: exp.Expr,
     scope: Scope,
     environment: Environment,
-    reader: Reader,
+    reader: ReaderProtocol,
     aliases: Mapping[str, Callable[[], exp.Expr]] | None = None,
 ) -> exp.Expr:
     """Return an expression with columns of our own sources, expression subqueries included.
@@ -93,7 +93,9 @@ def _is_query(node: exp.Expr) -> bool:
     return isinstance(node, exp.Query)
 
 
-def _column(node: exp.Column, scope: Scope, reader: Reader, aliases: Mapping[str, Callable[[], exp.Expr]]) -> exp.Expr:
+def _column(
+    node: exp.Column, scope: Scope, reader: ReaderProtocol, aliases: Mapping[str, Callable[[], exp.Expr]]
+) -> exp.Expr:
     if isinstance(node.this, exp.Star):
         raise reader.text.error("* stands in a list of columns, or in COUNT(*)", node)
     if len(node.parts) > 2:
@@ -111,7 +113,7 @@ def _column(node: exp.Column, scope: Scope, reader: Reader, aliases: Mapping[str
     raise reader.text.error(scope.unknown(node), node)
 
 
-def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Reader) -> exp.Expr:
+def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: ReaderProtocol) -> exp.Expr:
     """Return a subquery of an expression, over public tables, as the engine gets it."""
     reader.refuse_private(node, environment)
     inner = node
@@ -137,7 +139,7 @@ def _subquery(node: exp.Expr, scope: Scope, environment: Environment, reader: Re
     return found
 
 
-def _check_in(node: exp.In, inner: exp.Expr, scope: Scope, environment: Environment, reader: Reader) -> None:
+def _check_in(node: exp.In, inner: exp.Expr, scope: Scope, environment: Environment, reader: ReaderProtocol) -> None:
     left = kind_of(resolve(node.this, scope, environment, reader)) if _unresolved(node.this) else kind_of(node.this)
     right = kind_of(inner)
     if left in (None, "other") or right in (None, "other") or not alike(left, right):

@@ -14,8 +14,8 @@ from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.surface import call_of
 
 if TYPE_CHECKING:
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
     from dpnotebook.sql.ownership.queries import Environment, Output
-    from dpnotebook.sql.ownership.reader import Reader
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Grouping:
         return [key.node for key in self.all if key.column is None or not key.column.unit]
 
 
-def grouping(select: exp.Select, scope: Scope, environment: Environment, reader: Reader) -> Grouping:
+def grouping(select: exp.Select, scope: Scope, environment: Environment, reader: ReaderProtocol) -> Grouping:
     """Return what a select groups by.
 
     Raises
@@ -114,7 +114,9 @@ def _made_of(node: exp.Expr, keys: list[exp.Expr]) -> bool:
     )
 
 
-def _key(written: exp.Expr, select: exp.Select, scope: Scope, environment: Environment, reader: Reader) -> GroupKey:
+def _key(
+    written: exp.Expr, select: exp.Select, scope: Scope, environment: Environment, reader: ReaderProtocol
+) -> GroupKey:
     text = reader.text
     place = _position(written, select, text)
     # Names of the list hide those of FROM in BigQuery, and the other way round in DuckDB.
@@ -159,7 +161,12 @@ def _alias(written: exp.Column, select: exp.Select) -> int | None:
 
 
 def _selected(
-    node: exp.Expr, resolved: exp.Expr, select: exp.Select, scope: Scope, environment: Environment, reader: Reader
+    node: exp.Expr,
+    resolved: exp.Expr,
+    select: exp.Select,
+    scope: Scope,
+    environment: Environment,
+    reader: ReaderProtocol,
 ) -> int | None:
     """Return the place in the list at which a key stands as it is."""
     for place, item in enumerate(select.expressions):

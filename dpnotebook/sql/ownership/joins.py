@@ -7,7 +7,6 @@ written into the condition by us, whatever the statement says.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -17,9 +16,9 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
+from dpnotebook.sql.ownership.protocol import ReaderProtocol
 from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
-from dpnotebook.sql.statement import Relation
 
 SIDES = ("LEFT", "RIGHT", "FULL")
 
@@ -33,7 +32,7 @@ class _Condition:
     merged: list[tuple[Column, Column]]
 
 
-def join(left: From, right: Source, node: exp.Join, environment: Environment, reader: Joiner) -> From:
+def join(left: From, right: Source, node: exp.Join, environment: Environment, reader: ReaderProtocol) -> From:
     """Return what FROM brings with one more source.
 
     Parameters
@@ -82,15 +81,6 @@ def join(left: From, right: Source, node: exp.Join, environment: Environment, re
     )
 
 
-class Joiner:
-    """What a join needs to know of the statement; `ownership.Reader` is one."""
-
-    text: Text
-    relations: Mapping[str, Relation]
-    named: bool
-    public_groups: Callable[[From, Source, str], Source | None]
-
-
 def _how(node: exp.Join, text: Text) -> str:
     """Return CROSS, INNER, LEFT, RIGHT or FULL."""
     side, kind = node.side.upper(), node.kind.upper()
@@ -110,7 +100,7 @@ def _how(node: exp.Join, text: Text) -> str:
 
 
 def _condition(
-    left: From, right: Source, node: exp.Join, scope: Scope, environment: Environment, reader: Joiner
+    left: From, right: Source, node: exp.Join, scope: Scope, environment: Environment, reader: ReaderProtocol
 ) -> _Condition:
     found = _Condition([], [], [])
     for name in node.args.get("using") or []:
@@ -132,12 +122,18 @@ def _condition(
                 else:
                     _add_equality(found, second, first, written, left, right, reader)
                 continue
-        found.rest.append(total(resolve(written, scope, environment, reader), True))  # type: ignore[arg-type]
+        found.rest.append(total(resolve(written, scope, environment, reader), True))
     return found
 
 
 def _add_equality(
-    found: _Condition, first: Column, second: Column, written: exp.Expr, left: From, right: Source, reader: Joiner
+    found: _Condition,
+    first: Column,
+    second: Column,
+    written: exp.Expr,
+    left: From,
+    right: Source,
+    reader: ReaderProtocol,
 ) -> None:
     """Add an equality of columns; that of the units of both sides is written by us."""
     reader.named = reader.named or first.unit or second.unit
@@ -171,7 +167,9 @@ def _check_sides(left: From, right: Source, how: str, node: exp.Join, groups: bo
         )
 
 
-def _check_units(left: From, right: Source, how: str, condition: _Condition, node: exp.Join, reader: Joiner) -> None:
+def _check_units(
+    left: From, right: Source, how: str, condition: _Condition, node: exp.Join, reader: ReaderProtocol
+) -> None:
     """Refuse two private sides whose units are not equated, or that an outer join may keep when they have left."""
     assert left.owner is not None
     assert right.owner is not None

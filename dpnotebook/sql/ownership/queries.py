@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Literal
 
 from sqlglot import exp
 
@@ -12,6 +13,9 @@ from dpnotebook.dialect.expressions import MaybeKind
 from dpnotebook.sql.ownership.scope import UNIT, Column, Owner, Scope
 
 Build = Callable[[Iterable[int]], exp.Expr]
+
+Status = Literal["public", "owned", "released"]
+"""Whether a query reads public tables only, gives rows that belong to units, or releases of them."""
 
 
 @dataclass(frozen=True)

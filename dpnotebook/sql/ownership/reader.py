@@ -13,18 +13,17 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.ownership.joins import Joiner
-from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, Rows, Source
+from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, Rows, Source, Status
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.ownership.selects import drops, read_rows
 from dpnotebook.sql.ownership.sources import read_from
-from dpnotebook.sql.ownership.status import Status, find_status, refuse_private
+from dpnotebook.sql.ownership.status import find_status, refuse_private
 from dpnotebook.sql.statement import Relation
 
 MAX_BUILT = 500  # selects that one statement may come to, with its common tables written out wherever they are used
 
 
-class Reader(Joiner):
+class Reader:
     """A statement as it is being read; what is found of a query is found once.
 
     Parameters
@@ -37,7 +36,7 @@ class Reader(Joiner):
 
     def __init__(self, text: Text, relations: Mapping[str, Relation]) -> None:
         self.text = text
-        self.relations = relations
+        self.relations: Mapping[str, Relation] = relations
         self.named = False  # whether it names a unit's column anywhere
         self.dropped: list[SQLError] = []  # subqueries that do not select it
         self.notes: list[str] = []

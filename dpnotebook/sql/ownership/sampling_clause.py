@@ -18,12 +18,12 @@ from dpnotebook.sql.ownership.queries import Source, output_column, unit_column
 from dpnotebook.sql.ownership.scope import UNIT
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.ownership.reader import Reader
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 DIGITS = 8
 
 
-def sampled(source: Source, sample: exp.TableSample, reader: Reader) -> Source:
+def sampled(source: Source, sample: exp.TableSample, reader: ReaderProtocol) -> Source:
     """Return a sample of a table.
 
     Parameters

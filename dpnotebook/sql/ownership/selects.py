@@ -23,14 +23,14 @@ from dpnotebook.sql.ownership.set_operations import set_operation
 from dpnotebook.sql.parse.surface import call_of
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.ownership.reader import Reader
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 Aliases = Mapping[str, Callable[[], exp.Expr]]
 
 KEEPS = "which rows are kept would depend on rows of other units; leave it out below the aggregation"
 
 
-def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, reader: Reader) -> Rows:
+def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, reader: ReaderProtocol) -> Rows:
     """Return a query understood; see `Reader.rows`."""
     environment = reader.with_common_tables(query, environment)
     if isinstance(query, exp.Subquery):
@@ -53,7 +53,7 @@ def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, re
     return _select(query, source, environment, reader)
 
 
-def _select(query: exp.Select, source: From, environment: Environment, reader: Reader) -> Rows:
+def _select(query: exp.Select, source: From, environment: Environment, reader: ReaderProtocol) -> Rows:
     scope = source.scope
     group = grouping(query, scope, environment, reader)
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
@@ -112,7 +112,9 @@ def _select(query: exp.Select, source: From, environment: Environment, reader: R
     )
 
 
-def _check_distinct(query: exp.Select, distinct: exp.Expr, source: From, outputs: list[Output], reader: Reader) -> None:
+def _check_distinct(
+    query: exp.Select, distinct: exp.Expr, source: From, outputs: list[Output], reader: ReaderProtocol
+) -> None:
     if distinct.args.get("on"):
         raise reader.text.error("DISTINCT ON is not supported: which row is kept is not said; group by columns", query)
     unit = None if source.owner is None else source.owner.unit
@@ -121,7 +123,7 @@ def _check_distinct(query: exp.Select, distinct: exp.Expr, source: From, outputs
         raise reader.text.error(message, query.expressions[0])
 
 
-def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], reader: Reader) -> None:
+def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], reader: ReaderProtocol) -> None:
     """Refuse aggregates that are not of this query's own rows, and those that cannot be below another aggregation."""
     own = {item.source.alias for item in source.joined}
     for node in calls_of(query):
@@ -149,7 +151,7 @@ def condition(
     part: str,
     scope: Scope,
     environment: Environment,
-    reader: Reader,
+    reader: ReaderProtocol,
     aliases: Aliases | None = None,
 ) -> exp.Expr | None:
     """Return WHERE or HAVING of a select, resolved; None without one."""
@@ -162,7 +164,7 @@ def condition(
 
 
 def _tail(
-    query: exp.Select, scope: Scope, environment: Environment, aliases: Aliases, reader: Reader
+    query: exp.Select, scope: Scope, environment: Environment, aliases: Aliases, reader: ReaderProtocol
 ) -> list[exp.Expr]:
     """Return ORDER BY, LIMIT and OFFSET of a select over public tables."""
     tail: list[exp.Expr] = []
@@ -183,7 +185,7 @@ def _tail(
     return tail
 
 
-def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: Reader) -> list[Output]:
+def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: ReaderProtocol) -> list[Output]:
     """Return the columns that a select lists."""
     found: list[Output] = []
     for item in query.expressions:
@@ -203,7 +205,7 @@ def _outputs(query: exp.Select, scope: Scope, environment: Environment, reader: 
     return found
 
 
-def _star(node: exp.Expr, scope: Scope, reader: Reader) -> list[Output]:
+def _star(node: exp.Expr, scope: Scope, reader: ReaderProtocol) -> list[Output]:
     star = node.this if isinstance(node, exp.Column) else node
     qualifier = node.table.casefold() if isinstance(node, exp.Column) else None
     if star.args.get("replace") or star.args.get("rename"):
@@ -225,7 +227,7 @@ def _star(node: exp.Expr, scope: Scope, reader: Reader) -> list[Output]:
     ]
 
 
-def drops(query: exp.Expr, rows: Rows, reader: Reader) -> SQLError:
+def drops(query: exp.Expr, rows: Rows, reader: ReaderProtocol) -> SQLError:
     """Return what to tell someone whose subquery drops the unit."""
     inner = query
     while isinstance(inner, exp.Subquery):
@@ -266,7 +268,7 @@ def _passed(name: str, resolved: exp.Expr, column: Column, own: bool) -> Output:
     )
 
 
-def _lost(name: str, scope: Scope, reader: Reader) -> str | None:
+def _lost(name: str, scope: Scope, reader: ReaderProtocol) -> str | None:
     """Return the column with declared bounds whose name an expression takes."""
     for column in scope.columns:
         if column.name.casefold() == name.casefold():

@@ -16,12 +16,14 @@ from dpnotebook.sql.ownership.queries import Environment, Output, Rows
 from dpnotebook.sql.ownership.scope import Scope
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.ownership.reader import Reader
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 PARTS = frozenset({"this", "expression", "distinct", "with", "order", "limit", "offset"})
 
 
-def set_operation(query: exp.SetOperation, environment: Environment, outer: Scope | None, reader: Reader) -> Rows:
+def set_operation(
+    query: exp.SetOperation, environment: Environment, outer: Scope | None, reader: ReaderProtocol
+) -> Rows:
     """Return a set operation over private rows or over public tables, understood.
 
     Raises
@@ -65,7 +67,7 @@ def set_operation(query: exp.SetOperation, environment: Environment, outer: Scop
     return Rows(outputs, left.owner, build, False, tables, public, whole=whole)
 
 
-def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: Reader) -> None:
+def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, reader: ReaderProtocol) -> None:
     text = reader.text
     if (left.owner is None) != (right.owner is None):
         place, branch = ("first", query.this) if left.owner is None else ("second", query.expression)
@@ -105,7 +107,7 @@ def _check_owners(query: exp.SetOperation, left: Rows, right: Rows, word: str, r
     )
 
 
-def _output(first: Output, second: Output, number: int, query: exp.SetOperation, reader: Reader) -> Output:
+def _output(first: Output, second: Output, number: int, query: exp.SetOperation, reader: ReaderProtocol) -> Output:
     kinds = [output.kind for output in (first, second) if not isinstance(output.node, exp.Null)]
     known = first.origin == second.origin is not None or not set(kinds) & {None, "other"}
     if len(kinds) == 2 and not (known and alike(*kinds)):
@@ -133,7 +135,7 @@ def _of_one_type(query: exp.Expr, doubles: set[str]) -> exp.Expr:
     return query
 
 
-def _lost(first: Output, second: Output, reader: Reader) -> str | None:
+def _lost(first: Output, second: Output, reader: ReaderProtocol) -> str | None:
     """Return the column whose declared bounds do not hold of the values of the other branch."""
     if first.origin == second.origin:
         return None

@@ -22,7 +22,7 @@ from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.parse.surface import clause_of
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.ownership.reader import Reader
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 SELECT_PARTS = frozenset(
     {"expressions", "from", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with"}
@@ -30,7 +30,7 @@ SELECT_PARTS = frozenset(
 SUBQUERY_PARTS = frozenset({"this", "alias", "with", "order", "limit", "offset"})
 
 
-def read_from(select: exp.Select, environment: Environment, outer: Scope | None, reader: Reader) -> From:
+def read_from(select: exp.Select, environment: Environment, outer: Scope | None, reader: ReaderProtocol) -> From:
     """Return what the FROM of a select brings, its ownership checked."""
     reader.check_parts(select, SELECT_PARTS)
     first = from_of(select)
@@ -61,7 +61,7 @@ def _units_dropped(source: From) -> tuple[str, ...]:
 
 
 def read_source(
-    node: exp.Expr, environment: Environment, outer: Scope | None, before: From | None, reader: Reader
+    node: exp.Expr, environment: Environment, outer: Scope | None, before: From | None, reader: ReaderProtocol
 ) -> Source:
     """Return a source of FROM."""
     if isinstance(node, exp.Table):
@@ -90,7 +90,7 @@ def read_source(
     raise reader.text.error("after FROM stands the name of a table, or a query in parentheses", node)
 
 
-def _table(node: exp.Table, reader: Reader) -> Source:
+def _table(node: exp.Table, reader: ReaderProtocol) -> Source:
     relation = find_relation(node, reader.relations, reader.text)
     names = columns_of(relation, node, reader.text)
     alias = reader.alias()
@@ -137,7 +137,7 @@ def _table(node: exp.Table, reader: Reader) -> Source:
     return source if sample is None else sampled(source, sample, reader)
 
 
-def _query_source(rows: Rows, node: exp.Expr, called: str, reader: Reader) -> Source:
+def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtocol) -> Source:
     """Return a query as a source."""
     alias = reader.alias()
     names = _column_names(node, reader.text)
@@ -171,7 +171,7 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: Reader) -> So
 
 
 def _unnest(
-    node: exp.Unnest, environment: Environment, outer: Scope | None, before: From | None, reader: Reader
+    node: exp.Unnest, environment: Environment, outer: Scope | None, before: From | None, reader: ReaderProtocol
 ) -> Source:
     if len(node.expressions) != 1 or node.args.get("offset"):
         raise reader.text.error("UNNEST takes one array", node)
@@ -209,7 +209,7 @@ def _element(array: exp.Expr, scope: Scope, text: Text) -> tuple[MaybeKind, bool
     return (None, False) if found is None else (found[0].element, found[0].rounded)
 
 
-def _values(node: exp.Values, reader: Reader) -> Source:
+def _values(node: exp.Values, reader: ReaderProtocol) -> Source:
     alias = reader.alias()
     width = {len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in node.expressions}
     if len(width) != 1:

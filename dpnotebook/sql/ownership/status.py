@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.grouping import grouping
-from dpnotebook.sql.ownership.queries import Environment
+from dpnotebook.sql.ownership.queries import Environment, Status
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries, source_nodes
 from dpnotebook.sql.parse.surface import call_of, clause_of
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.ownership.reader import Reader
-
-Status = Literal["public", "owned", "released"]
+    from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 
-def find_status(query: exp.Expr, environment: Environment, reader: Reader) -> Status:
+def find_status(query: exp.Expr, environment: Environment, reader: ReaderProtocol) -> Status:
     """Return the status of a query; see `Reader.status`."""
     environment = reader.with_common_tables(query, environment)
     if isinstance(query, exp.Subquery):
@@ -35,7 +33,7 @@ def find_status(query: exp.Expr, environment: Environment, reader: Reader) -> St
     return "released" if status == "released" or any(found != "public" for found in inner) else "public"
 
 
-def source_status(node: exp.Expr, environment: Environment, reader: Reader) -> Status:
+def source_status(node: exp.Expr, environment: Environment, reader: ReaderProtocol) -> Status:
     """Return the status of something in FROM."""
     if isinstance(node, exp.Subquery):
         statuses = [reader.status(node.this, reader.with_common_tables(node, environment))]
@@ -50,7 +48,7 @@ def source_status(node: exp.Expr, environment: Environment, reader: Reader) -> S
     return "public"
 
 
-def is_private_aggregation(select: exp.Select, environment: Environment, reader: Reader) -> bool:
+def is_private_aggregation(select: exp.Select, environment: Environment, reader: ReaderProtocol) -> bool:
     """Whether a select over private rows adds up rows of several units."""
     calls = calls_of(select)
     if clause_of(select) is not None or any(call_of(node).private for node in calls):  # type: ignore[union-attr]
@@ -61,7 +59,7 @@ def is_private_aggregation(select: exp.Select, environment: Environment, reader:
     return not grouping(select, source.scope, environment, reader).by_unit
 
 
-def refuse_private(query: exp.Expr, environment: Environment, reader: Reader) -> None:
+def refuse_private(query: exp.Expr, environment: Environment, reader: ReaderProtocol) -> None:
     """Refuse a subquery of an expression that reads a private table.
 
     Raises
@@ -79,7 +77,7 @@ def refuse_private(query: exp.Expr, environment: Environment, reader: Reader) ->
     )
 
 
-def _is_private(node: exp.Table, environment: Environment, reader: Reader) -> bool:
+def _is_private(node: exp.Table, environment: Environment, reader: ReaderProtocol) -> bool:
     try:
         return source_status(node, environment, reader) != "public"
     except LookupError:
