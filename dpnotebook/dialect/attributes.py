@@ -73,7 +73,7 @@ def in_domain(attribute: Attribute, column: str, kind: str) -> str | None:
     return " AND ".join(conditions) or None
 
 
-class Column(NamedTuple):
+class EngineColumn(NamedTuple):
     """A column as the engine sees it: its SQL, its type, and which values are of the declared kind (None: all)."""
 
     sql: str
@@ -81,7 +81,7 @@ class Column(NamedTuple):
     valid: str | None = None
 
 
-def selects(where: Predicate, domain: Domain, columns: Mapping[str, Column]) -> str | None:
+def selects(where: Predicate, domain: Domain, columns: Mapping[str, EngineColumn]) -> str | None:
     """Return the condition that a row satisfies a predicate, or None when every row does."""
     if where.is_everything:
         return None

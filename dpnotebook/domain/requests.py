@@ -53,7 +53,7 @@ class AllMarginals:
 
 
 @dataclass(frozen=True)
-class Axis:
+class NamedAxis:
     """An attribute that takes part: its cells, how many of them are in order at the front (0: it has no order)."""
 
     name: str
@@ -232,7 +232,7 @@ def _named(names: tuple[str, ...], verb: str) -> tuple[str, ...]:
     return names
 
 
-def _axes(domain: NamedAttributes, on: str | Iterable[str] | None, levels: Levels) -> list[Axis]:
+def _axes(domain: NamedAttributes, on: str | Iterable[str] | None, levels: Levels) -> list[NamedAxis]:
     if hasattr(on, "iloc"):
         raise WorkloadError(f"on= lists names of attributes; it is not {shorten(on)}")
     names = domain.names if on is None else (on,) if isinstance(on, str) else tuple(islice(on, len(domain) + 1))
@@ -245,20 +245,20 @@ def _axes(domain: NamedAttributes, on: str | Iterable[str] | None, levels: Level
         if not len(kept):
             raise WorkloadError(f"no level of {shorten(name)} takes part")
         ordered = sum(level < attribute.regular for level in kept) if attribute.ordered else 0
-        axes.append(Axis(name, len(kept), ordered))
+        axes.append(NamedAxis(name, len(kept), ordered))
     if len(set(names)) < len(names):
         raise WorkloadError(f"an attribute comes twice: {', '.join(names)}")
     return axes
 
 
-def _along(part: Product | AllMarginals, axes: list[Axis]) -> list[Along]:
+def _along(part: Product | AllMarginals, axes: list[NamedAxis]) -> list[Along]:
     """Return what a part asks along each attribute that it uses."""
     if isinstance(part, Product):
         return [part.along] * len(axes)
     return ["prefix" if part.prefix and axis.ordered else "identity" for axis in axes]
 
 
-def _subsets(part: Product | AllMarginals, axes: list[Axis]) -> Iterator[Subset]:
+def _subsets(part: Product | AllMarginals, axes: list[NamedAxis]) -> Iterator[Subset]:
     if isinstance(part, Product):
         places = {axis.name: place for place, axis in enumerate(axes)}
         for name in part.names:
@@ -281,10 +281,10 @@ def _subsets(part: Product | AllMarginals, axes: list[Axis]) -> Iterator[Subset]
         yield from small_subsets(tuple(axis.size for axis in axes), part.cells)
 
 
-def _joined(axes: list[Axis], kinds: dict[int, Along], weights: list[tuple[Subset, Number]]) -> Workload:
+def _joined(axes: list[NamedAxis], kinds: dict[int, Along], weights: list[tuple[Subset, Number]]) -> Workload:
     """Return the workload of some subsets in which every attribute is asked the same."""
     if not axes:
-        axes = [Axis("", 1, 0)]
+        axes = [NamedAxis("", 1, 0)]
     factors = [_factor(axis, kinds.get(i, "identity")) for i, axis in enumerate(axes)]
     if len(weights) > 1:
         return Marginals(factors, weights)
@@ -294,7 +294,7 @@ def _joined(axes: list[Axis], kinds: dict[int, Along], weights: list[tuple[Subse
     return product if weight == 1 else weight * product
 
 
-def _factor(axis: Axis, along: Along) -> Workload:
+def _factor(axis: NamedAxis, along: Along) -> Workload:
     if along == "identity":
         return Identity(axis.size)
     ordered: Contiguous = Prefix(axis.ordered) if along == "prefix" else AllRange(axis.ordered)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.attributes import (
     FLOATING,
     INTEGERS,
-    Column,
+    EngineColumn,
     contributions,
     identifier,
     in_domain,
@@ -98,7 +98,7 @@ class TableEngine:
         self._relation = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
         self._filter: str | None = None
         kinds = self._executor.types(f"SELECT * FROM {self._relation} AS r")
-        self.columns = {name: Column(f"c{i}", kinds[i][1]) for i, name in enumerate(names)}
+        self.columns = {name: EngineColumn(f"c{i}", kinds[i][1]) for i, name in enumerate(names)}
         if unit is not None:
             check_unit(unit, kind_of(types[names.index(unit)], unit=True))
         for name, attribute in domain.items():
@@ -189,7 +189,7 @@ class TableEngine:
         outside = self._any(f"SELECT 1 AS one FROM {self._relation} AS r WHERE NOT ({every}) LIMIT 1")
         return every if outside else None
 
-    def _bound_units(self, unit: Column, max_rows: int, key: bytes) -> None:
+    def _bound_units(self, unit: EngineColumn, max_rows: int, key: bytes) -> None:
         salt = secret(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
         parts = [f"c{i}" for i in range(len(self.columns))]
         # As they are written in the table, so that the sample stays what it was when the ledger was begun.
@@ -236,25 +236,25 @@ class TableEngine:
             return found
 
 
-def _checked(name: str, attribute: Attribute, column: Column) -> Column:
+def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineColumn:
     """Check that a column holds what is declared, and return how to read it."""
     holds = _holds(column.kind)
     wanted = "numbers"
     if isinstance(attribute, Boolean):
         if holds == "numbers":  # 0 and 1; other numbers are no truth values
             valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"
-            return Column(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
+            return EngineColumn(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
         wanted = "booleans"
     elif isinstance(attribute, Categories):
         wanted = _level_type(attribute.labels[: attribute.regular])
     if holds == "nothing":  # every value is missing
         kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR"}[wanted]
-        return Column(f"CAST({column.sql} AS {kind})", kind)
+        return EngineColumn(f"CAST({column.sql} AS {kind})", kind)
     if holds != wanted:
         raise DomainError(
             f"{shorten(name)} is declared as {shorten(attribute)}, which is for {wanted}, but the column holds {holds}"
         )
-    return Column(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
+    return EngineColumn(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
 
 
 def _holds(kind: str) -> str:

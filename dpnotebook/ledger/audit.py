@@ -14,7 +14,7 @@ from dpnotebook.ledger.chain import Broken, entry_from_row, faults
 from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
 from dpnotebook.ledger.releases import unpack
 from dpnotebook.ledger.store import Store
-from dpnotebook.ledger.view import View
+from dpnotebook.ledger.view import Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
@@ -118,7 +118,7 @@ class _Found:
     """What an audit has seen so far."""
 
     def __init__(self) -> None:
-        self.view = View()
+        self.view = Replay()
         self.problems: list[str] = []
         self.hashes: set[bytes] = set()
 
@@ -126,7 +126,7 @@ class _Found:
         """Replay every entry and note what is wrong, up to a number of problems."""
         try:
             (charges,) = connection.execute("SELECT count(*) FROM entry WHERE kind = 'charge'").fetchone()
-            self.view = View(charges=charges)
+            self.view = Replay(charges=charges)
         except sqlite3.DatabaseError:  # what follows says what it is
             pass
         for problem in _problems(connection, self.view, self.hashes):
@@ -165,7 +165,7 @@ def _head(expected: object) -> str:
     return head
 
 
-def _problems(connection: sqlite3.Connection, view: View, hashes: set[bytes]) -> Iterator[str]:
+def _problems(connection: sqlite3.Connection, view: Replay, hashes: set[bytes]) -> Iterator[str]:
     """Replay every entry into `view`, collect every hash, and yield what is wrong."""
     for (line,) in connection.execute("PRAGMA integrity_check(5)"):
         if line != b"ok":
@@ -216,7 +216,7 @@ def _check_answers(number: int, answers: object, about: object) -> None:
         raise Broken(f"entry {number}: {error}") from None
 
 
-def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:
+def _beside(connection: sqlite3.Connection, view: Replay) -> Iterator[str]:
     """Yield what does not follow from the entries: totals, key, budget."""
     states = connection.execute("SELECT entries, spent, head FROM state").fetchall()
     if states != [(view.entries, view.spent, view.head)]:
@@ -233,13 +233,13 @@ def _beside(connection: sqlite3.Connection, view: View) -> Iterator[str]:
         yield "thresholds cost more delta than is kept for them"
 
 
-def _budget(view: View) -> tuple[Budget | None, int]:
+def _budget(view: Replay) -> tuple[Budget | None, int]:
     if not view.budgets:
         return None, 0
     return Budget.from_json(view.budgets[-1]["budget"]), int(view.budgets[-1]["total"])
 
 
-def _summary(view: View, pending: int) -> str:
+def _summary(view: Replay, pending: int) -> str:
     budget, total = _budget(view)
     if budget is None:
         return "no entry could be read"

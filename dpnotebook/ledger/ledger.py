@@ -34,7 +34,7 @@ from dpnotebook.ledger.reading import (
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
 from dpnotebook.ledger.store import MEMORY
-from dpnotebook.ledger.view import SNAPSHOT_WORK, View
+from dpnotebook.ledger.view import SNAPSHOT_WORK, Replay
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
 from dpnotebook.privacy.budget import Budget
@@ -452,12 +452,12 @@ class Ledger(Opened):
 
     @staticmethod
     def _append_budget(
-        connection: sqlite3.Connection, view: View, whole: Budget, added: Budget | None, reason: str
+        connection: sqlite3.Connection, view: Replay, whole: Budget, added: Budget | None, reason: str
     ) -> None:
         values: dict[str, Any] = {"budget": whole.to_json(), "total": accountant_for(whole).total, "reason": reason}
         append(connection, view, "budget", values | {"added": None if added is None else added.to_json()})
 
-    def _knows(self, view: View, values: dict[str, Any]) -> bool:
+    def _knows(self, view: Replay, values: dict[str, Any]) -> bool:
         if values["name"] not in view.tables:
             return False
         known = view.tables[values["name"]].registered
@@ -465,7 +465,7 @@ class Ledger(Opened):
         check_same_population(self.path, known, values)
         return True
 
-    def _names(self, view: View, values: dict[str, Any]) -> bool:
+    def _names(self, view: Replay, values: dict[str, Any]) -> bool:
         """Whether a known table is given a population that it has not had."""
         known = view.tables[values["name"]].registered
         return values.get("population") is not None and known.get("population") is None

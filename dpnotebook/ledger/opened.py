@@ -17,7 +17,7 @@ from dpnotebook.ledger.failures import corrupt
 from dpnotebook.ledger.forks import lock
 from dpnotebook.ledger.reading import hash_of, key_of, replay
 from dpnotebook.ledger.store import Store
-from dpnotebook.ledger.view import View
+from dpnotebook.ledger.view import Replay
 from dpnotebook.ledger.writing import write_opening
 from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for, whole_delta
 from dpnotebook.privacy.budget import Budget
@@ -31,7 +31,7 @@ class Opened:
         self.accountant = accountant_for(budget)
         self._followed = 0  # how many budgets of the ledger are followed
         self._lock = lock()  # held while the view is read or moved on
-        self._view: View | None = None
+        self._view: Replay | None = None
         self._seen: tuple[int, bytes] | None = None
         self._store = Store(path, timeout, lambda new: write_opening(new, budget, self.accountant))
         self.path = self._store.path
@@ -147,12 +147,12 @@ class Opened:
         self._store.close()
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+    def _reading(self) -> Iterator[tuple[sqlite3.Connection, Replay]]:
         with self._store.reading() as connection, self._lock, self._damage_named():
             yield connection, self._synced(connection)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[tuple[sqlite3.Connection, View]]:
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, Replay]]:
         # The lock of the file first, then that of the view: readers need not wait while a writer waits its turn.
         with self._store.writing() as connection, self._lock, self._damage_named():
             yield connection, self._synced(connection)
@@ -164,7 +164,7 @@ class Opened:
         except Broken as error:
             raise corrupt(self._store.path, str(error)) from None
 
-    def _synced(self, connection: sqlite3.Connection) -> View:
+    def _synced(self, connection: sqlite3.Connection) -> Replay:
         """Return the view after the entries that any process has appended since it was last looked at."""
         view, self._view = self._view, None  # an interrupt or a broken entry leaves none: the next look starts anew
         view = replay(connection, view)

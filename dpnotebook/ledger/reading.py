@@ -9,7 +9,7 @@ from typing import Any
 
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
 from dpnotebook.ledger.releases import Charge, Record, charge_from, record_from, unpack
-from dpnotebook.ledger.view import Line, View
+from dpnotebook.ledger.view import ChargeLine, Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
@@ -17,7 +17,7 @@ COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"
 HISTORY = ("number", "time", "table", "question", "plan", "units", "delta", "state")
 
 
-def replay(connection: sqlite3.Connection, view: View | None) -> View:
+def replay(connection: sqlite3.Connection, view: Replay | None) -> Replay:
     """Bring a view up to the last entry, and check that the state kept beside the entries follows from them.
 
     Parameters
@@ -34,7 +34,7 @@ def replay(connection: sqlite3.Connection, view: View | None) -> View:
     """
     entries, spent, head, last = _state(connection)
     if view is None:
-        view = View(snapshots(connection))
+        view = Replay(snapshots(connection))
     if entries > view.entries:
         for row in connection.execute(f"SELECT {COLUMNS} FROM entry WHERE number > ? ORDER BY number", (view.entries,)):
             view.apply(entry_from_row(row))
@@ -61,7 +61,7 @@ def hash_of(connection: sqlite3.Connection, number: int) -> bytes | None:
     return None if row is None else row[0]
 
 
-def key_of(connection: sqlite3.Connection, view: View) -> bytes:
+def key_of(connection: sqlite3.Connection, view: Replay) -> bytes:
     """Return the ledger's key, checked against the digest in its first entry."""
     (key,) = connection.execute("SELECT key FROM state").fetchone()
     if not isinstance(key, bytes) or hashlib.sha256(key).hexdigest() != view.opening.get("key"):
@@ -69,13 +69,13 @@ def key_of(connection: sqlite3.Connection, view: View) -> bytes:
     return key
 
 
-def read_charge(connection: sqlite3.Connection, line: Line) -> Charge:
+def read_charge(connection: sqlite3.Connection, line: ChargeLine) -> Charge:
     """Return a charge."""
     entry, _ = _entry(connection, line.entry)
     return charge_from(entry.values, entry.time)
 
 
-def read_record(connection: sqlite3.Connection, line: Line) -> Record:
+def read_record(connection: sqlite3.Connection, line: ChargeLine) -> Record:
     """Return a charge with its recorded answers."""
     assert line.record is not None
     entry, blob = _entry(connection, line.record)
@@ -83,7 +83,7 @@ def read_record(connection: sqlite3.Connection, line: Line) -> Record:
     return record_from(read_charge(connection, line), unpack(blob, values["answers"]), values["details"])
 
 
-def read_history(connection: sqlite3.Connection, view: View) -> list[dict[str, Any]]:
+def read_history(connection: sqlite3.Connection, view: Replay) -> list[dict[str, Any]]:
     """Return every charge in order, and whether its answer was recorded."""
     rows = []
     for line in view.lines:

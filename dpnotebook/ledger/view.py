@@ -29,7 +29,7 @@ Place = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Line:
+class ChargeLine:
     """One charge: where it and its record are in the chain, what it cost, and how many measurements were recorded.
 
     The random state is named until the answer is recorded.
@@ -44,7 +44,7 @@ class Line:
 
 
 @dataclass(slots=True)
-class Table:
+class TableEntries:
     """A registered table, its spend, and its charges.
 
     Parameters
@@ -99,7 +99,7 @@ class Table:
         self.digest, self.checked = (claimed, False) if trust else (snapshot.digest(self.spend), True)
 
 
-class View:
+class Replay:
     """The ledger as of the last entry that was replayed.
 
     Parameters
@@ -119,8 +119,8 @@ class View:
         self.opening: dict[str, Any] = {}
         self.budgets: list[dict[str, Any]] = []  # what the ledger was made for, and what that was raised to
         self.overdrawn = False  # whether more was ever spent than the budget of that moment
-        self.tables: dict[str, Table] = {}
-        self.lines: list[Line] = []
+        self.tables: dict[str, TableEntries] = {}
+        self.lines: list[ChargeLine] = []
         self.refined: dict[Place, int] = {}
         self.random_states: dict[str, int] = {}  # of charges whose answers were not recorded yet, by token
         self._questions: dict[tuple[str, bytes], list[int]] = {}
@@ -176,7 +176,7 @@ class View:
             raise Broken(f"entry {entry.number} cannot be read: {error}") from None
         return values
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> TableEntries:
         """Return a registered table.
 
         Raises
@@ -189,7 +189,7 @@ class View:
             raise NotProtected(f"the ledger knows no table {shorten(name)} (it knows {known}): protect it first")
         return self.tables[name]
 
-    def line(self, number: int) -> Line:
+    def line(self, number: int) -> ChargeLine:
         """Return a charge by its number.
 
         Raises
@@ -269,7 +269,7 @@ class View:
         if name in self.tables:
             raise Broken(f"entry {entry.number} registers a table a second time")
         spend = Spend(dict(values["sizes"]), self.opening["cells"], self.opening.get("merge", False))
-        self.tables[name] = Table(values, spend, snapshot.digest(spend), entry.number)
+        self.tables[name] = TableEntries(values, spend, snapshot.digest(spend), entry.number)
 
     def _population(self, entry: Entry, values: dict[str, Any]) -> None:
         table, population = self.tables[values["name"]], values["population"]
@@ -286,7 +286,7 @@ class View:
         refines = tuple((number, place) for number, place in values.get("refines", ()))
         refusal = self.refusal(values["table"], refines)
         self.refined.update(dict.fromkeys(refines, charge))
-        self.lines.append(Line(values["table"], units, entry.number))
+        self.lines.append(ChargeLine(values["table"], units, entry.number))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
         table.pending[charge] = refines
@@ -308,7 +308,7 @@ class View:
         if refusal:
             raise Broken(f"release {charge} refines what it must not: {refusal}")
 
-    def _add(self, table: Table, charge: int, entry: Entry, values: dict[str, Any]) -> None:
+    def _add(self, table: TableEntries, charge: int, entry: Entry, values: dict[str, Any]) -> None:
         name = values["table"]
         known = self._snapshots.get(name)
         if known is not None:
@@ -327,7 +327,7 @@ class View:
         if table.units != table.maximum or values["cells"] != table.digest:
             raise Broken(f"release {charge} does not add up to the spend that was written with it")
 
-    def _trusts(self, table: Table, charge: int) -> bool:
+    def _trusts(self, table: TableEntries, charge: int) -> bool:
         if self._charges is None:
             return False
         if self._hashed + table.spend.cells.size > HASHED * charge / self._charges:

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Entry, entry_after, to_bytes
-from dpnotebook.ledger.view import View
+from dpnotebook.ledger.view import Replay
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import DENSE_LIMIT, Spend
@@ -33,7 +33,7 @@ def write_opening(connection: sqlite3.Connection, budget: Budget, accountant: Ac
     connection.execute("INSERT INTO state VALUES (1, ?, 0, ?, ?)", (entry.number, entry.hash, key))
 
 
-def charge_values(view: View, table: str, question: str, plan: dict[str, Any]) -> dict[str, Any]:
+def charge_values(view: Replay, table: str, question: str, plan: dict[str, Any]) -> dict[str, Any]:
     """Return the payload of a charge of nothing: what costs something says so in place of the last four values.
 
     Raises
@@ -55,7 +55,7 @@ def charge_values(view: View, table: str, question: str, plan: dict[str, Any]) -
 
 def append(
     connection: sqlite3.Connection,
-    view: View,
+    view: Replay,
     kind: str,
     values: dict[str, Any],
     *,

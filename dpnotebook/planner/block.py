@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
 from dpnotebook.planner.information import Information, Solved, screened, solve
-from dpnotebook.planner.line import Line, LineIndex, line_index
-from dpnotebook.planner.product_terms import Part, is_identity, unique_columns
+from dpnotebook.planner.line import LineIndex, RunState, line_index
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 
 MOST_ATOMS = 2_000
 MOST_CELLS = 10**6
@@ -46,7 +46,7 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Observation:
     """What measurements of the same queries say, one part of theirs: together as much as one, of all their precision.
 
     Parameters
@@ -63,7 +63,7 @@ class Told:
 
     asked: str
     index: int
-    part: Part
+    part: ProductTerm
     repeats: tuple[Repeat, ...]
 
     @property
@@ -97,7 +97,7 @@ class Queries:
 
 
 @dataclass(eq=False)
-class Source:
+class KnownPart:
     """A part of recorded measurements of the same queries, as the block holds it.
 
     Parameters
@@ -116,7 +116,7 @@ class Source:
         Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
     """
 
-    part: Part
+    part: ProductTerm
     columns: Floats | None
     atoms: Indices
     repeats: dict[Key, Repeat]
@@ -175,13 +175,13 @@ class Sums:
         Of how many counts each is the sum, shape (classes,).
     """
 
-    told: Told
+    told: Observation
     cells: Indices
     summed: Indices
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Estimate:
     """What a block knows about some queries.
 
     Parameters
@@ -200,7 +200,7 @@ class Known:
     determined: NDArray[np.bool_]
 
 
-class Block:
+class LeastSquaresState:
     """The least-squares state of some attributes of one table, for one summand.
 
     Parameters
@@ -216,7 +216,7 @@ class Block:
         self.names = tuple(names)
         self.atoms: Atoms = one_atom({name: domain[name].size for name in names})
         self.information = Information(1)
-        self.sources: dict[Name, Source] = {}
+        self.sources: dict[Name, KnownPart] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._keys: set[Key] = set()
         self._index: tuple[int, LineIndex] | None = None
@@ -225,7 +225,7 @@ class Block:
         """Return whether some of a measurement is in here."""
         return key in self._keys
 
-    def add(self, parts: Iterable[Told], most: int | None = None, *, whole: bool = False) -> int:
+    def add(self, parts: Iterable[Observation], most: int | None = None, *, whole: bool = False) -> int:
         """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
 
         Parameters
@@ -245,12 +245,12 @@ class Block:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
         self._put(
             [
-                (one.told, Source(one.told.part, None, one.cells[self.atoms.first], {}, one.summed.size, one.summed))
+                (one.told, KnownPart(one.told.part, None, one.cells[self.atoms.first], {}, one.summed.size, one.summed))
                 for one in sums
             ]
         )
 
-    def twin(self) -> Block:
+    def twin(self) -> LeastSquaresState:
         """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
         twin.information = self.information.copy()
@@ -289,7 +289,7 @@ class Block:
         self._keys.discard(key)
         self._keys.add(new)
 
-    def queries(self, part: Part) -> Queries | None:
+    def queries(self, part: ProductTerm) -> Queries | None:
         """Return the queries of a part over the cells of this block; None if they are too many."""
         found = unique_columns(part.operator, MOST_ENTRIES)
         if found is None:
@@ -300,7 +300,7 @@ class Block:
         bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
         return Queries(columns * part.weight, cells, bins and part.weight == 1)
 
-    def bins(self, part: Part) -> Indices | None:
+    def bins(self, part: ProductTerm) -> Indices | None:
         """Return which of the answers of a part each cell of this block is counted in, shape (cells,), -1 for none.
 
         None where they are not disjoint counts.
@@ -309,18 +309,18 @@ class Block:
             return None
         return places(part.axes, part.where, self.domain, self.names)
 
-    def known(self, queries: Queries) -> Known:
+    def known(self, queries: Queries) -> Estimate:
         """Return what is known about queries."""
         classes = queries.columns.shape[1]
         if not self.sources:
             nothing = np.zeros(classes, dtype=bool)
-            return Known(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
+            return Estimate(np.full(queries.count, np.inf), np.zeros((classes, classes)), nothing)
         whole = self._whole(queries)
         if queries.count == 1 and not whole[0]:
-            return Known(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
+            return Estimate(np.full(1, np.inf), np.zeros((classes, classes)), np.zeros(classes, dtype=bool))
         solved = self._solved(queries, exact=False)
         variances = np.where(whole, solved.variances(None if queries.bins else queries.columns), np.inf)
-        return Known(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
+        return Estimate(variances, solved.covariance, solved.determined() & self._whole_classes(queries))
 
     def _solved(self, queries: Queries, *, exact: bool) -> Solved:
         at, classes = queries.cells[self.atoms.first], queries.columns.shape[1]
@@ -328,7 +328,7 @@ class Block:
             return screened(self.information, at, classes)
         return solve(self.information, (at == np.arange(classes)[:, None]).astype(float))
 
-    def line(self, cuts: Indices) -> Line:
+    def line(self, cuts: Indices) -> RunState:
         """Return what is known of the runs between cut points, for a block of one attribute."""
         if self._index is None or self._index[0] != self.information.changes:
             self._index = self.information.changes, line_index(self.information, self.atoms.labels)
@@ -357,7 +357,7 @@ class Block:
         coefficients = solved.coefficients if columns is None else columns @ solved.coefficients
         return coefficients @ self.information.vector, variances, coefficients
 
-    def weights(self, coefficients: Floats) -> list[tuple[Source, Floats]]:
+    def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
         """Return what each noisy number counts for in an answer with coefficients z, shape (atoms,), by source."""
         return [(source, source.weights(coefficients)) for source in self.sources.values()]
 
@@ -385,9 +385,9 @@ class Block:
         codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
         return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
-    def _prepared(self, parts: Iterable[Told], most: int, whole: bool) -> list[tuple[Told, Source]]:
+    def _prepared(self, parts: Iterable[Observation], most: int, whole: bool) -> list[tuple[Observation, KnownPart]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared: list[tuple[Told, Source | Queries]] = []
+        prepared: list[tuple[Observation, KnownPart | Queries]] = []
         for one in parts:
             if (source := self.sources.get(one.name)) is not None:
                 prepared.append((one, source))
@@ -401,10 +401,10 @@ class Block:
             atoms, parents = finer, parents[above]
             prepared.append((one, queries))
         self._split(atoms, parents)
-        return [(one, found if isinstance(found, Source) else self._source(one, found)) for one, found in prepared]
+        return [(one, found if isinstance(found, KnownPart) else self._source(one, found)) for one, found in prepared]
 
-    def _source(self, one: Told, queries: Queries) -> Source:
-        return Source(
+    def _source(self, one: Observation, queries: Queries) -> KnownPart:
+        return KnownPart(
             one.part, None if queries.bins else queries.columns, queries.cells[self.atoms.first], {}, queries.count
         )
 
@@ -415,7 +415,7 @@ class Block:
             for source in self.sources.values():
                 source.atoms = source.atoms[parents]
 
-    def _put(self, found: Sequence[tuple[Told, Source]]) -> None:
+    def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         if not found:
             return
         rows, precision, weighted = [], [], []

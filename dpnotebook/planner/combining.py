@@ -17,7 +17,7 @@ import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
-from dpnotebook.planner.block import Source
+from dpnotebook.planner.block import KnownPart
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
@@ -106,7 +106,7 @@ def combined_details(
     return {"estimates": estimates_to_json(best, confidence, sources) | told}
 
 
-def exact_half_width(history: History, asked: marginal_measurement.Asked, confidence: float) -> float:
+def exact_half_width(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> float:
     """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
     _, variances, coefficients = asked.block.estimates(asked.queries)
     if coefficients.shape[0] > MOST_EXACT or not np.isfinite(variances).all():
@@ -123,7 +123,7 @@ def linear_of(answer: Answers) -> LinearAnswers | None:
 
 
 def _from_all(
-    history: History, asked: marginal_measurement.Asked, confidence: float, also: Sequence[Item]
+    history: History, asked: marginal_measurement.LinearTarget, confidence: float, also: Sequence[Item]
 ) -> Estimates:
     """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
     values, variances, coefficients = asked.block.estimates(asked.queries)
@@ -172,7 +172,7 @@ def _least_scale(history: History, also: Sequence[Item]) -> float:
 
 def _widths(
     history: History,
-    asked: marginal_measurement.Asked,
+    asked: marginal_measurement.LinearTarget,
     coefficients: Floats,
     std_errors: Floats,
     confidence: float,
@@ -191,7 +191,7 @@ def _widths(
 
 
 def _exact(
-    weights: Sequence[Sequence[tuple[Source, Floats]]],
+    weights: Sequence[Sequence[tuple[KnownPart, Floats]]],
     scales: dict[tuple[int, int], Fraction],
     history: History,
     confidence: float,

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.question import Accuracy, Measure, Question
@@ -87,7 +87,7 @@ def repeated_steps(number: int) -> tuple[str, ...]:
     return (f"release #{number} in the ledger answers this question; nothing is measured and nothing is spent",)
 
 
-def steps(table: Table, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise) -> tuple[str, ...]:
+def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise) -> tuple[str, ...]:
     """Return how the answer is computed, one sentence a step."""
     found = []
     if table.unit is not None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from dpnotebook.planner.answers import Answers, QuantileAnswers
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Measurement
@@ -21,7 +21,7 @@ def described(
     items: Sequence[Planned],
     reused: tuple[int, ...],
     answer: Answers,
-    table: Table,
+    table: TableSchema,
     accountant: Accountant,
     half_width: float,
     confidence: float,

@@ -12,16 +12,16 @@ from dataclasses import replace
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import Block, Queries, Sums, Told
+from dpnotebook.planner.block import LeastSquaresState, Observation, Queries, Sums
 from dpnotebook.planner.items import Item, repeated, told
-from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.product_terms import ProductTerm
 
 ROOM = 800  # atoms beside those of the question: a block that is made for one question is made in a moment
 MOST_LOOKED = 400  # different questions that are looked at
 MOST_CELLS = 5 * 10**7  # over all of them
 
 
-def focused(domain: Domain, names: Sequence[str], part: Part, items: Sequence[Item]) -> Block | None:
+def focused(domain: Domain, names: Sequence[str], part: ProductTerm, items: Sequence[Item]) -> LeastSquaresState | None:
     """Return a block that is made for one question; None where the question itself is too large.
 
     Less is known in it than was measured, which is sound.
@@ -37,7 +37,7 @@ def focused(domain: Domain, names: Sequence[str], part: Part, items: Sequence[It
     items
         What was measured, the most important first.
     """
-    block = Block(domain, names)
+    block = LeastSquaresState(domain, names)
     block.partial = True
     queries = block.queries(part)
     if queries is None:
@@ -55,7 +55,7 @@ def _most(queries: Queries) -> int:
     return max(1, min(MOST_LOOKED, MOST_CELLS // queries.cells.size))
 
 
-def _summed(block: Block, one: Told, queries: Queries) -> Sums | None:
+def _summed(block: LeastSquaresState, one: Observation, queries: Queries) -> Sums | None:
     """Return disjoint counts added up to the classes of cells that a question tells apart, where they are whole."""
     bins = block.bins(one.part)
     if bins is None:

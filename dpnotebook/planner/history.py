@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answered import AnsweredQuestions
-from dpnotebook.planner.block import MOST_CELLS, Block, Key
+from dpnotebook.planner.block import MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of, taken
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json
-from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
@@ -31,14 +31,14 @@ MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 
 
 @dataclass(frozen=True)
-class Price:
+class StrategyPrice:
     """What a strategy was found to cost, and what had been paid one by one when that was worked out, in units."""
 
     rise: int
     reactive: int
 
 
-class Release(Protocol):
+class RecordedRelease(Protocol):
     """A recorded release, as the history sees it."""
 
     @property
@@ -90,17 +90,17 @@ class History:
         self.least_scale = math.inf  # of all noise
         self.reactive = 0  # units paid since a strategy was last bought
         self.dearest = 0  # units paid at once for the dearest purchase
-        self.prices: dict[str, Price] = {}
-        self.other_prices: dict[float, dict[str, Price]] = {}  # of the same at other errors, by how much larger
+        self.prices: dict[str, StrategyPrice] = {}
+        self.other_prices: dict[float, dict[str, StrategyPrice]] = {}  # of the same at other errors, by how much larger
         self._measurements: dict[str, Measurement] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
-        self._blocks: OrderedDict[Names, tuple[Block, int]] = OrderedDict()
+        self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._too_many: set[Names] = set()
-        self._focused: OrderedDict[tuple[Any, ...], Block | None] = OrderedDict()
+        self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
 
-    def take(self, releases: Iterable[Release], version: int = 0) -> None:
+    def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
 
         Parameters
@@ -157,7 +157,7 @@ class History:
         found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)
 
-    def block(self, part: Part, summand: Summand, also: Sequence[Item] = ()) -> Block | None:
+    def block(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> LeastSquaresState | None:
         """Return least squares over what was measured, for a question; None where it tells too many cells apart.
 
         Over everything that was measured where that has room in one block; else over what tells something about the
@@ -188,7 +188,7 @@ class History:
                 return found
         return self._for(part, summand, asked, also)
 
-    def along(self, part: Part, summand: Summand) -> Block | None:
+    def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
 
         Parameters
@@ -200,7 +200,7 @@ class History:
         block = self._whole(summand, names)
         return self._for(part, summand, names, ()) if block is None else block
 
-    def _whole(self, summand: Summand, names: tuple[str, ...]) -> Block | None:
+    def _whole(self, summand: Summand, names: tuple[str, ...]) -> LeastSquaresState | None:
         """Return least squares over all that was measured of some attributes, or None where there is no room for it."""
         key = summand, names
         if any(one == summand and set(less) <= set(names) for one, less in self._too_many):
@@ -208,7 +208,7 @@ class History:
         if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        block, position = self._blocks.pop(key) if key in self._blocks else (Block(self.domain, names), 0)
+        block, position = self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.domain, names), 0)
         new = [self.items[key] for key in self._order[position:]]
         if not taken(block, [item for item in new if item.measurement.summand == summand], self.refined):
             self._too_many.add(key)
@@ -218,7 +218,9 @@ class History:
             self._blocks.popitem(last=False)
         return block
 
-    def _for(self, part: Part, summand: Summand, names: tuple[str, ...], also: Sequence[Item]) -> Block | None:
+    def _for(
+        self, part: ProductTerm, summand: Summand, names: tuple[str, ...], also: Sequence[Item]
+    ) -> LeastSquaresState | None:
         """Return least squares over what matters most to a question."""
         if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
             return None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, noise_variance
-from dpnotebook.planner.block import Block, Key, Repeat, Told
+from dpnotebook.planner.block import Key, LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import parts_of, projected
 from dpnotebook.privacy.accountant import Noise
@@ -59,7 +59,7 @@ def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, noise: Noise
     return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)
 
 
-def told(items: Sequence[Item], names: Sequence[str], domain: Domain) -> list[Told]:
+def told(items: Sequence[Item], names: Sequence[str], domain: Domain) -> list[Observation]:
     """Return what measurements of the same queries, at least one, say about some attributes."""
     first = items[0]
     if first.measurement.summand.components != 1:
@@ -71,7 +71,7 @@ def told(items: Sequence[Item], names: Sequence[str], domain: Domain) -> list[To
             repeats = [
                 Repeat(item.key, 1 / (item.variance * small.spread), small.answers(item.noisy[0])) for item in items
             ]
-            found.append(Told(first.measurement.key, index, small, tuple(repeats)))
+            found.append(Observation(first.measurement.key, index, small, tuple(repeats)))
     return found
 
 
@@ -83,7 +83,7 @@ def repeated(items: Iterable[Item]) -> list[list[Item]]:
     return list(found.values())
 
 
-def taken(block: Block, items: Sequence[Item], replaced: Collection[Key] = ()) -> bool:
+def taken(block: LeastSquaresState, items: Sequence[Item], replaced: Collection[Key] = ()) -> bool:
     """Put measurements into a block, each refined one in the place of what it refines.
 
     Parameters

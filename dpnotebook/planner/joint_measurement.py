@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.block import MOST_ATOMS, Block, Queries
+from dpnotebook.planner.block import MOST_ATOMS, LeastSquaresState, Queries
 
 Floats = NDArray[np.float64]
 
@@ -204,7 +204,7 @@ def strategy_precision(
     return known.least(variances, np.linalg.solve(factor, asked.T).T)
 
 
-def known_of(block: Block, queries: Queries) -> tuple[Floats, Floats] | None:
+def known_of(block: LeastSquaresState, queries: Queries) -> tuple[Floats, Floats] | None:
     """Return what a block knows about some queries and their combinations.
 
     Parameters

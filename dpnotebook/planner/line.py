@@ -21,7 +21,7 @@ Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class RunState:
     """Least squares over the runs between neighbouring cut points.
 
     Parameters
@@ -58,7 +58,7 @@ class Line:
         return self.corners + prior * (self.groups[:, None] == self.groups)
 
 
-def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None) -> Line:
+def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None) -> RunState:
     """Return the line whose runs between neighbouring cut points have these covariances, all known unless said.
 
     Parameters
@@ -72,7 +72,7 @@ def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None
     corners = np.zeros((len(matrix) + 1, len(matrix) + 1))
     corners[1:, 1:] = matrix.cumsum(axis=0).cumsum(axis=1)
     groups = np.zeros(len(corners), dtype=np.intp) if connected is None else np.asarray(connected, dtype=np.intp)
-    return Line(corners, groups)
+    return RunState(corners, groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +96,14 @@ class LineIndex:
     told: Floats
     wanted: Floats
 
-    def line(self, cuts: ArrayLike) -> Line:
+    def line(self, cuts: ArrayLike) -> RunState:
         """Return the line between cut points, ascending; they may cut atoms: of a part of one nothing is known."""
         at = np.asarray(cuts, dtype=np.intp)
         # As when atoms are split: of a run that is cut, the part at its start takes the atom's place.
         before = np.searchsorted(self.starts, at, side="left")
         residuals = self.wanted[at] - self.told[before]
         size = 1 + np.abs(self.wanted[-1]).max(initial=0.0)
-        return Line(self.corners[np.ix_(before, before)], _alike(residuals, ALIKE * size))
+        return RunState(self.corners[np.ix_(before, before)], _alike(residuals, ALIKE * size))
 
 
 def line_index(information: Information, labels: ArrayLike) -> LineIndex:

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
-from dpnotebook.planner.block import FEW, Block, Known, Queries
+from dpnotebook.planner.block import FEW, Estimate, LeastSquaresState, Queries
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
-from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
@@ -35,7 +35,7 @@ SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the g
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class LinearTarget:
     """A question as linear queries over the atoms of a block, in integers of its summand.
 
     Parameters
@@ -52,9 +52,9 @@ class Asked:
         The least scale of noise that anything was measured with.
     """
 
-    block: Block
+    block: LeastSquaresState
     queries: Queries
-    known: Known
+    known: Estimate
     step: float
     least_scale: float
 
@@ -91,7 +91,7 @@ class Proposal:
     single: bool = False
 
 
-def asked_of(question: Question, history: History, also: Sequence[Item] = ()) -> Asked | None:
+def asked_of(question: Question, history: History, also: Sequence[Item] = ()) -> LinearTarget | None:
     """Return a question as queries over atoms, with what is known about them; None where it has no such form.
 
     Parameters
@@ -106,7 +106,7 @@ def asked_of(question: Question, history: History, also: Sequence[Item] = ()) ->
         return None
     axes = answer_axes(measure, question, history.domain)
     workload = asked_workload(measure, axes)
-    part = Part(axes, question.where, workload, 1.0, np.arange(0))
+    part = ProductTerm(axes, question.where, workload, 1.0, np.arange(0))
     block = history.block(part, measure.summand, also)
     queries = None if block is None else block.queries(part)
     if block is None or queries is None:
@@ -116,7 +116,7 @@ def asked_of(question: Question, history: History, also: Sequence[Item] = ()) ->
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
     least = min([history.least_scale, *(float(item.scale) for item in also)])
-    return Asked(block, queries, block.known(queries), step, least)
+    return LinearTarget(block, queries, block.known(queries), step, least)
 
 
 def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> float:
@@ -130,7 +130,7 @@ def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> fl
     return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
-def certain(asked: Asked) -> Asked:
+def certain(asked: LinearTarget) -> LinearTarget:
     """Return the same question with what is known of it by the certificates of what would be shown.
 
     What is known is screened in passing while ways to answer are compared; what a plan promises is looked at whole.
@@ -143,12 +143,12 @@ def certain(asked: Asked) -> Asked:
     return asked if same.all() else replace(asked, known=replace(asked.known, variances=variances))
 
 
-def is_known(asked: Asked, target: float) -> bool:
+def is_known(asked: LinearTarget, target: float) -> bool:
     """Return whether past answers are as accurate as the target variance."""
     return bool((asked.known.variances <= target * SLACK).all())
 
 
-def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal:
+def direct(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal:
     """Return how to measure the question's own strategy just as precisely as is missing.
 
     To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added.
@@ -162,7 +162,7 @@ def direct(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing
     return Proposal((planned,), combined(before, factors / gained), single=True)
 
 
-def together(asked: Asked, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal | None:
+def together(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal | None:
     """Return how to measure disjoint counts as one: what is known of their sums helps, and not all need measuring.
 
     None where the question is not of that form, or nothing is known of the counts together.
@@ -210,14 +210,14 @@ def combined(before: Floats, measured: Floats) -> Floats:
 
 
 def half_width(
-    asked: Asked, std_error: float, accuracy: Accuracy, noise: Noise, items: Sequence[Planned] = ()
+    asked: LinearTarget, std_error: float, accuracy: Accuracy, noise: Noise, items: Sequence[Planned] = ()
 ) -> float:
     """Return how far the answer of this standard error, in its own units, can reach when `items` are measured too."""
     scale = min([asked.least_scale, *(float(item.scale) for item in items)])
     return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
 
 
-def sources_of(asked: Asked, limit: int = 16) -> tuple[int, ...]:
+def sources_of(asked: LinearTarget, limit: int = 16) -> tuple[int, ...]:
     """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
     queries, known = asked.queries, np.isfinite(asked.known.variances)
     columns = queries.columns[known]

@@ -15,16 +15,16 @@ from dpnotebook.planner.answered import Answered
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
 from dpnotebook.planner.combining import exact_half_width
 from dpnotebook.planner.explain_reuse import described
-from dpnotebook.planner.history import History, Release
+from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
 from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, units_for
-from dpnotebook.planner.problem import Books, Charged, Setting, Way
+from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
 from dpnotebook.planner.purchase import marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
 from dpnotebook.planner.spare_budget import spare_range
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.tails import farthest
@@ -42,32 +42,32 @@ GROUP_CREDIT = 3  # the same of group-bys, which have more in common
 def repeated(
     question: Question,
     accuracy: Accuracy,
-    table: Table,
-    books: Books,
+    table: TableSchema,
+    books: LedgerView,
     assumption: Assumption,
     history: History | None = None,
-) -> Way | None:
+) -> Option | None:
     """Return the way that gives the most accurate release of the very question, if it is as good as asked."""
-    found: list[tuple[int, Way]] = []
+    found: list[tuple[int, Option]] = []
     key = question.key
     known = () if history is None else history.answered.of(key)
     others = books.records(table.name, key, but=() if history is None else history.releases)
     charges = (charge for charge in books.pending(table.name) if charge.question == key)
-    everything: Iterator[Answered | Release | Charged] = itertools.chain(known, others, charges)
+    everything: Iterator[Answered | RecordedRelease | Charged] = itertools.chain(known, others, charges)
     for past in everything:
         expected = _expected(past, question, accuracy, table, books.accountant, assumption)
         if expected is not None and _good(past, accuracy, expected, books.accountant):
             number, units, first = past.number, int(past.plan["units"]), expected[0]
             steps = explain.repeated_steps(number)
-            found.append((number, Way((), units, first.std_errors, first.half_width, steps, (number,), number)))
+            found.append((number, Option((), units, first.std_errors, first.half_width, steps, (number,), number)))
     return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
 
 
 def _expected(
-    past: Answered | Release | Charged,
+    past: Answered | RecordedRelease | Charged,
     question: Question,
     accuracy: Accuracy,
-    table: Table,
+    table: TableSchema,
     accountant: Accountant,
     assumption: Assumption,
 ) -> list[Expected] | None:
@@ -101,7 +101,7 @@ def _told(told: Mapping[str, Any], estimates: Estimates, confidence: float, acco
 
 
 def _good(
-    past: Answered | Release | Charged, accuracy: Accuracy, expected: Sequence[Expected], accountant: Accountant
+    past: Answered | RecordedRelease | Charged, accuracy: Accuracy, expected: Sequence[Expected], accountant: Accountant
 ) -> bool:
     """Return whether a recorded release is as good as is asked."""
     if accuracy.epsilon is not None:
@@ -116,7 +116,7 @@ def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
     return float(np.max(expected.std_errors)) ** 2 <= accuracy.variance * marginal_measurement.SLACK
 
 
-def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: Table, accountant: Accountant) -> Way:
+def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: TableSchema, accountant: Accountant) -> Option:
     """Return the way that looks at nothing that was recorded."""
     units, shares = units_for(accuracy, answers, table, accountant)
     chosen = scales(answers, shares, table, accountant)
@@ -126,10 +126,10 @@ def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: Table, acco
     )
     expected = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence)
     steps = explain.steps(table, answers, chosen, accountant.noise)
-    return Way(items, units, expected.std_errors, expected.half_width, steps)
+    return Option(items, units, expected.std_errors, expected.half_width, steps)
 
 
-def with_history(setting: Setting, accuracy: Accuracy) -> Way:
+def with_history(setting: PlanningProblem, accuracy: Accuracy) -> Option:
     """Return the cheapest way to answer.
 
     Parameters
@@ -159,17 +159,17 @@ def with_history(setting: Setting, accuracy: Accuracy) -> Way:
     return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
 
 
-def _with_variance(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+def _with_variance(setting: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return the cheapest way to answer with this variance, in squared integers."""
     asked, alone = setting.asked, setting.alone
     if asked.told and marginal_measurement.is_known(asked, target):
-        free = Way((), 0, alone.std_errors, 0.0, (), target=target)
+        free = Option((), 0, alone.std_errors, 0.0, (), target=target)
         return _finished(setting, free, asked.known.variances, accuracy)
     if asked.told and accuracy.error is not None and marginal_measurement.is_known(asked, target * NEARLY):
         # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise.
         width = exact_half_width(setting.history, asked, accuracy.confidence)
         if width <= accuracy.error * marginal_measurement.SLACK:
-            free = Way((), 0, alone.std_errors, width, (), target=target)
+            free = Option((), 0, alone.std_errors, width, (), target=target)
             return _finished(setting, free, asked.known.variances, accuracy)
     if setting.planner == "pioneer":
         return _by_pioneer(setting, accuracy, target)
@@ -187,13 +187,13 @@ def _with_variance(setting: Setting, accuracy: Accuracy, target: float) -> Way:
     for proposal in reversed(better):
         if _holds(setting, proposal):
             own, units = proposal.half_width > 0, _units(proposal.items, setting)
-            way = Way(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
+            way = Option(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
             return _finished(setting, way, proposal.variances, accuracy)
     way = replace(alone, target=target, own=True)
     return _finished(setting, way, None, accuracy) if asked.told else way
 
 
-def _holds(setting: Setting, proposal: marginal_measurement.Proposal) -> bool:
+def _holds(setting: PlanningProblem, proposal: marginal_measurement.Proposal) -> bool:
     """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
     refining = any(item.refines is not None for item in proposal.items)
     if not setting.buying or (proposal.single and not (refining and setting.asked.block.partial)):
@@ -205,7 +205,7 @@ def _holds(setting: Setting, proposal: marginal_measurement.Proposal) -> bool:
     return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
 
 
-def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
+def _by_pioneer(setting: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return what Pioneer would do for a count; other questions are measured by themselves."""
     alone = replace(setting.alone, target=target)
     items = pioneer_items(setting.asked, target, setting.history)
@@ -213,15 +213,15 @@ def _by_pioneer(setting: Setting, accuracy: Accuracy, target: float) -> Way:
         return alone
     if not _holds(setting, marginal_measurement.Proposal(items, np.full(1, target))):
         return alone
-    way = Way(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
+    way = Option(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
     return _finished(setting, way, np.full(1, target), accuracy)
 
 
-def _units(items: Sequence[Planned], setting: Setting) -> int:
+def _units(items: Sequence[Planned], setting: PlanningProblem) -> int:
     return cost_of(items, setting.table, setting.books.accountant).bound
 
 
-def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: float) -> Way | None:
+def _with_purchase(setting: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
     table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
     pricing = Pricing(table, books.accountant, history)
@@ -269,12 +269,12 @@ def _with_purchase(setting: Setting, least: int, accuracy: Accuracy, target: flo
     variances = np.minimum(after.asked.known.variances, target)
     if not _holds(setting, marginal_measurement.Proposal(items, variances)):
         return None
-    way = Way(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
+    way = Option(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
     reaching = replace(setting, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, way, variances, accuracy)
 
 
-def _proposals(setting: Setting, target: float) -> Iterator[marginal_measurement.Proposal]:
+def _proposals(setting: PlanningProblem, target: float) -> Iterator[marginal_measurement.Proposal]:
     """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
     asked, linear = setting.asked, setting.linear
     pricing = Pricing(setting.table, setting.books.accountant, setting.history)
@@ -293,7 +293,7 @@ def _proposals(setting: Setting, target: float) -> Iterator[marginal_measurement
             yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)
 
 
-def _finished(setting: Setting, way: Way, variances: Floats | None, accuracy: Accuracy) -> Way:
+def _finished(setting: PlanningProblem, way: Option, variances: Floats | None, accuracy: Accuracy) -> Option:
     """Return a way with its expected errors, what it reuses, and all of it in words."""
     asked, noise, answer = setting.asked, setting.noise, setting.answer
     std_errors, half_width = way.std_errors, way.half_width

@@ -19,9 +19,9 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.planner.pricing import cost_of, scales
-from dpnotebook.planner.problem import Books, Setting, Way
+from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.relative import resolved
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, prepare
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -33,8 +33,8 @@ ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers he
 def make_plan(
     question: Question,
     accuracy: Accuracy,
-    table: Table,
-    books: Books,
+    table: TableSchema,
+    books: LedgerView,
     *,
     history: History | None = None,
     planner: str = "optimal",
@@ -98,7 +98,7 @@ def make_plan(
         if asked is not None and history is not None:
             units = books.price(table.name, cost_of(way.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            setting = Setting(table, books, history, question, answers[0], way, asked, planner)
+            setting = PlanningProblem(table, books, history, question, answers[0], way, asked, planner)
             way = with_history(setting, accuracy)
             if alternatives and way.combined and accuracy.epsilon is None:
                 others = _other_errors(setting, answers, way, accuracy)
@@ -149,13 +149,13 @@ def make_plan(
     )
 
 
-def _asked(question: Question, history: History) -> marginal_measurement.Asked | None:
+def _asked(question: Question, history: History) -> marginal_measurement.LinearTarget | None:
     """Return the question over what was recorded, and what is certain about it; None where it has no such form."""
     asked = marginal_measurement.asked_of(question, history)
     return None if asked is None else marginal_measurement.certain(asked)
 
 
-def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assumption: Assumption) -> None:
+def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, assumption: Assumption) -> None:
     """Refuse an error or a variance that cannot be promised for all measures, or without knowing the number of rows."""
     if accuracy.epsilon is not None:
         return
@@ -171,7 +171,9 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: Table, assump
         )
 
 
-def _other_errors(setting: Setting, answers: Sequence[Answers], way: Way, accuracy: Accuracy) -> list[Alternative]:
+def _other_errors(
+    setting: PlanningProblem, answers: Sequence[Answers], way: Option, accuracy: Accuracy
+) -> list[Alternative]:
     """Return what other errors would cost, past answers taken into account."""
     accountant, spent = setting.books.accountant, setting.books.spent
     history, found = setting.history, []
@@ -201,7 +203,7 @@ def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
 
 
 def _other_prices(
-    answers: Sequence[Answers], way: Way, accuracy: Accuracy, table: Table, books: Books
+    answers: Sequence[Answers], way: Option, accuracy: Accuracy, table: TableSchema, books: LedgerView
 ) -> list[Alternative]:
     """Return how wrong the answer would be at other prices."""
     accountant, spent = books.accountant, books.spent

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale_of_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement, norm_power
@@ -22,7 +22,7 @@ LEAST_UNITS = 1000
 
 
 def units_for(
-    accuracy: Accuracy, answers: Sequence[Answers], table: Table, accountant: Accountant
+    accuracy: Accuracy, answers: Sequence[Answers], table: TableSchema, accountant: Accountant
 ) -> tuple[int, list[int]]:
     """Return what the whole query costs, in units, and each measure's share of it.
 
@@ -38,7 +38,7 @@ def units_for(
     return sum(shares), shares
 
 
-def least_units(measurement: Measurement, scale: Fraction, table: Table, accountant: Accountant) -> int:
+def least_units(measurement: Measurement, scale: Fraction, table: TableSchema, accountant: Accountant) -> int:
     """Return what a measurement costs with noise of at most this scale, rounded up to four figures.
 
     A person reads it, and it costs at most a thousandth more.
@@ -49,13 +49,15 @@ def least_units(measurement: Measurement, scale: Fraction, table: Table, account
     return -(-units // step) * step
 
 
-def scale_for_units(measurement: Measurement, units: int, table: Table, accountant: Accountant) -> Fraction:
+def scale_for_units(measurement: Measurement, units: int, table: TableSchema, accountant: Accountant) -> Fraction:
     """Return the least noise that a cost in units allows."""
     share = max(units - _rounding(measurement, table, accountant), 1)
     return accountant.scale(share, _norm(measurement, table, accountant))
 
 
-def scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, accountant: Accountant) -> list[Fraction]:
+def scales(
+    answers: Sequence[Answers], shares: Sequence[int], table: TableSchema, accountant: Accountant
+) -> list[Fraction]:
     """Return the least noise that each measure's share of the cost allows."""
     return [
         scale_for_units(answer.measurement, share, table, accountant)
@@ -63,7 +65,7 @@ def scales(answers: Sequence[Answers], shares: Sequence[int], table: Table, acco
     ]
 
 
-def cost_of(items: Sequence[Planned], table: Table, accountant: Accountant) -> CellCost:
+def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant) -> CellCost:
     """Return what measurements cost in each cell of the table; of a refinement, what it adds to the first cost."""
     return CellCost(
         tuple(
@@ -79,7 +81,7 @@ def cost_of(items: Sequence[Planned], table: Table, accountant: Accountant) -> C
 class Pricing(NamedTuple):
     """What it takes to price a measurement: of which table, with which noise, beside which earlier ones."""
 
-    table: Table
+    table: TableSchema
     accountant: Accountant
     history: History
 
@@ -118,11 +120,11 @@ def added_precision(planned: Planned, noise: Noise) -> float:
     return 1 / noise_variance(noise, planned.scale) - before
 
 
-def _rounding(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+def _rounding(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
     return max(len(measurement.cost(table.domain, accountant, Fraction(1), table.max_rows).terms) - 1, 0)
 
 
-def _norm(measurement: Measurement, table: Table, accountant: Accountant) -> int:
+def _norm(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     norm = measurement.norm(table.domain, norm_power(accountant.noise))
     return norm * accountant.per_unit(table.max_rows)

@@ -11,14 +11,14 @@ import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers
-from dpnotebook.planner.block import Block
+from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.combining import linear_of
-from dpnotebook.planner.history import History, Release
+from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of
-from dpnotebook.planner.product_terms import Part
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.query.question import Question
@@ -42,7 +42,7 @@ class Charged(Protocol):
         """What was planned, as `plan_to_json` wrote it."""
 
 
-class Books(Protocol):
+class LedgerView(Protocol):
     """The read-only side of a ledger."""
 
     accountant: Accountant
@@ -57,7 +57,9 @@ class Books(Protocol):
     def spend(self, table: str) -> Spend:
         """Return what every cell of a table has cost."""
 
-    def records(self, table: str, question: str | None = None, *, but: Container[int] = ()) -> Sequence[Release]:
+    def records(
+        self, table: str, question: str | None = None, *, but: Container[int] = ()
+    ) -> Sequence[RecordedRelease]:
         """Return the recorded answers to a question, but for those of some numbers."""
 
     def pending(self, table: str) -> Sequence[Charged]:
@@ -65,7 +67,7 @@ class Books(Protocol):
 
 
 @dataclass(frozen=True)
-class Way:
+class Option:
     """One way to answer a question: what is measured, and how wrong the answers are.
 
     Parameters
@@ -103,7 +105,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Setting:
+class PlanningProblem:
     """What stays the same while ways to answer one question are compared.
 
     Parameters
@@ -126,13 +128,13 @@ class Setting:
         Whether a strategy for ranges may be bought, and what is planned is tried out: both take a moment.
     """
 
-    table: Table
-    books: Books
+    table: TableSchema
+    books: LedgerView
     history: History
     question: Question
     answer: Answers
-    alone: Way
-    asked: marginal_measurement.Asked
+    alone: Option
+    asked: marginal_measurement.LinearTarget
     planner: str = "optimal"
     buying: bool = True
 
@@ -152,19 +154,19 @@ class Setting:
         """Return by how many units the session's total would rise."""
         return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
 
-    def after(self, items: Sequence[Planned]) -> marginal_measurement.Asked | None:
+    def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
         supposed = [item_of(item, (0, place), None, self.noise) for place, item in enumerate(items)]
         return marginal_measurement.asked_of(self.question, self.history, supposed)
 
     @property
-    def along(self) -> Block | None:
+    def along(self) -> LeastSquaresState | None:
         """What was measured of the one attribute that a single count depends on; None for other questions."""
         measurement = self.linear.measurement
         names = measurement.where.attributes
         if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
             return None
-        part = Part(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(1))
+        part = ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(1))
         return self.history.along(part, measurement.summand)
 
     @property

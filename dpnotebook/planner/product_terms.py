@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ProductTerm:
     """Noisy answers of `operator` over the histogram of `axes`, of equal and independent noise.
 
     Parameters
@@ -71,7 +71,7 @@ class Part:
         return taken if self.totals is None else taken @ self.totals
 
 
-def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -> Iterator[tuple[int, Part]]:
+def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -> Iterator[tuple[int, ProductTerm]]:
     """Yield the parts of a measurement of one component, one a product of its union, with their numbers.
 
     Parameters
@@ -85,7 +85,7 @@ def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -
     found = sparse_terms(measurement.operator)
     everything = np.arange(measurement.operator.shape[0])
     if found is None or found[0] != sizes:
-        yield 0, Part(axes, measurement.where, measurement.operator, 1.0, everything)
+        yield 0, ProductTerm(axes, measurement.where, measurement.operator, 1.0, everything)
         return
     few = len(found[1]) <= MOST_PRODUCTS
     inside = {place for place, axis in enumerate(axes) if axis.attribute in names}
@@ -103,10 +103,10 @@ def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -
                 mask = np.zeros(domain[axis.attribute].size, dtype=bool)
                 mask[list(axis.levels)] = True
                 where = where & Predicate.box(domain, {axis.attribute: mask})
-        yield index, Part(tuple(kept), where, _product(term.factors), float(term.weight), columns)
+        yield index, ProductTerm(tuple(kept), where, _product(term.factors), float(term.weight), columns)
 
 
-def projected(part: Part, names: Sequence[str], domain: Domain) -> Part | None:
+def projected(part: ProductTerm, names: Sequence[str], domain: Domain) -> ProductTerm | None:
     """Return what a part says about some attributes only, or None where it says nothing that is known how to find.
 
     Parameters
@@ -140,7 +140,7 @@ def projected(part: Part, names: Sequence[str], domain: Domain) -> Part | None:
         last.append(place)
     columns = columns.transpose(order + last).reshape(-1, totals.size)
     used = np.flatnonzero(totals)
-    return Part(
+    return ProductTerm(
         tuple(part.axes[place] for place in kept),
         part.where,
         _product([factors[place] for place in kept]),

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import Block
+from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.group_forecast import GroupBy, Outlook
 from dpnotebook.planner.group_spaces import average_information, subsets
 from dpnotebook.planner.group_strategy import group_strategy
@@ -38,7 +38,7 @@ _states: WeakKeyDictionary[History, tuple[object, Floats, Floats]] = WeakKeyDict
 def marginals_to_buy(
     question: Question,
     target: float,
-    block: Block,
+    block: LeastSquaresState,
     past: Sequence[Mapping[str, Any]],
     pricing: Pricing,
     alone: int,
@@ -92,7 +92,7 @@ def _in_play(names: Sequence[str], domain: Domain) -> tuple[str, ...] | None:
     return tuple(name for name in domain.names if name in chosen)
 
 
-def _information(block: Block, names: Sequence[str]) -> Floats:
+def _information(block: LeastSquaresState, names: Sequence[str]) -> Floats:
     """Return the average information of a block, over its attributes and others of which it knows nothing."""
     domain = block.domain
     labels = block.atoms.labels
@@ -141,7 +141,7 @@ def _marginal(names: Sequence[str], domain: Domain) -> Measurement:
     return Measurement(operator, axes, Predicate.everything(domain))
 
 
-def _state(block: Block, names: tuple[str, ...], history: History) -> tuple[Floats, Floats]:
+def _state(block: LeastSquaresState, names: tuple[str, ...], history: History) -> tuple[Floats, Floats]:
     """Return the average information about some attributes, and the precision of each of their marginals."""
     key = history.version, history.refining, block.names, names
     kept = _states.get(history)

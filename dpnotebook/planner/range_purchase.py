@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.planner.answers import grid_bits
-from dpnotebook.planner.block import Block
-from dpnotebook.planner.history import Price
+from dpnotebook.planner.block import LeastSquaresState
+from dpnotebook.planner.history import StrategyPrice
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, scale_for_units
 from dpnotebook.planner.range_forecast import range_forecast
@@ -31,7 +31,7 @@ NEVER = 2**62
 def ranges_to_buy(
     measurement: Measurement,
     target: float,
-    block: Block,
+    block: LeastSquaresState,
     spend: Spend,
     reactive: int,
     pricing: Pricing,
@@ -89,7 +89,7 @@ def ranges_to_buy(
     needed = NEVER
     if purchase is not None:
         needed = to_be_paid(purchase.price, paid / (_since_purchase(recent) + 1) if bought else None)
-    prices[name] = Price(needed, reactive)
+    prices[name] = StrategyPrice(needed, reactive)
     if purchase is None or reactive < needed:
         return ()
     axis = Axis(name, tuple(range(domain[name].size)))

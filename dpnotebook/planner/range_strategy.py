@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.line import Line
+from dpnotebook.planner.line import RunState
 from dpnotebook.planner.range_forecast import Forecast
 from dpnotebook.privacy.accountant import UNITS, Noise
 from dpnotebook.strategy.laplace import default_rows, starting_point
@@ -72,7 +72,7 @@ class RangePurchase:
 
 def range_strategy(
     forecast: Forecast,
-    line: Line,
+    line: RunState,
     spend: ArrayLike,
     maximum: int,
     levels: int,
@@ -160,7 +160,7 @@ class _Search:
     of 1 has noise of variance 1, whatever the law.
     """
 
-    def __init__(self, forecast: Forecast, line: Line, noise: Noise) -> None:
+    def __init__(self, forecast: Forecast, line: RunState, noise: Noise) -> None:
         corners = line.diffuse(PRIOR * forecast.variance) / forecast.variance
         at = np.searchsorted(forecast.parts, forecast.edges)
         steps = np.diff(np.diff(corners[np.ix_(at, at)], axis=0), axis=1)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
-from dpnotebook.planner.marginal_measurement import Asked
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.marginal_measurement import LinearTarget
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.query.question import Accuracy, Question
 
 SURE = 2.0  # standard errors that an answer must be above nothing, to be a size that others can be compared with
 
 
-def resolved(accuracy: Accuracy, question: Question, asked: Asked | None, table: Table) -> Accuracy:
+def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None, table: TableSchema) -> Accuracy:
     """Return a relative accuracy as one in the answer's own units.
 
     One answer is to be right within a share of itself; several, each within that share of their average, because

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import grid_bits
-from dpnotebook.planner.block import Block
+from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, more_precise, scale_for_units
 from dpnotebook.planner.spare_segments import Piece, spare_pieces
@@ -24,7 +24,7 @@ Indices = NDArray[np.intp]
 
 
 def spare_range(
-    measurement: Measurement, block: Block, spend: Spend, target: float, pricing: Pricing, most: int = 0
+    measurement: Measurement, block: LeastSquaresState, spend: Spend, target: float, pricing: Pricing, most: int = 0
 ) -> tuple[Planned, ...] | None:
     """Return measurements of pieces in and around a range that together bring it to a variance at the least price.
 

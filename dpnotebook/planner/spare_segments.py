@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.line import Floats, Line
+from dpnotebook.planner.line import Floats, RunState
 from dpnotebook.privacy.accountant import UNITS, Noise
 
 STEPS = 3  # pieces on either side of what history knows
@@ -63,7 +63,7 @@ class Pieces:
 
 
 def spare_pieces(
-    line: Line,
+    line: RunState,
     lengths: ArrayLike,
     spend: ArrayLike,
     maximum: int,
@@ -125,7 +125,7 @@ class _Problem:
 
     def __init__(
         self,
-        line: Line,
+        line: RunState,
         lengths: ArrayLike,
         spend: ArrayLike,
         maximum: int,

@@ -8,7 +8,7 @@ from dpnotebook.domain import Domain
 
 
 @dataclass(frozen=True)
-class Table:
+class TableSchema:
     """What is public about a protected table.
 
     Parameters

@@ -26,7 +26,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Term:
+class CostTerm:
     """Cost `ceil(rate * product over attributes of norms[attribute][level])` in every cell.
 
     Parameters
@@ -62,7 +62,7 @@ class Term:
 class CellCost:
     """The cost of one charge in each cell, as a sum of product terms."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[CostTerm, ...]
 
     @property
     def bound(self) -> int:
@@ -86,7 +86,7 @@ class CellCost:
         """Return the cost that `to_json` wrote."""
         return cls(
             tuple(
-                Term(Fraction(term["rate"]), {name: from_runs(coded) for name, coded in term["norms"].items()})
+                CostTerm(Fraction(term["rate"]), {name: from_runs(coded) for name, coded in term["norms"].items()})
                 for term in terms
             )
         )

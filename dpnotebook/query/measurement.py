@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Summand
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms, terms
@@ -114,7 +114,7 @@ class Measurement:
         """
         power = norm_power(accountant.noise)
         rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)
-        costs: dict[tuple[tuple[str, bytes], ...], Term] = {}
+        costs: dict[tuple[tuple[str, bytes], ...], CostTerm] = {}
         for weight, part in self._parts(domain, power):
             for box in self._boxes():
                 norms = dict(part)
@@ -144,7 +144,7 @@ class Measurement:
         return parts
 
 
-def _add(costs: dict[tuple[tuple[str, bytes], ...], Term], rate: Fraction, norms: Mapping[str, Any]) -> None:
+def _add(costs: dict[tuple[tuple[str, bytes], ...], CostTerm], rate: Fraction, norms: Mapping[str, Any]) -> None:
     """Add a term; what is the same at every level is part of the rate, and terms of equal norms are one."""
     kept = {}
     for name, norm in sorted(norms.items()):
@@ -154,7 +154,7 @@ def _add(costs: dict[tuple[tuple[str, bytes], ...], Term], rate: Fraction, norms
             kept[name] = norm
     key = tuple((name, norm.tobytes()) for name, norm in kept.items())
     before = costs[key].rate if key in costs else 0
-    costs[key] = Term(before + rate, kept)
+    costs[key] = CostTerm(before + rate, kept)
 
 
 def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np.bool_]]) -> int:

@@ -19,7 +19,7 @@ from dpnotebook.planner.items import item_of
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Question
 from dpnotebook.session.execute import Draw, Redraw, measure
@@ -58,7 +58,7 @@ class Histories:
         self._known.clear()
         self._free.clear()
 
-    def plan(self, query: Query, table: Table, *, alternatives: bool = True) -> Plan:
+    def plan(self, query: Query, table: TableSchema, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
         plan = self._plan(query, table, alternatives)
         if plan.free and plan.recorded is None and self.free(plan, table) is None:
@@ -66,7 +66,7 @@ class Histories:
             return self._plan(replace(query, fresh=True), table, alternatives)
         return plan
 
-    def _plan(self, query: Query, table: Table, alternatives: bool) -> Plan:
+    def _plan(self, query: Query, table: TableSchema, alternatives: bool) -> Plan:
         question = query.question
         assert isinstance(question, Question)
         asked = [measure.workload for measure in question.measures if measure.workload is not None]
@@ -84,7 +84,7 @@ class Histories:
                 alternatives=alternatives,
             )
 
-    def free(self, plan: Plan, table: Table) -> dict[str, Any] | None:
+    def free(self, plan: Plan, table: TableSchema) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         with self._lock, threads_for(0):
             promise = Promise(plan.std_error, plan.error)
@@ -113,7 +113,7 @@ class Histories:
 
         return measure(self.ledger, protected, charge, draw, report, checked, redraw)
 
-    def _details(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any]:
+    def _details(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any]:
         """Return what belongs to noisy numbers, after a look at the answers that will be shown of them.
 
         Raises
@@ -129,7 +129,7 @@ class Histories:
             raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
         return found
 
-    def _combined(self, charge: Charge, noisy: Sequence[Integers], table: Table) -> dict[str, Any] | None:
+    def _combined(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any] | None:
         """Return the answers from everything recorded, checked against what their plan said; None without any."""
         plan, planned = charge.plan, planned_from_json(charge.plan, table.domain)
         question, confidence = Question.from_json(plan["question"], table.domain), plan["combined"]
@@ -156,14 +156,14 @@ class Histories:
                 return found
         return None
 
-    def _as_planned(self, table: Table, plan: Mapping[str, Any]) -> History:
+    def _as_planned(self, table: TableSchema, plan: Mapping[str, Any]) -> History:
         """Return what was recorded of a table when a plan was made."""
         history = History(table.domain, self.ledger.accountant.noise)
         past = [record for record in self.ledger.news(table.name)[1] if "measures" in record.plan]
         history.take(past[: plan.get("known", len(past))])
         return history
 
-    def _history(self, table: Table) -> History:
+    def _history(self, table: TableSchema) -> History:
         """Return what was recorded of a table, up to date."""
         history = self._known.get(table.name)
         if history is None:
@@ -177,7 +177,7 @@ class Histories:
         return history
 
     def _own(
-        self, charge: Charge, noisy: Sequence[Integers], table: Table, *, linear: bool = False
+        self, charge: Charge, noisy: Sequence[Integers], table: TableSchema, *, linear: bool = False
     ) -> Iterator[Estimates]:
         """Yield what a measurement says by itself of each of its measures, or of what these are linear in."""
         recorded = plan_from_json(charge.plan, table.domain)

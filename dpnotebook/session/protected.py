@@ -10,7 +10,7 @@ import numpy as np
 from dpnotebook.engine.source import FrameSource, ParquetSource, TableSource, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.verbs import Verbs
 
@@ -42,7 +42,9 @@ class ProtectedTable(Verbs):
         If the data does not hold what the domain declares.
     """
 
-    def __init__(self, session: SessionProtocol, table: Table, data: Any, key: bytes, known: str | None = None) -> None:
+    def __init__(
+        self, session: SessionProtocol, table: TableSchema, data: Any, key: bytes, known: str | None = None
+    ) -> None:
         super().__init__(session, table)
         self.table = table
         source = source_of(data)

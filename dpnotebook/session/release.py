@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-    from dpnotebook.sql.statement import Asked, Statement
+    from dpnotebook.sql.statement import ShownColumn, Statement
 
 # What stands beside a value in the frame; share only for cumulative counts.
 PARTS = ("std_error", "lower", "upper", "share")
@@ -99,7 +99,7 @@ class Release:
         return tuple(measure.name for measure in self.measures)
 
     @property
-    def measures(self) -> tuple[Measure | Asked, ...]:
+    def measures(self) -> tuple[Measure | ShownColumn, ...]:
         """What was asked that has its value and its interval in the frame."""
         columns = set(self.frame.columns)
         return tuple(

@@ -34,7 +34,7 @@ from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_to_json
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
@@ -733,7 +733,7 @@ def _check_table_name(name: str) -> None:
 
 def _checked_table(
     name: str, domain: Mapping[str, Any] | None, unit: str | Unit | None, max_rows: int | None, rows: float | None
-) -> Table:
+) -> TableSchema:
     _check_table_name(name)
     column, population = column_and_population(unit)
     declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
@@ -747,4 +747,4 @@ def _checked_table(
             f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
     known = None if rows is None else float(positive(rows, "rows"))
-    return Table(name, declared, column, most or 1, known, population)
+    return TableSchema(name, declared, column, most or 1, known, population)

@@ -12,7 +12,7 @@ from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, DPError, EngineError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.protected import ProtectedTable
@@ -148,7 +148,7 @@ class Statements:
             accuracy = Accuracy(epsilon=own, confidence=confidence)
         else:
             accuracy = Accuracy(**given, confidence=confidence)
-        tables: dict[str, Table] = {name: protected.table for name, protected in self._protected.items()}
+        tables: dict[str, TableSchema] = {name: protected.table for name, protected in self._protected.items()}
         question = linear_question(statement, tables, parameters) if contribution is None else None
         if question is None:
             return Query(session, statement, accuracy, fresh)

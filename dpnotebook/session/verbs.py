@@ -11,7 +11,7 @@ from typing import Any
 from dpnotebook.domain import Domain
 from dpnotebook.domain.requests import WorkloadRequest
 from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, shorten
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
@@ -42,7 +42,11 @@ class Grouped:
     """
 
     def __init__(
-        self, session: SessionProtocol, table: Table, keys: Sequence[str] = (), guard: Callable[[], None] | None = None
+        self,
+        session: SessionProtocol,
+        table: TableSchema,
+        keys: Sequence[str] = (),
+        guard: Callable[[], None] | None = None,
     ) -> None:
         self._session, self._table, self._guard = session, table, guard
         self._keys = tuple(checked_keys(keys, table))
@@ -226,7 +230,7 @@ def parsed(where: str | None, domain: Domain) -> Predicate:
     return Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
 
 
-def checked_keys(keys: Sequence[str], table: Table) -> list[str]:
+def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
     """Return the names as a list if all are declared and none comes twice, or raise DomainError."""
     from difflib import get_close_matches
 

@@ -13,7 +13,7 @@ from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.expected import steps, warnings
-from dpnotebook.sql.prices import Part, Priced, StatementBooks, everywhere, price, split, units_for
+from dpnotebook.sql.prices import Priced, PricedAggregate, StatementBooks, everywhere, price, split, units_for
 from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
@@ -35,7 +35,7 @@ class StatementPlan(Plan):
         What is left of that before the statement.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[PricedAggregate, ...] = ()
     shares: tuple[int, ...] = ()
     deltas: tuple[Fraction, ...] = ()
     delta_left: Fraction = Fraction(0)
@@ -166,7 +166,7 @@ def _answers(select: PrivateSelect) -> int:
     return math.prod(len(known) for known in levels if known is not None) if None not in levels else 1
 
 
-def _leading(parts: Sequence[Part]) -> Part:
+def _leading(parts: Sequence[PricedAggregate]) -> PricedAggregate:
     """Return the aggregate whose error stands for the statement: the first that is known before it runs."""
     return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
 

@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError, shorten
-from dpnotebook.planner.problem import Books
+from dpnotebook.planner.problem import LedgerView
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.building import measuring
@@ -27,7 +27,7 @@ DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
 
 
-class StatementBooks(Books, Protocol):
+class StatementBooks(LedgerView, Protocol):
     """The ledger, as planning a statement sees it."""
 
     @property
@@ -40,7 +40,7 @@ class StatementBooks(Books, Protocol):
 
 
 @dataclass(frozen=True)
-class Part:
+class PricedAggregate:
     """One aggregate of a statement, and how wrong its answers will be.
 
     Parameters
@@ -68,7 +68,7 @@ class Priced:
     shares: tuple[int, ...]
     deltas: tuple[Fraction, ...]
     measurings: tuple[Measuring, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[PricedAggregate, ...]
 
 
 def price(
@@ -90,7 +90,9 @@ def price(
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
-            parts.append(Part(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note))
+            parts.append(
+                PricedAggregate(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note)
+            )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts))
 
 
@@ -200,7 +202,7 @@ def conflicting(own: float, given: Mapping[str, object]) -> None:
 
 def everywhere(units: int) -> CellCost:
     """Return a cost that is the same in every cell: a statement may look at any of them."""
-    return CellCost((Term(Fraction(units), {}),))
+    return CellCost((CostTerm(Fraction(units), {}),))
 
 
 def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) -> tuple[int, ...]:

@@ -250,7 +250,7 @@ class PrivateSelect:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ShownColumn:
     """A column of a release as cards and plots see it: its name, its words, what it is of and what it is counted in."""
 
     name: str
@@ -309,7 +309,7 @@ class Statement:
         return ""
 
     @property
-    def measures(self) -> tuple[Asked, ...]:
+    def measures(self) -> tuple[ShownColumn, ...]:
         """The columns of the first release that have one number a group."""
         return tuple(_asked(aggregate) for aggregate in self.selects[0].aggregates if not aggregate.array)
 
@@ -321,7 +321,7 @@ def _said(select: PrivateSelect) -> str:
     return text + (f" by {keys}" if keys else "")
 
 
-def _asked(aggregate: Aggregate) -> Asked:
+def _asked(aggregate: Aggregate) -> ShownColumn:
     kind = {"count": "count", "units": "units", "quantiles": "quantile", "average": "mean"}.get(aggregate.kind, "sum")
     of = None if kind in ("count", "units") else aggregate.argument
-    return Asked(aggregate.name, aggregate.words or aggregate.name, kind, of)
+    return ShownColumn(aggregate.name, aggregate.words or aggregate.name, kind, of)

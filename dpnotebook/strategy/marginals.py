@@ -24,7 +24,7 @@ from dpnotebook.strategy.product import Choice, library_choice
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.subset_search import Problem, Shares, search
+from dpnotebook.strategy.subset_search import Problem, SubsetShares, search
 from dpnotebook.workload import Identity, Marginals, Total, Workload
 from dpnotebook.workload.base import Array
 
@@ -132,10 +132,10 @@ def opt_marginals(
 
 def _weighted(
     found: Lattice, measured: Sequence[Measured], report: Progress, rng: np.random.Generator | None = None
-) -> Shares:
+) -> SubsetShares:
     """Return subsets and shares for these operators, from the subsets that the workload asks of."""
     problem, losses = _problem(found, measured)
-    best: Shares | None = None
+    best: SubsetShares | None = None
     several = STARTS if rng is None and len(problem.needed) <= QUICK else STARTS[:1]
     for power in several:
         shares = losses**power if rng is None else rng.random(losses.size) ** 3 + 1e-3
@@ -149,8 +149,8 @@ def _weighted(
 
 
 def _with_operators(
-    found: Lattice, measured: list[Measured], shares: Shares, choose: Choice, report: Progress
-) -> tuple[list[Measured], Shares]:
+    found: Lattice, measured: list[Measured], shares: SubsetShares, choose: Choice, report: Progress
+) -> tuple[list[Measured], SubsetShares]:
     """Return better operators where queries are not symmetric in the cells, and shares for them."""
     axes = [i for i, kinds in enumerate(found.kinds) if not all(symmetric_form(kind) for kind in kinds)]
     for round_ in range(ROUNDS if axes else 0):
@@ -201,7 +201,7 @@ def _problem(found: Lattice, measured: Sequence[Measured]) -> tuple[Problem, Arr
 
 
 def _prices(
-    found: Lattice, measured: Sequence[Measured], shares: Shares, axis: int
+    found: Lattice, measured: Sequence[Measured], shares: SubsetShares, axis: int
 ) -> tuple[list[tuple[float, Workload]], float]:
     """Return what to optimise an attribute's operator for: its query factors and its total, with their weights.
 
@@ -233,7 +233,7 @@ def _together(measured: Sequence[Measured]) -> tuple[Array, Array]:
     return np.concatenate([one.alpha for one in measured]), np.concatenate([one.beta for one in measured])
 
 
-def _integer_weights(problem: Problem, shares: Shares, norms: Sequence[int]) -> list[tuple[Subset, int]]:
+def _integer_weights(problem: Problem, shares: SubsetShares, norms: Sequence[int]) -> list[tuple[Subset, int]]:
     """Return integer weights of the subsets, near to what their shares of the sensitivity say."""
     products = np.where(shares.subsets, np.array(norms, dtype=float), 1.0).prod(axis=1)
     real = shares.shares / products
@@ -244,7 +244,7 @@ def _integer_weights(problem: Problem, shares: Shares, norms: Sequence[int]) -> 
         total = float(weights @ products)
         if total > LARGEST_NORM and np.isfinite(least):
             break
-        error = problem.exact(Shares(shares.subsets, weights * products, 0.0))
+        error = problem.exact(SubsetShares(shares.subsets, weights * products, 0.0))
         if error < least:
             kept, least = weights, error
         if least <= shares.error * CLOSE or total > LARGEST_NORM:

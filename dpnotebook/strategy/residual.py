@@ -18,7 +18,7 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
-from dpnotebook.strategy.splits import Attribute, Split, attribute, residual_objective, splits, together, traces
+from dpnotebook.strategy.splits import MergedAttribute, Split, attribute, residual_objective, splits, together, traces
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Explicit, Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
@@ -71,7 +71,7 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     return Strategy(workload, operator, "gaussian", name, certificate=certificate)
 
 
-def _rounded(found: Lattice, asked: Attribute, chosen: Sequence[Split | None], axis: int) -> Split:
+def _rounded(found: Lattice, asked: MergedAttribute, chosen: Sequence[Split | None], axis: int) -> Split:
     """Return an attribute's split with an integer operator, of the coarsest scale that costs little."""
     split = chosen[axis]
     assert split is not None
@@ -136,7 +136,7 @@ def whole_columns(matrix: Array, square: float) -> Array:
     return whole
 
 
-def _measured(asked: Attribute, matrix: Array) -> Split | None:
+def _measured(asked: MergedAttribute, matrix: Array) -> Split | None:
     """Return the split that an integer operator of n - 1 rows makes; None if it does not tell all cells apart."""
     matrix = matrix / np.gcd.reduce(matrix.astype(np.int64), axis=None)
     gram = matrix.T @ matrix

@@ -28,7 +28,7 @@ SETTLED = 1e-6  # relative gain of a round below which the search ends
 
 
 @dataclass(frozen=True)
-class Attribute:
+class MergedAttribute:
     """What is asked of one attribute, where cells that no query tells apart count as one.
 
     Parameters
@@ -75,19 +75,19 @@ class Split:
     multipliers: Array | None = None
 
 
-def attribute(kinds: Sequence[Workload], n: int) -> Attribute:
+def attribute(kinds: Sequence[Workload], n: int) -> MergedAttribute:
     """Return what is asked of an attribute of n cells by its query factors."""
     forms = [symmetric_form(kind) for kind in kinds]
     if all(forms):
-        return Attribute(np.arange(n), forms=tuple(form for form in forms if form))
+        return MergedAttribute(np.arange(n), forms=tuple(form for form in forms if form))
     grams = [np.asarray(kind.gram(), dtype=float) for kind in kinds]
     # Cells with equal columns in every Gram matrix have equal columns in every workload.
     _, cells, classes = np.unique(np.concatenate(grams), axis=1, return_index=True, return_inverse=True)
     small = [gram[np.ix_(cells, cells)] for gram in grams]
     forms = [_form(gram) for gram in small]
     if all(forms):
-        return Attribute(classes.reshape(-1), forms=tuple(form for form in forms if form))
-    return Attribute(classes.reshape(-1), grams=tuple(small))
+        return MergedAttribute(classes.reshape(-1), forms=tuple(form for form in forms if form))
+    return MergedAttribute(classes.reshape(-1), grams=tuple(small))
 
 
 def symmetric_form(kind: Workload) -> tuple[float, float] | None:
@@ -110,7 +110,7 @@ def symmetric_form(kind: Workload) -> tuple[float, float] | None:
     return _form(np.asarray(kind.gram(), dtype=float))
 
 
-def splits(found: Lattice, attributes: Sequence[Attribute], report: Progress = silent) -> list[Split | None]:
+def splits(found: Lattice, attributes: Sequence[MergedAttribute], report: Progress = silent) -> list[Split | None]:
     """Return a split of every attribute that is asked about, one at a time until nothing gets better."""
     current = [uniform(mine) for mine in attributes]
     searched = [axis for axis, mine in enumerate(attributes) if mine.grams]
@@ -194,7 +194,7 @@ def traces(grams: Sequence[Array], z: Array, rest: Array, norm: float) -> tuple[
     return alpha, np.where(beta > 1e-12 * (alpha + beta), beta, 0.0)
 
 
-def uniform(asked: Attribute) -> Split | None:
+def uniform(asked: MergedAttribute) -> Split | None:
     """Return the split at the mean of all cells: B = n I - 11', whose pseudo-inverse is itself over n^2."""
     if not asked.forms and not asked.grams:
         return None

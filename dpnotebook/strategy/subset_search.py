@@ -34,7 +34,7 @@ PAIRS = 2**21  # pairs of measured subsets that are looked at
 
 
 @dataclass(frozen=True)
-class Shares:
+class SubsetShares:
     """Measured subsets with their shares of the sensitivity, and the error that they leave."""
 
     subsets: Rows
@@ -60,7 +60,7 @@ class Problem:
     losses: Array
     information: Array
 
-    def settle(self, subsets: Rows, shares: Array, steps: int = STEPS) -> Shares:
+    def settle(self, subsets: Rows, shares: Array, steps: int = STEPS) -> SubsetShares:
         """Return the subsets with the best shares that are found from those given."""
         covers = self.covers(subsets)
         told = self.told(subsets)
@@ -77,13 +77,13 @@ class Problem:
             shares = shares * np.cbrt(told * shares * (covers.T @ (parts / q)))
             shares = shares / shares.sum()
         kept = shares > FORGOTTEN * shares.max()
-        return Shares(subsets[kept], shares[kept] / shares[kept].sum(), error)
+        return SubsetShares(subsets[kept], shares[kept] / shares[kept].sum(), error)
 
     def told(self, subsets: Rows) -> Array:
         """Return c_b, shape (subsets,)."""
         return np.asarray(np.where(subsets, self.information, 1.0).prod(axis=1))
 
-    def exact(self, found: Shares) -> float:
+    def exact(self, found: SubsetShares) -> float:
         """Return the error that these shares leave."""
         q = self.covers(found.subsets) @ (self.told(found.subsets) * found.shares**2)
         return float(found.shares.sum() ** 2 * (self.losses / q).sum())
@@ -133,7 +133,7 @@ class Moves:
     subsets: Rows
 
 
-def search(problem: Problem, start: Shares, report: Progress = silent) -> Shares:
+def search(problem: Problem, start: SubsetShares, report: Progress = silent) -> SubsetShares:
     """Return subsets and shares that no single move improves by more than a little.
 
     The error of a move is known only after all shares have settled anew, so many moves that look like gains are made
@@ -167,7 +167,7 @@ def _apart(moves: Moves, promising: NDArray[np.int64]) -> list[int]:
     return chosen
 
 
-def _one_by_one(problem: Problem, current: Shares, moves: Moves) -> Shares:
+def _one_by_one(problem: Problem, current: SubsetShares, moves: Moves) -> SubsetShares:
     """Return the result of the moves that help, each tried on top of those before it."""
     best = current
     kept: list[int] = []
@@ -181,7 +181,7 @@ def _one_by_one(problem: Problem, current: Shares, moves: Moves) -> Shares:
     return best
 
 
-def _changed(problem: Problem, current: Shares, moves: Moves, chosen: list[int]) -> Shares:
+def _changed(problem: Problem, current: SubsetShares, moves: Moves, chosen: list[int]) -> SubsetShares:
     """Return what the moves lead to, all shares settled anew."""
     gone = np.concatenate((moves.first[chosen], moves.second[chosen]))
     kept = np.setdiff1d(np.arange(len(current.subsets)), gone)
@@ -191,7 +191,7 @@ def _changed(problem: Problem, current: Shares, moves: Moves, chosen: list[int])
     return problem.settle(subsets, shares)
 
 
-def _moves(problem: Problem, current: Shares) -> Moves:
+def _moves(problem: Problem, current: SubsetShares) -> Moves:
     subsets, shares = current.subsets, current.shares
     told = problem.told(subsets)
     inside = problem.inside(subsets)

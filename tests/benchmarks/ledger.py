@@ -22,7 +22,7 @@ from dpnotebook.ledger.releases import pack
 from dpnotebook.ledger.snapshot import digest, plus
 from dpnotebook.ledger.writing import append, charge_values, write_snapshot
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 
 DOMAIN = Domain({"age": Range(0, 115), "sex": ["F", "M"], "region": Range(1, 10), "income": Range(0, 39)})
 PLAN = {"question": {"key": "x" * 300}, "measurements": [{"axes": [["age", list(range(116))]], "scale": "10000/3"}]}
@@ -35,7 +35,7 @@ def random_cost(source):
         size = DOMAIN.sizes[name]
         low, high = np.sort(source.integers(0, size, 2))
         norms[str(name)] = ((np.arange(size) >= low) & (np.arange(size) <= high)).astype(np.int64)
-    return CellCost((Term(Fraction(int(source.integers(10**6, 10**8))), norms),))
+    return CellCost((CostTerm(Fraction(int(source.integers(10**6, 10**8))), norms),))
 
 
 def filled(path, releases, free=0.0):

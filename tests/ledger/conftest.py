@@ -21,7 +21,7 @@ from dpnotebook.ledger.reading import COLUMNS
 from dpnotebook.ledger.store import SCHEMA
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 
 SIZES = {"age": 10, "sex": 2}
 MEMORY = "/dev/shm"  # what a killed process wrote is there as well; only a power failure would tell it from a disk
@@ -34,7 +34,7 @@ def cost(epsilon, **levels):
     for name, chosen in levels.items():
         norms[name] = np.zeros(SIZES[name], dtype=np.int64)
         norms[name][list(chosen)] = 1
-    return CellCost((Term(Fraction(str(epsilon)) * UNITS, norms),))
+    return CellCost((CostTerm(Fraction(str(epsilon)) * UNITS, norms),))
 
 
 def register(ledger, name="people", **other):

@@ -14,7 +14,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import BudgetExceeded, LedgerCorrupt, LedgerMismatch
 from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.chain import Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import View
+from dpnotebook.ledger.view import Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS, GaussianAccountant, whole_delta
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost
@@ -193,7 +193,7 @@ def test_an_earlier_version_does_not_read_what_it_cannot_count():
     assert set(GAUSSIAN.to_json()) - {"epsilon", "delta"}
     opening = {"budget": GAUSSIAN.to_json() | {"unknown": 1}, "noise": "gaussian", "total": 1, "key": "", "cells": 1}
     with pytest.raises(Broken, match="cannot be read"):
-        View().apply(entry_after(0, bytes(32), "open", to_bytes(opening)))
+        Replay().apply(entry_after(0, bytes(32), "open", to_bytes(opening)))
 
 
 # --- ledgers that were made before

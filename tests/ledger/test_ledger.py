@@ -23,7 +23,7 @@ from dpnotebook.ledger import Ledger, reading, snapshot, writing
 from dpnotebook.ledger import ledger as module
 from dpnotebook.privacy.accountant import UNITS, GaussianAccountant, epsilon_of_mu
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import CellCost, Spend, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 
 def units(epsilon):
@@ -142,7 +142,7 @@ def test_ten_tenths_fit(either, kit):
 
 
 def test_a_cost_beyond_64_bits_is_refused_not_wrapped(either):
-    huge = CellCost((Term(Fraction(2**70), {}),))
+    huge = CellCost((CostTerm(Fraction(2**70), {}),))
     assert either.price("people", huge) == 2**70
     with pytest.raises(BudgetExceeded):
         either.charge("people", "q", {}, huge)
@@ -164,7 +164,7 @@ def test_a_cost_beyond_64_bits_is_refused_not_wrapped(either):
 def test_what_is_no_cost_of_the_table_is_refused(either, rate, norms):
     for use in (either.price, lambda table, cost: either.charge(table, "q", {}, cost)):
         with pytest.raises(ValueError):
-            use("people", CellCost((Term(rate, norms),)))
+            use("people", CellCost((CostTerm(rate, norms),)))
     assert (either.spent, either.history(), either.refusals()) == (0, [], [])
 
 
@@ -342,7 +342,7 @@ def test_the_total_is_that_of_brute_force(asked):
             norms["age"] = np.isin(np.arange(10), ages).astype(np.int64)
         if sexes is not None:
             norms["sex"] = np.isin(np.arange(2), sexes).astype(np.int64)
-        cost = CellCost((Term(Fraction(price) * 10**9, norms),))
+        cost = CellCost((CostTerm(Fraction(price) * 10**9, norms),))
         after = {name: [list(row) for row in rows] for name, rows in cells.items()}
         for age in range(10) if ages is None else ages:
             for sex in range(2) if sexes is None else sexes:
@@ -372,7 +372,7 @@ def test_a_gaussian_budget_adds_up_mu_squared(path, kit):
 
     def spend_all():
         while True:
-            ledger.charge("people", "q", {}, CellCost((Term(accountant.rate(sigma), {}),)))
+            ledger.charge("people", "q", {}, CellCost((CostTerm(accountant.rate(sigma), {}),)))
 
     with pytest.raises(BudgetExceeded) as caught:
         spend_all()

@@ -7,7 +7,7 @@ import pytest
 from dpnotebook.errors import LedgerMismatch
 from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import View
+from dpnotebook.ledger.view import Replay
 from dpnotebook.privacy.budget import Budget
 
 UNIT = {"unit": "uid", "max_rows": 3}
@@ -73,7 +73,7 @@ def test_kernels_that_say_it_at_once_agree(path, kit):
     ],
 )
 def test_an_entry_that_could_not_have_been_written_is_broken(values):
-    view, number, head = View(), 0, GENESIS
+    view, number, head = Replay(), 0, GENESIS
     table = {"sizes": [["a", 3]], "unit": "uid"}
     opening = {"budget": {"epsilon": 1.0, "delta": 0.0}, "noise": "laplace", "total": 10**12, "key": "00", "cells": 100}
     said = [

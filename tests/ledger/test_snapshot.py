@@ -7,13 +7,13 @@ import pytest
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import Broken
-from dpnotebook.privacy.spend import CellCost, Spend, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 SIZES = {"age": 10, "sex": 2}
 
 
 def term(rate, **norms):
-    return Term(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()})
+    return CostTerm(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()})
 
 
 def spend(limit=100):

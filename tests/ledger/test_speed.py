@@ -20,7 +20,7 @@ from dpnotebook.ledger import view as module
 from dpnotebook.ledger.reading import replay
 from dpnotebook.ledger.releases import pack
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 
 DOMAIN = Domain({"age": Range(0, 115), "sex": ["F", "M"], "region": Range(1, 10), "income": Range(0, 39)})
 RELEASES = 1_000
@@ -33,7 +33,7 @@ def random_cost(source):
         size = DOMAIN.sizes[name]
         low, high = np.sort(source.integers(0, size, 2))
         norms[str(name)] = ((np.arange(size) >= low) & (np.arange(size) <= high)).astype(np.int64)
-    return CellCost((Term(Fraction(int(source.integers(10**6, 10**8))), norms),))
+    return CellCost((CostTerm(Fraction(int(source.integers(10**6, 10**8))), norms),))
 
 
 @pytest.fixture(scope="module")

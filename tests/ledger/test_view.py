@@ -5,12 +5,12 @@ import pytest
 from dpnotebook.errors import LedgerError, NotProtected
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import View
-from dpnotebook.privacy.spend import CellCost, Spend, Term
+from dpnotebook.ledger.view import Replay
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 OPENING = {"budget": {"epsilon": 1.0, "delta": 0.0}, "noise": "laplace", "total": 10**12, "key": "00", "cells": 100}
 TABLE = {"name": "t", "sizes": [["a", 3]]}
-COST = CellCost((Term(Fraction(5), {}),))
+COST = CellCost((CostTerm(Fraction(5), {}),))
 
 
 def charge(number=1, units=5, spent=5, table="t", **other):
@@ -32,7 +32,7 @@ def chain(*said):
 
 
 def replayed(*said, view=None):
-    view = view or View()
+    view = view or Replay()
     for entry in chain(*said):
         view.apply(entry)
     return view
@@ -118,12 +118,12 @@ def test_a_snapshot_stands_for_what_came_before():
     spend = Spend({"a": 3}, 100)
     spend.add(COST)
     spend.add(COST)
-    view = replayed(*charges, view=View({"t": (2, snapshot.pack(spend))}))
+    view = replayed(*charges, view=Replay({"t": (2, snapshot.pack(spend))}))
     assert view.unused_snapshots == 0
     assert view.tables["t"].spend.maximum == view.spent == 20
     for wrong in (1, 3):
         with pytest.raises(Broken, match=f"release {wrong} does not add up"):
-            replayed(*charges, view=View({"t": (wrong, snapshot.pack(spend))}))
+            replayed(*charges, view=Replay({"t": (wrong, snapshot.pack(spend))}))
 
 
 @pytest.mark.parametrize("part", sorted(OPENING))
@@ -131,10 +131,10 @@ def test_an_opening_without_a_part_is_broken(part):
     opening = {name: value for name, value in OPENING.items() if name != part}
     first = entry_after(0, GENESIS, "open", to_bytes(opening))
     with pytest.raises(Broken, match="entry 1 cannot be read"):
-        View().apply(first)
+        Replay().apply(first)
 
 
 def test_a_payload_that_is_no_json_is_broken():
     entry = entry_after(0, GENESIS, "open", b"{")
     with pytest.raises(Broken, match="cannot be read"):
-        View().apply(entry)
+        Replay().apply(entry)

@@ -15,7 +15,7 @@ from dpnotebook.domain import Domain, Range
 from dpnotebook.errors import BudgetExceeded, LedgerConflict
 from dpnotebook.ledger import Ledger
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import CellCost, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm
 
 SIZES = {"age": 10, "sex": 2}
 DOMAIN = Domain({"age": Range(0, 9), "sex": ["F", "M"]}).to_json()
@@ -33,7 +33,7 @@ def random_cost(source, dearest):
     for name, size in SIZES.items():
         if source.random() < 0.7:
             norms[name] = np.array([source.randrange(2) for _ in range(size)], dtype=np.int64)
-    return CellCost((Term(Fraction(source.randrange(1, dearest)), norms),))
+    return CellCost((CostTerm(Fraction(source.randrange(1, dearest)), norms),))
 
 
 def shown(answers):
@@ -72,7 +72,7 @@ def spend_all(path, seed, kind):
     source, granted, refusals = random.Random(seed), [], 0
     ledger = opened(path, 1.0)
     while refusals < (1 if kind == "equal" else 5):
-        cost = CellCost((Term(Fraction(10**10), {}),)) if kind == "equal" else random_cost(source, 10**11)
+        cost = CellCost((CostTerm(Fraction(10**10), {}),)) if kind == "equal" else random_cost(source, 10**11)
         try:
             charge = ledger.charge("people", "q", {"by": seed}, cost)
         except BudgetExceeded as error:
@@ -95,7 +95,7 @@ def refine_all(path, seed, processes):
         for _ in range(2):
             time.sleep(source.random() * 0.003)  # so that no process holds the ledger all the time
             try:
-                cost = CellCost((Term(Fraction(1), {}),))
+                cost = CellCost((CostTerm(Fraction(1), {}),))
                 charge = ledger.charge("people", "refined", {"by": seed}, cost, [(record.number, 0)])
             except LedgerConflict:
                 continue

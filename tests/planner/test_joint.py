@@ -8,7 +8,7 @@ import pytest
 from dpnotebook import Range
 from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.block import Block, Repeat, Told
+from dpnotebook.planner.block import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.joint_measurement import (
     bound_precision,
     joint_precision,
@@ -16,7 +16,7 @@ from dpnotebook.planner.joint_measurement import (
     strategy_precision,
     together,
 )
-from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
 from dpnotebook.workload import Identity, Kron
@@ -140,7 +140,7 @@ def test_a_strategy_over_the_bins(seed):
 
 def test_a_question_that_cuts_the_atoms_of_the_history():
     domain = Domain({"a": Range(0, 2), "b": Range(0, 3), "c": Range(0, 1)})
-    block = Block(domain, ("a", "b", "c"))
+    block = LeastSquaresState(domain, ("a", "b", "c"))
 
     def group(*names, **levels):
         axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in names)
@@ -148,12 +148,12 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
         where = Predicate.box(domain, masks)
         factors = [Identity(axis.size) for axis in axes]
         operator = factors[0] if len(factors) == 1 else Kron(*factors)
-        return Part(axes, where, operator, 1.0, np.arange(operator.shape[0]))
+        return ProductTerm(axes, where, operator, 1.0, np.arange(operator.shape[0]))
 
     measured = [(group("a"), 2.0), (group("b", c=[0]), 0.5), (group("a", b=[1, 2]), 1.0)]
     block.add(
         [
-            Told(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            Observation(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
             for i, (part, p) in enumerate(measured)
         ]
     )

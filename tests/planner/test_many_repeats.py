@@ -18,7 +18,7 @@ from dpnotebook.ledger import ledger as ledger_module
 from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import Information
-from dpnotebook.planner.product_terms import Part, measurement_to_json
+from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Axis, Measurement
@@ -116,7 +116,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
     counting("rows", Information, "add", lambda _, rows, *__: len(rows))
     counting("parsed", Predicate, "from_json")
     domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
-    part = Part(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
+    part = ProductTerm(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))
     history = History(domain, noise)
     tracemalloc.start()
     history.take(releases)

@@ -22,7 +22,7 @@ from dpnotebook.planner.focused import focused
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.product_terms import Part, measurement_to_json
+from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Summand
@@ -180,7 +180,7 @@ def test_hundreds_of_ranges_of_a_long_attribute_are_never_lost(room_for_few):
         numbers.append(100 * (end - start))
         history.take([_release(number, measured[-1], np.array([[numbers[-1]]]))])
     for place in (0, 300, 599):
-        part = Part((), measured[place].where, Identity(1), 1.0, np.arange(1))
+        part = ProductTerm((), measured[place].where, Identity(1), 1.0, np.arange(1))
         for found in (history.block(part, Summand()), history.along(part, Summand())):
             values, variances, _ = found.estimates(found.queries(part))
             assert variances[0] <= 200.0 * (1 + 1e-6)  # at most that of the measurement itself
@@ -193,7 +193,7 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
     domain = Domain({"a": dpn.Range(0, 11), "b": dpn.Range(0, 9)})
     everything = Predicate.everything(domain)
     rows, columns = (Axis(name, tuple(range(domain[name].size))) for name in "ab")
-    asked = Part((), Predicate.parse("a < 6 and b >= 2", domain), Identity(1), 1.0, np.arange(1))
+    asked = ProductTerm((), Predicate.parse("a < 6 and b >= 2", domain), Identity(1), 1.0, np.arange(1))
     rng = np.random.default_rng(4)
     cells = rng.integers(0, 50, (12, 10)).astype(float)
     wheres = [everything, Predicate.parse("a < 8", domain), Predicate.parse("b >= 2", domain)]
@@ -232,7 +232,7 @@ def test_counts_that_share_a_bin_with_others_are_not_added_up(monkeypatch):
     item = item_of(planned, (1, 0), np.arange(10)[None], "laplace")
     for text, known in (("a < 3", True), ("a < 3 and b < 5", False), ("a in [1, 7]", True), ("b < 5", False)):
         where = Predicate.parse(text, domain)
-        asked = Part((), where, Identity(1), 1.0, np.arange(1))
+        asked = ProductTerm((), where, Identity(1), 1.0, np.arange(1))
         found = focused(domain, ("a", "b"), asked, [item])
         values, variances, _ = found.estimates(found.queries(asked))
         assert bool(np.isfinite(variances[0])) == known
@@ -250,7 +250,7 @@ def test_a_state_is_a_function_of_the_ledger_and_not_of_when_it_was_asked_for(ro
     for number in range(1, 121):
         start, end = np.sort(rng.choice(1_000, 2, replace=False)).tolist()
         measurement = _range(domain, start, end)
-        parts.append(Part((), measurement.where, Identity(1), 1.0, np.arange(1)))
+        parts.append(ProductTerm((), measurement.where, Identity(1), 1.0, np.arange(1)))
         releases.append(_release(number, measurement, rng.integers(0, 1_000, (1, 1))))
     for release, part in zip(releases, parts, strict=True):
         asked_often.take([release])

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from dpnotebook.planner.pioneer.composite import composite, signed
 from dpnotebook.planner.pioneer.plans import (
     Past,
-    Total,
+    SumOfQueries,
     cost,
     flat,
     hybrid,
@@ -186,8 +186,8 @@ def test_the_composite_plan_of_figure_8():
     variances = [1.0, 0.5, 1.5, 3.0]
     queries = [Past(v) for v in variances]
     plan = composite(variances, [first, second])
-    below = Total((1, 2)), Total((3,))
-    assert plan == (Total((0,), (below,)),)
+    below = SumOfQueries((1, 2)), SumOfQueries((3,))
+    assert plan == (SumOfQueries((0,), (below,)),)
     rough = top_branching(queries, plan, 1)
     inner = 1 / (1 / (0.5 + 1.5) + 1 / 3)
     assert pytest.approx(1 / (1 / (1 + inner) + 1 / rough.variance)) == 1  # eq. 19
@@ -201,14 +201,14 @@ def test_a_subset_that_does_not_fit_is_left_out():
     """Fig. 10: q1 + q2 + q3 and q1 + q4 merge; then a set that differs in q1 and q2, on two levels, does not."""
     variances = [1.0, 1.0, 1.0, 2.5, 9.0]
     plan = composite(variances, [{0: 1, 1: 1, 2: 1}, {0: 1, 3: 1}, {2: 1, 4: 1}])
-    assert plan == (Total((0,), ((Total((1, 2)), Total((3,))),)),)
+    assert plan == (SumOfQueries((0,), ((SumOfQueries((1, 2)), SumOfQueries((3,))),)),)
 
 
 def test_a_subset_with_both_sides_of_an_average_is_left_out():
     """q = q0 + avg(q1 + q2, q3); of q0 + q1 + q3 + q4 (so q4 = -q1), only q2 is missing, yet q4 is not q2."""
     variances = [1.0, 1.0, 1.0, 2.5, 9.0]
     plan = composite(variances, [{0: 1, 1: 1, 2: 1}, {0: 1, 3: 1}, {0: 1, 1: 1, 3: 1, 4: 1}])
-    assert plan == (Total((0,), ((Total((1, 2)), Total((3,))),)),)
+    assert plan == (SumOfQueries((0,), ((SumOfQueries((1, 2)), SumOfQueries((3,))),)),)
 
 
 @pytest.mark.parametrize("seed", range(30))

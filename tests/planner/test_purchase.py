@@ -6,9 +6,9 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import Block, Repeat, Told
+from dpnotebook.planner.block import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.group_spaces import average_information, subsets
-from dpnotebook.planner.product_terms import Part
+from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.purchase import _in_play, _information
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
@@ -23,15 +23,15 @@ def domain():
 
 
 def test_what_is_known_over_attributes_that_nobody_asked_about(domain):
-    block = Block(domain, ("a", "c"))
+    block = LeastSquaresState(domain, ("a", "c"))
     axes = (Axis("a", (0, 1, 2)), Axis("c", (0, 1)))
     measured = [
-        (Part(axes[:1], Predicate.everything(domain), Identity(3), 1.0, np.arange(3)), 2.0),
-        (Part(axes, Predicate.everything(domain), Kron(Identity(3), Identity(2)), 1.0, np.arange(6)), 0.5),
+        (ProductTerm(axes[:1], Predicate.everything(domain), Identity(3), 1.0, np.arange(3)), 2.0),
+        (ProductTerm(axes, Predicate.everything(domain), Kron(Identity(3), Identity(2)), 1.0, np.arange(6)), 0.5),
     ]
     block.add(
         [
-            Told(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            Observation(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
             for i, (part, p) in enumerate(measured)
         ]
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.privacy.alike import dearest, same_slices, told_apart
-from dpnotebook.privacy.spend import CellCost, Spend, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 LARGE = {"age": 120, "region": 300, "income": 200, "job": 500}  # 3.6 billion cells
 SMALL = {"age": 6, "sex": 2, "region": 4}
@@ -54,7 +54,7 @@ def ranges(random, sizes, attributes):
         start, end = sorted(random.integers(0, sizes[name], 2))
         norms[str(name)] = np.zeros(sizes[name], int)
         norms[str(name)][start : end + 1] = random.integers(1, 4)
-    return Term(Fraction(10**12, int(random.integers(5, 500))), norms)
+    return CostTerm(Fraction(10**12, int(random.integers(5, 500))), norms)
 
 
 def truth(charges, sizes, cell):
@@ -109,7 +109,7 @@ def test_tables_of_billions_of_cells_are_exact(seed):
 
 
 terms = st.builds(
-    lambda rate, norms: Term(Fraction(rate), {name: np.array(norm) for name, norm in norms.items() if norm}),
+    lambda rate, norms: CostTerm(Fraction(rate), {name: np.array(norm) for name, norm in norms.items() if norm}),
     st.integers(1, 20),
     st.fixed_dictionaries(
         {
@@ -158,7 +158,7 @@ def test_levels_that_were_spent_alike_share_cells_again():
     spend, half = Spend({"age": 10, "region": 10}, 20), [1] * 5 + [0] * 5
 
     def asked(**norms):
-        return CellCost((Term(Fraction(8), {name: np.array(norm) for name, norm in norms.items()}),))
+        return CellCost((CostTerm(Fraction(8), {name: np.array(norm) for name, norm in norms.items()}),))
 
     for level in range(10):  # the whole of one attribute, level by level
         spend.add(asked(age=(np.arange(10) == level).astype(int)))
@@ -175,7 +175,7 @@ def test_past_the_limit_levels_that_share_cells_are_charged_for_the_dearest():
     spend = Spend({"age": 4, "region": 4}, 4)
 
     def asked(units, **norms):
-        return CellCost((Term(Fraction(units), {name: np.array(norm) for name, norm in norms.items()}),))
+        return CellCost((CostTerm(Fraction(units), {name: np.array(norm) for name, norm in norms.items()}),))
 
     spend.add(asked(10, age=[1, 2, 3, 4]))
     spend.add(asked(5, age=[1, 0, 0, 0], region=[0, 0, 1, 0]))  # region cannot be told apart, age is

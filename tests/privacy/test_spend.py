@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.privacy.accountant import UNITS, GaussianAccountant, PureAccountant
-from dpnotebook.privacy.spend import CellCost, Spend, Term
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 SIZES = {"age": 4, "sex": 2, "region": 3}
 
@@ -27,7 +27,7 @@ def terms(draw):
     norms = {
         name: np.array(draw(st.lists(st.integers(0, 3), min_size=SIZES[name], max_size=SIZES[name]))) for name in names
     }
-    return Term(draw(rates), norms)
+    return CostTerm(draw(rates), norms)
 
 
 costs = st.lists(terms(), min_size=1, max_size=3).map(lambda ts: CellCost(tuple(ts)))
@@ -90,7 +90,7 @@ def test_where_cells_would_be_too_many_the_spend_is_never_below(charges, limit):
 def counting(books, epsilon, **masks):
     """The cost of one counting query over the cells where every mask holds."""
     return CellCost(
-        (Term(books.rate(books.scale(books.units(epsilon), 1)), {n: np.array(m) for n, m in masks.items()}),)
+        (CostTerm(books.rate(books.scale(books.units(epsilon), 1)), {n: np.array(m) for n, m in masks.items()}),)
     )
 
 
@@ -136,56 +136,56 @@ def test_json_keeps_every_unit(cost):
 
 
 def test_long_norms_are_coded_by_runs():
-    cost = CellCost((Term(Fraction(1), {"age": np.repeat([0, 1, 0], [10, 1000, 5])}),))
+    cost = CellCost((CostTerm(Fraction(1), {"age": np.repeat([0, 1, 0], [10, 1000, 5])}),))
     assert cost.to_json() == [{"rate": "1", "norms": {"age": [[0, 10], [1, 1000], [0, 5]]}}]
 
 
 def test_a_table_without_attributes():
     spend = Spend({})
-    spend.add(CellCost((Term(Fraction(7, 2), {}),)))
+    spend.add(CellCost((CostTerm(Fraction(7, 2), {}),)))
     assert spend.maximum == 4
     assert spend.increase(CellCost(())) == 0
 
 
 def test_costs_past_64_bits_are_added_as_bounds():
     spend = Spend({"age": 2, "sex": 2})
-    one = CellCost((Term(Fraction(5 * 10**18), {"age": np.array([1, 0])}),))
+    one = CellCost((CostTerm(Fraction(5 * 10**18), {"age": np.array([1, 0])}),))
     spend.add(one)
     assert spend.increase(one) == 5 * 10**18
     spend.add(one)
     assert spend.maximum == 10**19
     # norms whose product passes 64 bits, at a rate that makes the cost small again
     wide = np.array([2**40, 0])
-    many = CellCost((Term(Fraction(1, 2**80), {"age": wide, "sex": wide}),))
+    many = CellCost((CostTerm(Fraction(1, 2**80), {"age": wide, "sex": wide}),))
     fresh = Spend({"age": 2, "sex": 2})
     fresh.add(many)
     assert fresh.maximum == 1
     huge = CellCost(
-        (Term(Fraction(10**30), {"age": np.array([0, 1])}), Term(Fraction(10**30), {"age": np.zeros(2, int)}))
+        (CostTerm(Fraction(10**30), {"age": np.array([0, 1])}), CostTerm(Fraction(10**30), {"age": np.zeros(2, int)}))
     )
     fresh.add(huge)
     assert fresh.maximum == 10**30 + 1
-    nothing = CellCost((Term(Fraction(10**30), {"age": np.zeros(2, int)}),))
+    nothing = CellCost((CostTerm(Fraction(10**30), {"age": np.zeros(2, int)}),))
     assert fresh.increase(nothing) == 0
 
 
 def test_costs_of_another_table_are_refused():
     spend = Spend({"age": 3})
     with pytest.raises(ValueError, match="no attributes"):
-        spend.increase(CellCost((Term(Fraction(1), {"sex": np.array([1, 1])}),)))
+        spend.increase(CellCost((CostTerm(Fraction(1), {"sex": np.array([1, 1])}),)))
     with pytest.raises(ValueError, match="2 levels, the table has 3"):
-        spend.add(CellCost((Term(Fraction(1), {"age": np.array([1, 1])}),)))
+        spend.add(CellCost((CostTerm(Fraction(1), {"age": np.array([1, 1])}),)))
 
 
 @pytest.mark.parametrize("norm", [[-1, 1], [0.5, 1.0]])
 def test_norms_are_whole_and_not_negative(norm):
     with pytest.raises(ValueError, match="whole numbers from 0"):
-        Term(Fraction(1), {"age": np.array(norm)})
+        CostTerm(Fraction(1), {"age": np.array(norm)})
 
 
 def test_rates_are_not_negative():
     with pytest.raises(ValueError, match="negative"):
-        Term(Fraction(-1), {})
+        CostTerm(Fraction(-1), {})
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_rates_are_not_negative():
 @pytest.mark.parametrize("rate", ["1/3", "7", str(2**61), str(2**64)])
 def test_in_place_boxes_and_others(norms, rate):
     sizes = {"a": 4, "b": 2}
-    cost = CellCost((Term(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()}),))
+    cost = CellCost((CostTerm(Fraction(rate), {name: np.array(norm) for name, norm in norms.items()}),))
     one, other, maximum = Spend(sizes), Spend(sizes), 0
-    for more in (CellCost((Term(Fraction(5), {"b": np.array([0, 1])}),)), cost, cost):
+    for more in (CellCost((CostTerm(Fraction(5), {"b": np.array([0, 1])}),)), cost, cost):
         one.add(more)
         maximum = other.add_in_place(more.to_json(), maximum)
         assert maximum == one.maximum == other.maximum

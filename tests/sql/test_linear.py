@@ -5,7 +5,7 @@ import pytest
 
 from dpnotebook.domain import Bins, Categories, Domain, Range
 from dpnotebook.errors import NotProtected, SQLError
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import bounded_value
 from dpnotebook.sql.analysis.analyse import analyse
@@ -25,10 +25,10 @@ DOMAIN = Domain(
     }
 )
 TABLES = {
-    "visits": Table("visits", DOMAIN),
-    "Costs": Table("Costs", Domain({"x": [1, 2]})),
-    "COSTS": Table("COSTS", Domain({"x": [1, 2]})),
-    "my table": Table("my table", DOMAIN),
+    "visits": TableSchema("visits", DOMAIN),
+    "Costs": TableSchema("Costs", Domain({"x": [1, 2]})),
+    "COSTS": TableSchema("COSTS", Domain({"x": [1, 2]})),
+    "my table": TableSchema("my table", DOMAIN),
 }
 VALUES = {
     "lo": 3,

@@ -10,7 +10,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import silent
 from dpnotebook.strategy.lattice import lattice
 from dpnotebook.strategy.marginals import _measured, _prices, _problem, _weighted, opt_marginals
-from dpnotebook.strategy.subset_search import Shares
+from dpnotebook.strategy.subset_search import SubsetShares
 from dpnotebook.workload import (
     AllRange,
     Explicit,
@@ -128,7 +128,7 @@ def test_shares_settle_where_no_share_improves():
         step = np.zeros(best.shares.size)
         step[i] = 1e-5 * best.shares[i]
         up, down = (
-            problem.exact(Shares(best.subsets, best.shares + sign * step, 0.0)) / best.error for sign in (1, -1)
+            problem.exact(SubsetShares(best.subsets, best.shares + sign * step, 0.0)) / best.error for sign in (1, -1)
         )
         assert abs(up - down) < 1e-5 * (up + down) * best.shares[i] * 0.1 + 1e-12
 

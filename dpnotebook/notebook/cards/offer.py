@@ -17,7 +17,7 @@ NOTHING = "nothing is spent by looking"
 
 
 @dataclass(frozen=True)
-class Price:
+class PriceLine:
     """One line of the list: half-width of the worst answer's interval, what it costs, what would be left."""
 
     error: float
@@ -47,7 +47,7 @@ class Listing:
     unit: str
     confidence: float
     code: str
-    prices: tuple[Price, ...]
+    prices: tuple[PriceLine, ...]
 
 
 def listed(offer: Offer) -> Listing:
@@ -57,7 +57,7 @@ def listed(offer: Offer) -> Listing:
     found = []
     for row in offer.prices.itertuples(index=False):
         values: Any = row
-        price = Price(float(values.error), float(values.epsilon), float(values.remaining), bool(values.affordable))
+        price = PriceLine(float(values.error), float(values.epsilon), float(values.remaining), bool(values.affordable))
         found.append(price)
     return Listing(offer.title, scope, offer.unit, offer.confidence, offer.code, tuple(found))
 
@@ -96,7 +96,7 @@ def meaning(offer: Listing) -> str:
     )
 
 
-def buying(offer: Listing, price: Price) -> str:
+def buying(offer: Listing, price: PriceLine) -> str:
     """Return the code that buys at a price."""
     return f"{offer.code}.buy(error={written(price.error)})"
 
@@ -106,7 +106,7 @@ def written(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def _price(price: Price) -> str:
+def _price(price: PriceLine) -> str:
     return f"ε {words.cost(price.epsilon)}" if price.epsilon else "free"
 
 

@@ -14,7 +14,7 @@ from dpnotebook.notebook.html import line, quiet
 from dpnotebook.notebook.interactive import display_bundle, interactive, replace
 
 if TYPE_CHECKING:
-    from dpnotebook.notebook.dashboard.panel import Panel
+    from dpnotebook.notebook.dashboard.panel import DashboardPanel
     from dpnotebook.session.session import Session
 
 STANDS_STILL = "This dashboard stands still; session.dashboard() makes a live one."
@@ -53,20 +53,20 @@ class Dashboard:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._lock = threading.RLock()
-        self._panel: Panel | None = None
+        self._panel: DashboardPanel | None = None
         self._summary: Any = None
         self._tabs: Any = None
         self._stops: list[Callable[[], None]] = []
         self._lent = False
 
     @property
-    def panel(self) -> Panel:
+    def panel(self) -> DashboardPanel:
         """The widgets by name; made when they are first asked for."""
         with self._lock:
             if self._panel is None:
-                from dpnotebook.notebook.dashboard.panel import Panel
+                from dpnotebook.notebook.dashboard.panel import DashboardPanel
 
-                self._panel = Panel(self.session, self.refresh)
+                self._panel = DashboardPanel(self.session, self.refresh)
                 self.refresh()
                 self._stops = [self.session.on_change(self.refresh), self.session.on_close(self.close)]
             return self._panel

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.notebook import words
-from dpnotebook.notebook.dashboard.spending import Column, Step
+from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep
 from dpnotebook.notebook.plots.release import base_layout
 from dpnotebook.notebook.plots.traces import COLOURS, plain
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 
-def spend_figure(steps: Sequence[Step], session: Session) -> go.Figure:
+def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
     """Return the total spend after each release as a staircase below the line of the budget."""
     import plotly.graph_objects as go
 
@@ -58,7 +58,7 @@ def spend_figure(steps: Sequence[Step], session: Session) -> go.Figure:
     return figure
 
 
-def column_figure(columns: Sequence[Column], session: Session) -> go.Figure:
+def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.Figure:
     """Return the spend on the dearest level of each column, with a mark at its cheapest level."""
     import plotly.graph_objects as go
 

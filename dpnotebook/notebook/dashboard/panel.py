@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 
-class Panel:
+class DashboardPanel:
     """The widgets of one dashboard.
 
     Parameters

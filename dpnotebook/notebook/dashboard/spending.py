@@ -22,7 +22,7 @@ MOST_LEVELS = 2_000
 
 
 @dataclass(frozen=True)
-class Step:
+class SpendingStep:
     """The total after a release, as epsilon and as a share of the budget, and what was asked."""
 
     number: int
@@ -32,7 +32,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Column:
+class AttributeSpending:
     """The spend on one attribute: of its dearest and of its cheapest level, as epsilon."""
 
     table: str
@@ -42,7 +42,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Offer:
+class AffordableError:
     """An error that the rest of the budget could buy: with all of it, and with half its epsilon."""
 
     table: str
@@ -53,13 +53,13 @@ class Offer:
     error_at_half: float
 
 
-def timeline(session: Session, history: pd.DataFrame | None = None) -> list[Step]:
+def timeline(session: Session, history: pd.DataFrame | None = None) -> list[SpendingStep]:
     """Return the total after every release, in the order of the ledger."""
     history = session.history() if history is None else history
     accountant = session.ledger.accountant
     units = np.cumsum([entry["units"] for entry in session.ledger.history()], dtype=object)
     return [
-        Step(int(number), str(question), accountant.epsilon(int(total)), int(total) / accountant.total)
+        SpendingStep(int(number), str(question), accountant.epsilon(int(total)), int(total) / accountant.total)
         for number, question, total in zip(history["number"], history["question"], units, strict=True)
     ]
 
@@ -105,15 +105,15 @@ def saving(session: Session) -> Saving:
     return Saving(epsilon(paid), epsilon(alone), max(0.0, 1 - paid / alone) if alone else 0.0, how)
 
 
-def columns(session: Session) -> list[Column]:
+def columns(session: Session) -> list[AttributeSpending]:
     """Return the spend of every declared attribute of every protected table."""
     return [
-        Column(table, attribute, float(np.max(spent)), float(np.min(spent)))
+        AttributeSpending(table, attribute, float(np.max(spent)), float(np.min(spent)))
         for (table, attribute), spent in session.spend_by_column().items()
     ]
 
 
-def offers(session: Session) -> list[Offer]:
+def offers(session: Session) -> list[AffordableError]:
     """Return what the rest of the budget could buy, by planning a few questions at what is left."""
     left = session.remaining.epsilon
     if left < LEAST:
@@ -126,7 +126,7 @@ def offers(session: Session) -> list[Offer]:
                 half = query.at(epsilon=left / 2).plan
             except DPError:
                 continue  # such a question cannot be asked of this table
-            found.append(Offer(name, words, plan.unit, left, plan.error, half.error))
+            found.append(AffordableError(name, words, plan.unit, left, plan.error, half.error))
     return found
 
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from dpnotebook.notebook import svg, words
 from dpnotebook.notebook.cards.budget import budget_html, budget_text
 from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
-from dpnotebook.notebook.dashboard.spending import Column, Offer, Saving, Step, columns, offers, saving, timeline
+from dpnotebook.notebook.dashboard.spending import (
+    AffordableError,
+    AttributeSpending,
+    Saving,
+    SpendingStep,
+    columns,
+    offers,
+    saving,
+    timeline,
+)
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 
 if TYPE_CHECKING:
@@ -80,7 +89,7 @@ def saving_line(found: Saving) -> str:
     )
 
 
-def offers_html(found: Sequence[Offer]) -> str:
+def offers_html(found: Sequence[AffordableError]) -> str:
     """Return what the rest of the budget could buy as a table."""
     if not found:
         return box(quiet(NOTHING_LEFT))
@@ -97,7 +106,7 @@ def offers_html(found: Sequence[Offer]) -> str:
     return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
 
 
-def timeline_html(steps: Sequence[Step]) -> str:
+def timeline_html(steps: Sequence[SpendingStep]) -> str:
     """Return the spend after each release as a picture."""
     if not steps:
         return ""
@@ -111,7 +120,7 @@ def timeline_html(steps: Sequence[Step]) -> str:
     return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
 
-def columns_html(found: Sequence[Column], total: float) -> str:
+def columns_html(found: Sequence[AttributeSpending], total: float) -> str:
     """Return the spend by column as a table with bars."""
     if not found:
         return ""

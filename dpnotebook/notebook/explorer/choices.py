@@ -71,7 +71,7 @@ BY_NAME = {kind.name: kind for kind in KINDS}
 
 
 @dataclass(frozen=True)
-class Question:
+class ComparedWorkload:
     """What is to be compared.
 
     Parameters
@@ -112,7 +112,7 @@ class Privacy:
         return unit_variance(self.noise, self.epsilon, self.delta)
 
 
-def question(name: str, cells: str, k: int) -> Question:
+def question(name: str, cells: str, k: int) -> ComparedWorkload:
     """Return the workload that a person chose.
 
     Parameters
@@ -140,7 +140,7 @@ def question(name: str, cells: str, k: int) -> Question:
         title = f"{kind.title} over {shape[0]:,} cells"
     if kind.name == "width":
         title = f"ranges of {min(WIDTH, shape[0])} of {shape[0]:,} cells"
-    return Question(workload, title, code, attribute_names(workload))
+    return ComparedWorkload(workload, title, code, attribute_names(workload))
 
 
 def sizes(text: str, several: bool) -> tuple[int, ...]:

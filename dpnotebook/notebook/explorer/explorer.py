@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 from dpnotebook.domain import Domain
 from dpnotebook.domain.requests import WorkloadRequest
 from dpnotebook.errors import AccuracyError, DPError, WorkloadError, shorten
-from dpnotebook.notebook.explorer.choices import OWN, Privacy, Question, attribute_names, checked, privacy, question
+from dpnotebook.notebook.explorer.choices import (
+    OWN,
+    ComparedWorkload,
+    Privacy,
+    attribute_names,
+    checked,
+    privacy,
+    question,
+)
 from dpnotebook.notebook.explorer.comparison import Comparison
 from dpnotebook.notebook.explorer.summary import FREE, Card, card_html, card_text
 from dpnotebook.notebook.html import box, line, quiet
@@ -22,7 +30,7 @@ from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
 
 if TYPE_CHECKING:
-    from dpnotebook.notebook.explorer.panel import Panel
+    from dpnotebook.notebook.explorer.panel import ExplorerPanel
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -62,20 +70,20 @@ def explore(
     return Explorer(own, privacy("laplace" if delta is None else "gaussian", str(epsilon), str(delta)))
 
 
-def _own(workload: Workload | WorkloadRequest, domain: Domain | Mapping[str, Any] | None) -> Question:
+def _own(workload: Workload | WorkloadRequest, domain: Domain | Mapping[str, Any] | None) -> ComparedWorkload:
     title = repr(workload)
     if isinstance(workload, WorkloadRequest):
         if domain is None:
             raise WorkloadError(f"{title} names attributes: say which they are, such as explore(..., domain=...)")
         declared = domain if isinstance(domain, Domain) else Domain(domain)
         names = workload.attributes(declared)
-        return Question(checked(workload.over(declared, names)), title, "workload", names)
+        return ComparedWorkload(checked(workload.over(declared, names)), title, "workload", names)
     if not isinstance(workload, Workload):
         raise WorkloadError(
             "explore() takes a workload, such as dpn.workload.AllRange(256) or dpn.marginals(2), not "
             f"{shorten(workload)}"
         )
-    return Question(checked(workload), title, "workload", attribute_names(workload))
+    return ComparedWorkload(checked(workload), title, "workload", attribute_names(workload))
 
 
 class Explorer:
@@ -93,12 +101,12 @@ class Explorer:
         The privacy to begin with.
     """
 
-    def __init__(self, own: Question | None, start: Privacy) -> None:
+    def __init__(self, own: ComparedWorkload | None, start: Privacy) -> None:
         self.own, self.privacy = own, start
         self.question = own or question("ranges", "128", 2)
         self.comparison: Comparison | None = None
         self._lock = threading.RLock()
-        self._panel: Panel | None = None
+        self._panel: ExplorerPanel | None = None
         self._card: Any = None
         self._picked: str | None = None
         self._drawn: tuple[object, ...] = ()
@@ -116,13 +124,13 @@ class Explorer:
         return None if name is None or self.comparison is None else self.comparison.found[name]
 
     @property
-    def panel(self) -> Panel:
+    def panel(self) -> ExplorerPanel:
         """The widgets by name; made when they are first asked for."""
         with self._lock:
             if self._panel is None:
-                from dpnotebook.notebook.explorer.panel import Panel
+                from dpnotebook.notebook.explorer.panel import ExplorerPanel
 
-                self._panel = Panel(self)
+                self._panel = ExplorerPanel(self)
                 self.draw()
             return self._panel
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.notebook import models
-from dpnotebook.notebook.explorer.choices import BY_NAME, KINDS, OWN, Privacy, Question, privacy, question
+from dpnotebook.notebook.explorer.choices import BY_NAME, KINDS, OWN, ComparedWorkload, Privacy, privacy, question
 from dpnotebook.notebook.explorer.summary import facts
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.plots.strategy_figures import figure
@@ -25,7 +25,7 @@ SHORT = 48  # characters of a workload's own name in the list
 class Controlled(Protocol):
     """What the controls act on; `explorer.Explorer` is that."""
 
-    own: Question | None
+    own: ComparedWorkload | None
     privacy: Privacy
 
     def start(self) -> None:
@@ -41,7 +41,7 @@ class Controlled(Protocol):
         """Look at one strategy."""
 
 
-class Panel:
+class ExplorerPanel:
     """The widgets of one explorer.
 
     Parameters
@@ -112,7 +112,7 @@ class Panel:
         for text in (self.epsilon, self.delta):
             text.observe(lambda _: explorer.price(), "value")
 
-    def question(self) -> Question:
+    def question(self) -> ComparedWorkload:
         """Return the workload that the controls say, or raise WorkloadError."""
         return question(self.kind.value, self.cells.value, self.ways.value)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from dpnotebook.notebook import words
-from dpnotebook.notebook.explorer.choices import Privacy, Question
+from dpnotebook.notebook.explorer.choices import ComparedWorkload, Privacy
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_pictures import pictures, ranking_bar
 from dpnotebook.notebook.plots.strategy_views import View, described, query_weights
@@ -58,7 +58,7 @@ class Card:
         What there is to see of it.
     """
 
-    question: Question
+    question: ComparedWorkload
     privacy: Privacy
     standing: Standing
     chosen: str | None = None

@@ -26,7 +26,7 @@ _EQUAL = 1e-12
 
 
 @dataclass(frozen=True)
-class Measure:
+class NewMeasurement:
     """A selection to measure with Laplace noise of a variance.
 
     It belongs to the recorded group number `group`; where that is None, to the new group number `new` of its plan.
@@ -39,7 +39,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Step:
+class PioneerPlan:
     """A plan: groups to refine, with their new variance, and selections to measure.
 
     `kind` is "free", "alone" (the question as it is), "top" (a rougher question beside past answers) or "refine".
@@ -47,7 +47,7 @@ class Step:
 
     kind: str
     refine: tuple[tuple[int, float], ...] = ()
-    measure: tuple[Measure, ...] = ()
+    measure: tuple[NewMeasurement, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Choice:
     epsilon
         By how much the spend of the dearest atom rises.
     kind
-        See `Step`.
+        See `PioneerPlan`.
     """
 
     refine: tuple[tuple[int, float], ...]
@@ -121,7 +121,7 @@ def choose(
     )
 
 
-def decide(groups: Groups, asked: Mask, variance: float, k: int = 4, *, exactly: bool = False) -> Step:
+def decide(groups: Groups, asked: Mask, variance: float, k: int = 4, *, exactly: bool = False) -> PioneerPlan:
     """Return the plan that raises the spend of the dearest atom least.
 
     Parameters
@@ -134,7 +134,7 @@ def decide(groups: Groups, asked: Mask, variance: float, k: int = 4, *, exactly:
     """
     uses = groups.uses(asked, variance, k)
     numbers = [len(uses)] if exactly and uses else range(1, len(uses) + 1)
-    best = Step("alone", (), (Measure(asked, variance),))
+    best = PioneerPlan("alone", (), (NewMeasurement(asked, variance),))
     least = _price(groups, best)
     for number in numbers:
         for step in _plans(groups, asked, variance, uses[:number]):
@@ -145,7 +145,7 @@ def decide(groups: Groups, asked: Mask, variance: float, k: int = 4, *, exactly:
     return best
 
 
-def carry_out(groups: Groups, step: Step) -> None:
+def carry_out(groups: Groups, step: PioneerPlan) -> None:
     """Add a plan's measurements and refinements to the groups."""
     new: dict[int, int] = {}
     for measure in step.measure:
@@ -159,30 +159,30 @@ def carry_out(groups: Groups, step: Step) -> None:
         groups.refine(group, variance)
 
 
-def _masks(step: Step) -> list[tuple[Mask, float, int | None]]:
+def _masks(step: PioneerPlan) -> list[tuple[Mask, float, int | None]]:
     return [(measure.mask, measure.variance, measure.group) for measure in step.measure]
 
 
-def _price(groups: Groups, step: Step) -> tuple[float, float]:
+def _price(groups: Groups, step: PioneerPlan) -> tuple[float, float]:
     """Return the rise of the dearest atom's spend, and the spend of all atoms together."""
     after = groups.after(step.refine, _masks(step))
     return max(float(after.max()) - groups.epsilon, 0.0), float(after.sum())
 
 
-def _plans(groups: Groups, asked: Mask, variance: float, uses: Sequence[Use]) -> Iterator[Step]:
+def _plans(groups: Groups, asked: Mask, variance: float, uses: Sequence[Use]) -> Iterator[PioneerPlan]:
     """Go over the stages of the hybrid plan for these groups, as they are when all answers of a group are alike.
 
     The cost of accuracy is then concave in every group's share of it, so the best plan puts all that is missing in one
     place: the rougher question, or one group.
     """
-    extras = {use.group: Measure(use.extra, use.variance, use.group) for use in uses if use.extends}
+    extras = {use.group: NewMeasurement(use.extra, use.variance, use.group) for use in uses if use.extends}
     parts = [[Past(use.variance, math.sqrt(use.terms)), *[Past(None)] * use.sticks_out] for use in uses]
     new = top_branching(*flat(parts), variance).variance
     inside = [use for use in uses if not use.sticks_out]
     if math.isinf(new):
-        yield Step("free", (), tuple(extras[use.group] for use in inside if use.extends))
+        yield PioneerPlan("free", (), tuple(extras[use.group] for use in inside if use.extends))
         return
-    yield Step("top", (), (*extras.values(), *_beside(asked, new, uses)))
+    yield PioneerPlan("top", (), (*extras.values(), *_beside(asked, new, uses)))
     for use in uses:
         if groups.refinable[use.group]:
             missing = 1 / variance - sum(1 / other.total for other in inside if other is not use)
@@ -190,13 +190,13 @@ def _plans(groups: Groups, asked: Mask, variance: float, uses: Sequence[Use]) ->
             extended = [extras[other.group] for other in used if other.extends]
             after, rest = _split(use, 1 / missing)
             refine = ((use.group, after),) if after < use.variance else ()
-            beyond = [Measure(use.beyond, rest)] if use.sticks_out else []
-            yield Step("refine", refine, (*extended, *beyond))
+            beyond = [NewMeasurement(use.beyond, rest)] if use.sticks_out else []
+            yield PioneerPlan("refine", refine, (*extended, *beyond))
 
 
-def _beside(asked: Mask, variance: float, uses: Sequence[Use]) -> list[Measure]:
+def _beside(asked: Mask, variance: float, uses: Sequence[Use]) -> list[NewMeasurement]:
     """Return the rougher question and what sticks out of it, disjoint selections in one group."""
-    measures, unions = [Measure(asked, variance)], [asked]
+    measures, unions = [NewMeasurement(asked, variance)], [asked]
     for use in uses:
         if use.sticks_out:
             at = next((i for i, union in enumerate(unions) if not (union & use.beyond).any()), len(unions))
@@ -204,7 +204,7 @@ def _beside(asked: Mask, variance: float, uses: Sequence[Use]) -> list[Measure]:
                 unions.append(use.beyond)
             else:
                 unions[at] = unions[at] | use.beyond
-            measures.append(Measure(use.beyond, variance, None, at))
+            measures.append(NewMeasurement(use.beyond, variance, None, at))
     return measures
 
 

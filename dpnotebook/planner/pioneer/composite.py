@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpnotebook.planner.pioneer.plans import Past, Total
+from dpnotebook.planner.pioneer.plans import Past, SumOfQueries
 
 
-def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]) -> tuple[Total, ...]:
+def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]) -> tuple[SumOfQueries, ...]:
     """Return a composite plan's structure for sums that may share queries.
 
     Parameters
@@ -27,13 +27,13 @@ def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]
         is left out. (The published condition, "all queries of the plan that are not in the subset are leaves of one
         simple plan", would also merge a subset that shares queries with two sides of an average, which is wrong.)
     """
-    plan: list[Total] = []
+    plan: list[SumOfQueries] = []
     order = sorted(subsets, key=lambda subset: sum(c**2 * variances[i] for i, c in subset.items()))
     coefficients: dict[int, float] = {}
     for subset in order:
         shared = [total for total in plan if _queries(total) & subset.keys()]
         if not shared:
-            plan.append(Total(tuple(subset)))
+            plan.append(SumOfQueries(tuple(subset)))
         elif len(shared) == 1 and all(coefficients.get(i, c) == c for i, c in subset.items()):
             merged = _merge(shared[0], frozenset(subset))
             if merged is None:
@@ -54,11 +54,11 @@ def signed(queries: Sequence[Past], subsets: Sequence[Mapping[int, float]]) -> l
     ]
 
 
-def _queries(total: Total) -> frozenset[int]:
+def _queries(total: SumOfQueries) -> frozenset[int]:
     return frozenset(total.leaves).union(*(_queries(term) for terms in total.averages for term in terms))
 
 
-def _merge(total: Total, subset: frozenset[int]) -> Total | None:
+def _merge(total: SumOfQueries, subset: frozenset[int]) -> SumOfQueries | None:
     """Return the sum with the subset merged in, None where it does not fit."""
     common = _queries(total) & subset
     for written in _written(total):
@@ -67,24 +67,24 @@ def _merge(total: Total, subset: frozenset[int]) -> Total | None:
     return None
 
 
-def _written(total: Total) -> Iterator[frozenset[int]]:
+def _written(total: SumOfQueries) -> Iterator[frozenset[int]]:
     """Go over all ways to write a sum as a sum of queries: one side of every average."""
     for sides in itertools.product(*total.averages):
         for below in itertools.product(*(tuple(_written(side)) for side in sides)):
             yield frozenset(total.leaves).union(*below)
 
 
-def _replace(total: Total, differ: frozenset[int], other: tuple[int, ...]) -> Total | None:
+def _replace(total: SumOfQueries, differ: frozenset[int], other: tuple[int, ...]) -> SumOfQueries | None:
     """Return the sum with the leaves `differ`, all of one sum, averaged with `other`."""
     if not other:
         return None
     if differ <= set(total.leaves):
         kept = tuple(i for i in total.leaves if i not in differ)
-        average = (Total(tuple(i for i in total.leaves if i in differ)), Total(other))
-        return Total(kept, (*total.averages, average))
+        average = (SumOfQueries(tuple(i for i in total.leaves if i in differ)), SumOfQueries(other))
+        return SumOfQueries(kept, (*total.averages, average))
     for at, terms in enumerate(total.averages):
         for which, term in enumerate(terms):
             if (inner := _replace(term, differ, other)) is not None:
                 changed = (*terms[:which], inner, *terms[which + 1 :])
-                return Total(total.leaves, (*total.averages[:at], changed, *total.averages[at + 1 :]))
+                return SumOfQueries(total.leaves, (*total.averages[:at], changed, *total.averages[at + 1 :]))
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpnotebook.planner.answers import grid_bits, scale_of_variance
 from dpnotebook.planner.history import History
-from dpnotebook.planner.marginal_measurement import Asked, cells_predicate
+from dpnotebook.planner.marginal_measurement import LinearTarget, cells_predicate
 from dpnotebook.planner.pioneer.choose import choose
 from dpnotebook.planner.pioneer.groups import PastQuery
 from dpnotebook.planner.plan import Planned
@@ -15,7 +15,7 @@ from dpnotebook.workload import Identity
 GROUPS = 4  # of past queries that a plan may use: the paper's default
 
 
-def pioneer_items(asked: Asked, target: float, history: History) -> tuple[Planned, ...] | None:
+def pioneer_items(asked: LinearTarget, target: float, history: History) -> tuple[Planned, ...] | None:
     """Return what Pioneer refines and measures for one count; None for questions of another form.
 
     Parameters

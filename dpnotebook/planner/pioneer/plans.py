@@ -39,11 +39,11 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Total:
+class SumOfQueries:
     """A sum of past queries (positions in the plan's list) and of averages of such sums, equal to what is asked."""
 
     leaves: tuple[int, ...]
-    averages: tuple[tuple[Total, ...], ...] = ()
+    averages: tuple[tuple[SumOfQueries, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,31 +80,35 @@ def weights(totals: Sequence[float], variance: float = math.inf) -> tuple[float,
     return tuple(precision / sum(precisions) for precision in precisions)
 
 
-def flat(partitions: Sequence[Sequence[Past]]) -> tuple[list[Past], tuple[Total, ...]]:
+def flat(partitions: Sequence[Sequence[Past]]) -> tuple[list[Past], tuple[SumOfQueries, ...]]:
     """Return disjoint sets of queries, each of which sums up to the question, as a list and its sums."""
     queries = [query for partition in partitions for query in partition]
     ends = [sum(map(len, partitions[: i + 1])) for i in range(len(partitions))]
-    return queries, tuple(Total(tuple(range(end - len(part), end))) for part, end in zip(partitions, ends, strict=True))
+    return queries, tuple(
+        SumOfQueries(tuple(range(end - len(part), end))) for part, end in zip(partitions, ends, strict=True)
+    )
 
 
-def top_branching(queries: Sequence[Past], totals: Sequence[Total], variance: float, sensitivity: float = 1.0) -> Stage:
+def top_branching(
+    queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0
+) -> Stage:
     """Return the plan that refines nothing (Fig. 3, eq. 8 and 9)."""
     return next(stages(queries, totals, variance, sensitivity))
 
 
-def leaf_refining(queries: Sequence[Past], totals: Sequence[Total], variance: float) -> Stage | None:
+def leaf_refining(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float) -> Stage | None:
     """Return the plan that asks nothing new (Fig. 4; CLRP, Fig. 5), None where no refinement reaches the variance."""
     *_, last = stages(queries, totals, variance)
     return last if math.isinf(last.variance) else None
 
 
-def hybrid(queries: Sequence[Past], totals: Sequence[Total], variance: float, sensitivity: float = 1.0) -> Stage:
+def hybrid(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0) -> Stage:
     """Return the cheapest of all stages (Fig. 6; CHP, Fig. 7): the plan for composite structures too (eq. 23)."""
     return min(stages(queries, totals, variance, sensitivity), key=lambda stage: stage.epsilon)
 
 
 def stages(
-    queries: Sequence[Past], totals: Sequence[Total], variance: float, sensitivity: float = 1.0
+    queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0
 ) -> Iterator[Stage]:
     """Go from the plan that refines nothing to the plan that asks nothing new, refining the best answers by and by.
 
@@ -153,10 +157,10 @@ def stages(
 class _Tree:
     """The variance of the question's answer, as a function of the variances of its inputs."""
 
-    def __init__(self, queries: Sequence[Past], totals: Sequence[Total]) -> None:
+    def __init__(self, queries: Sequence[Past], totals: Sequence[SumOfQueries]) -> None:
         self.queries, self.totals = queries, totals
 
-    def sum(self, total: Total, refined: Sequence[float], new: float) -> float:
+    def sum(self, total: SumOfQueries, refined: Sequence[float], new: float) -> float:
         """Return the variance of one sum (eq. 19)."""
         below = (_average([self.sum(term, refined, new) for term in terms]) for terms in total.averages)
         return sum(self.leaf(i, refined, new) for i in total.leaves) + sum(below)
@@ -184,7 +188,7 @@ class _Tree:
         """Return d variance / d v_i of every query: its squared weight times its squared coefficient (eq. 13, 24)."""
         gain = [0.0] * len(self.queries)
 
-        def visit(terms: Sequence[Total], weight: float, beside: float) -> None:
+        def visit(terms: Sequence[SumOfQueries], weight: float, beside: float) -> None:
             own = [1 / self.sum(term, refined, new) for term in terms]
             for term, precision in zip(terms, own, strict=True):
                 share = weight * precision / (sum(own) + beside)
@@ -205,7 +209,7 @@ def _average(variances: Sequence[float]) -> float:
     return 1 / precision if precision else math.inf
 
 
-def _nodes(total: Total) -> Iterator[Total]:
+def _nodes(total: SumOfQueries) -> Iterator[SumOfQueries]:
     yield total
     for terms in total.averages:
         for term in terms:
@@ -222,8 +226,8 @@ def _lower(queries: Sequence[Past], refined: list[float], group: Sequence[int], 
 
 
 def _best(
-    tree: _Tree, sums: list[Total], refined: Sequence[float], new: float
-) -> tuple[Total, list[int], float] | None:
+    tree: _Tree, sums: list[SumOfQueries], refined: Sequence[float], new: float
+) -> tuple[SumOfQueries, list[int], float] | None:
     """Return the sum whose top queries have the highest score, those queries, and the next level (0 where none is)."""
     gains = tree.gains(refined, new)
     best, most = None, 0.0

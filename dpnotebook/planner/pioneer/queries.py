@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpnotebook.planner.pioneer.groups import Groups, Mask
-from dpnotebook.planner.pioneer.plans import Past, Stage, Total, hybrid
+from dpnotebook.planner.pioneer.plans import Past, Stage, SumOfQueries, hybrid
 
 
-def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[list[Past], tuple[Total, ...]]:
+def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[list[Past], tuple[SumOfQueries, ...]]:
     """Return the queries and the sums that groups give when all are extended to the union of everything.
 
     Parameters
@@ -34,10 +34,10 @@ def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[li
     for group in chosen:
         count = groups.members.count(group) + bool((union & ~groups.union(group)).any())
         queries.append(Past(groups.variances[group], count**0.5, refinable=groups.refinable[group]))
-        sides.append(Total((len(queries) - 1,)))
+        sides.append(SumOfQueries((len(queries) - 1,)))
     if not (union & ~asked).any():
         return queries, tuple(sides)
-    return [*queries, Past(None, -1.0)], (Total((len(queries),), (tuple(sides),)),)
+    return [*queries, Past(None, -1.0)], (SumOfQueries((len(queries),), (tuple(sides),)),)
 
 
 def literal_plan(groups: Groups, chosen: Sequence[int], asked: Mask, variance: float) -> Stage:

@@ -15,7 +15,7 @@ from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.bins import bins, cumulative
-from dpnotebook.sql.aggregates.measuring import Block, Matrix, Measuring, Part
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
 from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.components import ROWS_SAMPLED, Component, Statistic
@@ -129,9 +129,9 @@ class _Builder:
         self.components: list[Component] = []
         self.starts: dict[Component, int] = {}
         self.width = 0
-        self.blocks: list[Block] = []
+        self.blocks: list[NoisyNumbers] = []
 
-    def measuring(self, parts: tuple[Part, ...], grouped: bool) -> Measuring:
+    def measuring(self, parts: tuple[AggregateInput, ...], grouped: bool) -> Measuring:
         return Measuring(
             self.accountant.noise,
             self.contribution,
@@ -141,9 +141,9 @@ class _Builder:
             grouped=grouped,
         )
 
-    def part(self, aggregate: Aggregate, bounds: Bounds, cost: int) -> Part:
+    def part(self, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Return what an aggregate is worked out from."""
-        part = Part(
+        part = AggregateInput(
             aggregate.kind, (), bounds, fractions=aggregate.fractions, array=aggregate.array,
             population=aggregate.population,
         )  # fmt: skip
@@ -187,7 +187,7 @@ class _Builder:
             step = max(Fraction(1), self._step(most, WHOLE, cost)) if whole else self._step(most, FINE, cost)
         return Component(statistic, aggregate.input, low, high, step, max(1, math.floor(most / step)))
 
-    def _mean(self, part: Part, column: int | None, bounds: Bounds, cost: int) -> Part:
+    def _mean(self, part: AggregateInput, column: int | None, bounds: Bounds, cost: int) -> AggregateInput:
         groups = self.contribution.kind == "groups"
         step, half = self._centred(bounds, FINE, cost)
         middle: Statistic = "average" if groups else "centred"
@@ -207,7 +207,7 @@ class _Builder:
             )
         return replace(part, blocks=blocks, step=step, half=half)
 
-    def _variance(self, part: Part, column: int | None, bounds: Bounds, cost: int) -> Part:
+    def _variance(self, part: AggregateInput, column: int | None, bounds: Bounds, cost: int) -> AggregateInput:
         rows = 1 if self.contribution.kind == "rows" else ROWS_SAMPLED
         step, half = self._centred(bounds, FINE, cost)
         unit = half * step * step  # squares are up to `half` of it
@@ -229,7 +229,7 @@ class _Builder:
             )
         return replace(part, blocks=blocks, step=step, half=half, square=unit)
 
-    def _quantiles(self, part: Part, aggregate: Aggregate, bounds: Bounds, cost: int) -> Part:
+    def _quantiles(self, part: AggregateInput, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         rows = 1 if self.contribution.kind == "rows" else ROWS_SAMPLED
         edges, points = bins(bounds, aggregate.integer, aggregate.edges)
         component = Component("bins", aggregate.input, *bounds, Fraction(1), rows, edges)
@@ -237,7 +237,7 @@ class _Builder:
         start = self._column(component)
         columns = tuple(range(start, start + component.width))
         norm = component.norm(self.contribution, self.power) * strategy.norm
-        block = Block(columns, strategy, self.accountant.scale(cost, norm))
+        block = NoisyNumbers(columns, strategy, self.accountant.scale(cost, norm))
         if block not in self.blocks:
             self.blocks.append(block)
         return replace(part, blocks=(self.blocks.index(block),), edges=edges, points=points)
@@ -263,14 +263,14 @@ class _Builder:
     def _plain(self, component: Component, cost: int) -> int:
         """Measure one component as it is."""
         norm = component.norm(self.contribution, self.power)
-        self.blocks.append(Block((self._column(component),), ((1,),), self.accountant.scale(cost, norm)))
+        self.blocks.append(NoisyNumbers((self._column(component),), ((1,),), self.accountant.scale(cost, norm)))
         return len(self.blocks) - 1
 
     def _block(self, columns: tuple[int, ...], matrix: Matrix, largest: int, cost: int) -> int:
         """Measure combinations of which one unit (under "rows": one row) changes at most `largest` in a group."""
         most = self.contribution.most
         norm = most * largest**self.power if self.contribution.kind == "groups" else (most * largest) ** self.power
-        self.blocks.append(Block(columns, matrix, self.accountant.scale(cost, norm)))
+        self.blocks.append(NoisyNumbers(columns, matrix, self.accountant.scale(cost, norm)))
         return len(self.blocks) - 1
 
     def _column(self, component: Component) -> int:

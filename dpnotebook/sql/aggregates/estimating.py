@@ -12,7 +12,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import checked_confidence, kappa, laplace_quantile
-from dpnotebook.sql.aggregates.measuring import Measuring, Part
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.quantiles import quantiles
 from dpnotebook.sql.aggregates.ratios import mean, variance
 
@@ -39,7 +39,7 @@ def estimate(measuring: Measuring, noisy: NDArray[np.int64], confidence: float) 
     return [_part(measuring, part, numbers, confidence) for part in measuring.parts]
 
 
-def _part(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+def _part(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     if not part.found:
         shape = (len(noisy), len(part.fractions)) if part.array else (len(noisy),)
         return Estimates(*(np.full(shape, math.nan) for _ in range(4)))
@@ -54,7 +54,7 @@ def _part(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence
             return quantiles(measuring, part, noisy, confidence)
 
 
-def _total(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+def _total(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     block = measuring.blocks[part.blocks[0]]
     value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
     std_error = math.sqrt(integer_variance(measuring.noise, block.scale)) * float(part.step)

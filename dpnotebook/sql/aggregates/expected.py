@@ -13,7 +13,7 @@ from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.estimating import whole_width
-from dpnotebook.sql.aggregates.measuring import Measuring, Part
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.aggregates.quantiles import rank_error
 from dpnotebook.sql.aggregates.ratios import expected_mean, expected_variance
@@ -63,7 +63,7 @@ def expected(measuring: Measuring, confidence: float, rows: float | None = None)
     return [_expected(measuring, part, confidence, rows) for part in measuring.parts]
 
 
-def _expected(measuring: Measuring, part: Part, confidence: float, rows: float | None) -> Expectation:
+def _expected(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
     if part.bounds is None:
         note = "how wrong it will be depends on its bounds, which are found from the data first, with half of its share"
         return Expectation(np.array([math.nan]), math.nan, note)
@@ -213,5 +213,5 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
     return found
 
 
-def _of_units(measuring: Measuring, part: Part) -> bool:
+def _of_units(measuring: Measuring, part: AggregateInput) -> bool:
     return part.kind == "average" and measuring.contribution.kind == "groups"

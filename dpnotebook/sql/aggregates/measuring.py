@@ -16,7 +16,7 @@ Matrix = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Block:
+class NoisyNumbers:
     """Noisy numbers of one scale: integer combinations of integers that the engine adds up.
 
     Parameters
@@ -40,7 +40,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Part:
+class AggregateInput:
     """What an aggregate is worked out from.
 
     Parameters
@@ -111,8 +111,8 @@ class Measuring:
     noise: Noise
     contribution: Contribution
     components: tuple[Component, ...]
-    blocks: tuple[Block, ...]
-    parts: tuple[Part, ...]
+    blocks: tuple[NoisyNumbers, ...]
+    parts: tuple[AggregateInput, ...]
     counted: int | None = None
     tau: int | None = None
     min_units: int = 1
@@ -211,7 +211,7 @@ class Measuring:
                 for entry in value["components"]
             ),
             tuple(
-                Block(
+                NoisyNumbers(
                     tuple(i for start, stop in entry["columns"] for i in range(start, stop)),
                     Strategy.from_json(entry["strategy"])
                     if entry["matrix"] is None
@@ -221,7 +221,7 @@ class Measuring:
                 for entry in value["blocks"]
             ),
             tuple(
-                Part(
+                AggregateInput(
                     entry["kind"],
                     tuple(entry["blocks"]),
                     None if entry["bounds"] is None else (Fraction(entry["bounds"][0]), Fraction(entry["bounds"][1])),

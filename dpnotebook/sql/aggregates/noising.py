@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import draw_integers
-from dpnotebook.sql.aggregates.measuring import Block, Measuring
+from dpnotebook.sql.aggregates.measuring import Measuring, NoisyNumbers
 from dpnotebook.sql.components import Totals
 from dpnotebook.strategy import Strategy
 
@@ -74,7 +74,7 @@ def released(measuring: Measuring, totals: Totals, noisy: Integers) -> NDArray[n
     return np.asarray((units >= fewest) & (noisy[:, measuring.place(measuring.counted).start] >= least))
 
 
-def _combined(block: Block, numbers: Integers) -> Integers:
+def _combined(block: NoisyNumbers, numbers: Integers) -> Integers:
     """Return integer combinations of columns, shape (groups, measured)."""
     columns = numbers[:, list(block.columns)]
     if not isinstance(block.combine, Strategy):

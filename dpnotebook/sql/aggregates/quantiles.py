@@ -12,7 +12,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import MOST_CONFIDENCE, kappa
-from dpnotebook.sql.aggregates.measuring import Measuring, Part
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
@@ -21,7 +21,7 @@ NOTICED = 2.5  # standard errors: so many values beyond it make a least or great
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
 
 
-def quantiles(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+def quantiles(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     """Return quantiles with intervals, shape (groups,), or (groups, fractions) where an array is asked for.
 
     The cumulative count of a quantile p of N values passes p N. Near the ends, where p N is less than noise can tell
@@ -80,7 +80,7 @@ def rank_error(noise: Noise, scale: object, strategy: Strategy) -> float:
     return math.sqrt(integer_variance(noise, scale) * float(np.max(strategy.error_factors())))
 
 
-def _levels(part: Part) -> tuple[Floats, Floats]:
+def _levels(part: AggregateInput) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each bin."""
     edges = np.array(part.edges)
     if part.points:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
-from dpnotebook.sql.aggregates.measuring import Measuring, Part
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ class Moments:
     covariance: Floats
 
 
-def weights(measuring: Measuring, part: Part) -> tuple[Floats, Floats]:
+def weights(measuring: Measuring, part: AggregateInput) -> tuple[Floats, Floats]:
     """Return how moments follow from the noisy numbers of an aggregate, and the variances of those.
 
     Returns
@@ -61,7 +61,7 @@ def weights(measuring: Measuring, part: Part) -> tuple[Floats, Floats]:
     return inverse, np.array(scales)
 
 
-def moments(measuring: Measuring, part: Part, noisy: NDArray[np.int64]) -> Moments:
+def moments(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64]) -> Moments:
     """Return the moments that noisy numbers say.
 
     Parameters
@@ -78,7 +78,7 @@ def moments(measuring: Measuring, part: Part, noisy: NDArray[np.int64]) -> Momen
     return Moments(found[0], found[1], q, (inverse * variances) @ inverse.T)
 
 
-def mean(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+def mean(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     """Return means with intervals, shape (groups,)."""
     assert part.bounds is not None
     low, high = map(float, part.bounds)
@@ -96,7 +96,7 @@ def mean(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence:
     return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
 
 
-def variance(measuring: Measuring, part: Part, noisy: NDArray[np.int64], confidence: float) -> Estimates:
+def variance(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
     """Return variances, or standard deviations, with intervals, shape (groups,).
 
     The variance is q / n - (c / n)^2. About the noisy mean m the sum of squares is q - 2 m c + m^2 n, and its ratio to
@@ -170,7 +170,7 @@ def _statistic(measuring: Measuring, column: int) -> int:
     raise ValueError(f"there is no column {column}")
 
 
-def expected_mean(measuring: Measuring, part: Part, rows: float) -> float:
+def expected_mean(measuring: Measuring, part: AggregateInput, rows: float) -> float:
     """Return the standard error of a mean of `rows` values half-way between the middle and a bound."""
     inverse, variances = weights(measuring, part)
     covariance = (inverse * variances) @ inverse.T
@@ -178,7 +178,7 @@ def expected_mean(measuring: Measuring, part: Part, rows: float) -> float:
     return float(part.step) * part.half * math.sqrt(line @ covariance @ line) / rows
 
 
-def expected_variance(measuring: Measuring, part: Part, rows: float) -> float:
+def expected_variance(measuring: Measuring, part: AggregateInput, rows: float) -> float:
     """Return the standard error of a variance of `rows` values: a mean half-way to a bound, a spread of a quarter."""
     inverse, variances = weights(measuring, part)
     covariance = (inverse * variances) @ inverse.T

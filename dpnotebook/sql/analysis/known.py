@@ -14,7 +14,7 @@ from dpnotebook.sql.parse.surface import call_of
 
 
 @dataclass(frozen=True)
-class Known:
+class VisibleNames:
     """What can be named at a place above the releases.
 
     Parameters
@@ -28,16 +28,16 @@ class Known:
     names: tuple[str, ...] | None = ()
     tables: frozenset[str] = frozenset()
 
-    def __add__(self, other: Known) -> Known:
+    def __add__(self, other: VisibleNames) -> VisibleNames:
         names = None if self.names is None or other.names is None else self.names + other.names
-        return Known(names, self.tables | other.tables)
+        return VisibleNames(names, self.tables | other.tables)
 
 
-NOTHING = Known()
+NOTHING = VisibleNames()
 Names = tuple[str, ...] | None
 
 
-def check_names(query: exp.Select, known: Known, text: Text) -> None:
+def check_names(query: exp.Select, known: VisibleNames, text: Text) -> None:
     """Refuse a column that is not there: the statement would fail after it was paid for."""
     if known.names is None:
         return

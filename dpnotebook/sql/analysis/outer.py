@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
-from dpnotebook.sql.analysis.known import NOTHING, Known, Names, aliased, as_duckdb, called, check_names, selected
+from dpnotebook.sql.analysis.known import (
+    NOTHING,
+    Names,
+    VisibleNames,
+    aliased,
+    as_duckdb,
+    called,
+    check_names,
+    selected,
+)
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.queries import Environment
@@ -47,7 +56,7 @@ class Outer:
     public: dict[str, None] = field(default_factory=dict)
     _common: dict[int, tuple[exp.Expr, Names]] = field(default_factory=dict)
 
-    def query(self, query: exp.Expr, environment: Environment, above: Known = NOTHING) -> tuple[exp.Expr, Names]:
+    def query(self, query: exp.Expr, environment: Environment, above: VisibleNames = NOTHING) -> tuple[exp.Expr, Names]:
         """Return a query over releases and public tables, and the names of its columns where they are known.
 
         Parameters
@@ -111,11 +120,11 @@ class Outer:
         """The private selects of the statement."""
         return [found.measured for found in self.found]
 
-    def known(self, columns: list[str]) -> Known:
+    def known(self, columns: list[str]) -> VisibleNames:
         """Return what subqueries in the list of a private select can name: the columns of its release."""
-        return Known(tuple(columns))
+        return VisibleNames(tuple(columns))
 
-    def scalar(self, node: exp.Expr, environment: Environment, around: Known) -> exp.Expr:
+    def scalar(self, node: exp.Expr, environment: Environment, around: VisibleNames) -> exp.Expr:
         """Return a subquery of an expression over releases."""
         inner = node
         while isinstance(inner, exp.Subquery):
@@ -127,7 +136,7 @@ class Outer:
 
     # Over releases and public tables
 
-    def _passed(self, query: exp.Select, environment: Environment, above: Known) -> tuple[exp.Select, Names]:
+    def _passed(self, query: exp.Select, environment: Environment, above: VisibleNames) -> tuple[exp.Select, Names]:
         """Return a select over releases and public tables, as it was written."""
         self._check_clause(query, environment)
         own = NOTHING
@@ -138,11 +147,11 @@ class Outer:
             found.set("from_", None)
             found.set("from", None)
             found.from_(tree, copy=False)
-            own = Known(names, called(first))
+            own = VisibleNames(names, called(first))
         for written, node in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):
             tree, names = self._source(written.this, environment)
             node.set("this", tree)
-            own += Known(names, called(written.this))
+            own += VisibleNames(names, called(written.this))
         self._expressions(query, found, environment, own + above)
         check_names(query, own + above, self.reader.text)
         return found, selected(query, own.names)
@@ -201,7 +210,9 @@ class Outer:
             part = "with_" if "with_" in query.args else "with"
             found.set(part, exp.With(expressions=items))
 
-    def _expressions(self, query: exp.Select, found: exp.Select, environment: Environment, around: Known) -> None:
+    def _expressions(
+        self, query: exp.Select, found: exp.Select, environment: Environment, around: VisibleNames
+    ) -> None:
         """Replace the subqueries in the expressions of a select, and write aggregates as DuckDB does."""
         pairs = list(zip(query.expressions, found.expressions, strict=True))
         for part in ("where", "group", "having", "order"):
@@ -213,7 +224,7 @@ class Outer:
         for written, made in pairs:
             self._replace(written, made, environment, around)
 
-    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment, around: Known) -> None:
+    def _replace(self, before: exp.Expr, after: exp.Expr, environment: Environment, around: VisibleNames) -> None:
         def stops(node: exp.Expr) -> bool:
             return isinstance(node, exp.Query)
 

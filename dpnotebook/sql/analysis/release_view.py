@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
-from dpnotebook.sql.analysis.known import Known
+from dpnotebook.sql.analysis.known import VisibleNames
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.queries import Environment
@@ -22,10 +22,10 @@ class Subqueries(Protocol):
 
     reader: Reader
 
-    def known(self, columns: list[str]) -> Known:
+    def known(self, columns: list[str]) -> VisibleNames:
         """Return what subqueries can name: the columns of the release."""
 
-    def scalar(self, node: exp.Expr, environment: Environment, around: Known) -> exp.Expr:
+    def scalar(self, node: exp.Expr, environment: Environment, around: VisibleNames) -> exp.Expr:
         """Return a subquery of an expression over releases."""
 
 

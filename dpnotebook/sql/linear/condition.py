@@ -44,7 +44,7 @@ class NotLinear(Exception):
 
 
 @dataclass(frozen=True)
-class Scope:
+class LinearScope:
     """What names in a statement mean.
 
     Parameters
@@ -62,7 +62,7 @@ class Scope:
     column: Callable[[exp.Column], str]
 
 
-def predicate(where: exp.Expr | None, scope: Scope) -> Predicate:
+def predicate(where: exp.Expr | None, scope: LinearScope) -> Predicate:
     """Return the rows that a WHERE clause selects, by SQL's rules for NULL.
 
     Raises
@@ -85,7 +85,7 @@ def predicate(where: exp.Expr | None, scope: Scope) -> Predicate:
     return found
 
 
-def condition(node: exp.Expr, scope: Scope) -> Expression:
+def condition(node: exp.Expr, scope: LinearScope) -> Expression:
     """Return the expression of one condition."""
     node = bare(node)
     if isinstance(node, exp.And | exp.Or):
@@ -138,7 +138,7 @@ def bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _comparison(node: exp.Expr, op: str, scope: Scope) -> Expression:
+def _comparison(node: exp.Expr, op: str, scope: LinearScope) -> Expression:
     left, right = bare(node.this), bare(node.expression)
     if _is_value(left) and _is_value(right):
         return _constant(node, op, scope)
@@ -151,7 +151,7 @@ def _comparison(node: exp.Expr, op: str, scope: Scope) -> Expression:
     return _atom(Compare(name, op, given), node, scope)
 
 
-def _constant(node: exp.Expr, op: str, scope: Scope) -> Expression:
+def _constant(node: exp.Expr, op: str, scope: LinearScope) -> Expression:
     """Return what a comparison of two numbers comes to: 1 = 1 is what generated SQL begins with."""
     left, right = _given(node.this, scope), _given(node.expression, scope)
     if any(isinstance(side, bool) or not isinstance(side, int | float) for side in (left, right)):
@@ -159,7 +159,7 @@ def _constant(node: exp.Expr, op: str, scope: Scope) -> Expression:
     return And() if CONSTANTS[op](left, right) else Or()
 
 
-def _is(node: exp.Is, scope: Scope) -> Expression:
+def _is(node: exp.Is, scope: LinearScope) -> Expression:
     name, right = _column(node.this, scope), node.expression
     if isinstance(right, exp.Null):
         return IsNull(name)
@@ -169,14 +169,14 @@ def _is(node: exp.Is, scope: Scope) -> Expression:
     raise NotLinear
 
 
-def _with_order(name: str, scope: Scope) -> str:
+def _with_order(name: str, scope: LinearScope) -> str:
     attribute = scope.domain[name]
     if attribute.holds == "boolean" or (not attribute.ordered and attribute.holds != "number"):
         raise NotLinear
     return name
 
 
-def _atom(expression: Compare | OneOf, node: exp.Expr, scope: Scope) -> Expression:
+def _atom(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -> Expression:
     """Return the expression if its column's levels can decide it; SQLError at its place if not."""
     try:
         Predicate.of(expression, scope.domain, nulls="sql")
@@ -187,14 +187,14 @@ def _atom(expression: Compare | OneOf, node: exp.Expr, scope: Scope) -> Expressi
     return expression
 
 
-def _column(node: exp.Expr, scope: Scope) -> str:
+def _column(node: exp.Expr, scope: LinearScope) -> str:
     node = bare(node)
     if isinstance(node, exp.Column):
         return scope.column(node)
     raise NotLinear
 
 
-def _given(node: exp.Expr, scope: Scope) -> Any:
+def _given(node: exp.Expr, scope: LinearScope) -> Any:
     found = value(node)
     if found is None:
         raise scope.text.error(NEVER, node)

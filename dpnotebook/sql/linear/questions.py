@@ -19,11 +19,11 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.errors import DomainError
-from dpnotebook.planner.table import Table
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value
-from dpnotebook.sql.linear.condition import NotLinear, Scope, bare, predicate
+from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.parse.complete import check_complete
 from dpnotebook.sql.parse.surface import read_surface
@@ -35,7 +35,7 @@ PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 
 
 @dataclass(frozen=True)
-class Aggregate:
+class LinearAggregate:
     """An aggregate of the statement: what it asks for, and the column whose values COUNT(column) counts."""
 
     measure: Measure
@@ -43,7 +43,7 @@ class Aggregate:
 
 
 def linear_question(
-    statement: Statement, tables: Mapping[str, Table], parameters: Mapping[str, Any]
+    statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]
 ) -> Question | None:
     """Return what a statement's private aggregation asks of declared columns; None where it has no such form.
 
@@ -68,7 +68,7 @@ def linear_question(
     select = statement.selects[0].tree
     try:
         table = tables[statement.table]
-        question = _question(select, table, Scope(surface.text, table.domain, lambda node: _column(node, table)))
+        question = _question(select, table, LinearScope(surface.text, table.domain, lambda node: _column(node, table)))
     except NotLinear:
         return None
     check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
@@ -86,7 +86,7 @@ def new_names(statement: Statement) -> dict[str, str]:
     }
 
 
-def _question(select: exp.Select, table: Table, scope: Scope) -> Question:
+def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Question:
     source = select.args.get("from_") or select.args.get("from")
     if any(value and name.rstrip("_") not in PARTS for name, value in select.args.items()) or source is None:
         raise NotLinear
@@ -107,7 +107,7 @@ def _question(select: exp.Select, table: Table, scope: Scope) -> Question:
     )
 
 
-def _column(node: exp.Column, table: Table) -> str:
+def _column(node: exp.Column, table: TableSchema) -> str:
     """Return the declared column that a column of the statement means."""
     found = [] if isinstance(node.this, exp.Star) else match_name(node.name, dict.fromkeys(table.domain.names))
     if len(found) != 1:
@@ -115,25 +115,25 @@ def _column(node: exp.Column, table: Table) -> str:
     return found[0]
 
 
-def _aggregate(node: exp.Expr, name: str, scope: Scope) -> Aggregate:
+def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate:
     if type(node) not in KINDS or any(value for part, value in node.args.items() if part not in ("this", "big_int")):
         raise NotLinear
     kind, argument = KINDS[type(node)], bare(node.this)
     if kind == "count" and (argument == exp.Star() or isinstance(argument, exp.Literal)):
-        return Aggregate(Measure("count", name=name))
+        return LinearAggregate(Measure("count", name=name))
     if not isinstance(argument, exp.Column):
         raise NotLinear
     column = scope.column(argument)
     if kind == "count":
-        return Aggregate(Measure("count", name=name), column)
+        return LinearAggregate(Measure("count", name=name), column)
     try:
         summand = bounded_value(scope.domain, column, ends=kind == "mean")
     except DomainError:
         raise NotLinear from None
-    return Aggregate(Measure("sum" if kind == "sum" else "mean", column, name, summand))
+    return LinearAggregate(Measure("sum" if kind == "sum" else "mean", column, name, summand))
 
 
-def _keys(select: exp.Select, selected: list[str | None], scope: Scope) -> tuple[str, ...]:
+def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) -> tuple[str, ...]:
     """Return the keys: those that are selected, in their order, then the rest."""
     group = select.args.get("group")
     grouped = [_grouped(bare(item), selected, scope) for item in (group.expressions if group is not None else [])]
@@ -143,7 +143,7 @@ def _keys(select: exp.Select, selected: list[str | None], scope: Scope) -> tuple
     return tuple(dict.fromkeys([*chosen, *grouped]))
 
 
-def _grouped(item: exp.Expr, selected: list[str | None], scope: Scope) -> str:
+def _grouped(item: exp.Expr, selected: list[str | None], scope: LinearScope) -> str:
     if isinstance(item, exp.Column):
         return scope.column(item)
     if isinstance(item, exp.Literal) and not item.is_string and str(item.this).isdigit():
@@ -154,7 +154,7 @@ def _grouped(item: exp.Expr, selected: list[str | None], scope: Scope) -> str:
     raise NotLinear
 
 
-def _rows(where: Predicate, aggregates: list[Aggregate]) -> Predicate:
+def _rows(where: Predicate, aggregates: list[LinearAggregate]) -> Predicate:
     """Return the rows that all aggregates count: COUNT(column) those with a value, SUM and AVG may do without the rest.
 
     No set of rows may be right for all of them, because of missing values.

@@ -17,7 +17,7 @@ from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.populations import different_kinds, joined, refusal, stays
 from dpnotebook.sql.ownership.protocol import ReaderProtocol
-from dpnotebook.sql.ownership.queries import Environment, From, Joined, Source
+from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 
 SIDES = ("LEFT", "RIGHT", "FULL")
@@ -32,7 +32,7 @@ class _Condition:
     merged: list[tuple[Column, Column]]
 
 
-def join(left: From, right: Source, node: exp.Join, environment: Environment, reader: ReaderProtocol) -> From:
+def join(left: From, right: FromItem, node: exp.Join, environment: Environment, reader: ReaderProtocol) -> From:
     """Return what FROM brings with one more source.
 
     Parameters
@@ -100,7 +100,7 @@ def _how(node: exp.Join, text: Text) -> str:
 
 
 def _condition(
-    left: From, right: Source, node: exp.Join, scope: Scope, environment: Environment, reader: ReaderProtocol
+    left: From, right: FromItem, node: exp.Join, scope: Scope, environment: Environment, reader: ReaderProtocol
 ) -> _Condition:
     found = _Condition([], [], [])
     for name in node.args.get("using") or []:
@@ -132,7 +132,7 @@ def _add_equality(
     second: Column,
     written: exp.Expr,
     left: From,
-    right: Source,
+    right: FromItem,
     reader: ReaderProtocol,
 ) -> None:
     """Add an equality of columns; that of the units of both sides is written by us."""
@@ -146,7 +146,7 @@ def _add_equality(
     found.rest.append(total(check_comparisons(equality, written, reader.text)))
 
 
-def _check_sides(left: From, right: Source, how: str, node: exp.Join, groups: bool, text: Text) -> None:
+def _check_sides(left: From, right: FromItem, how: str, node: exp.Join, groups: bool, text: Text) -> None:
     """Refuse outer joins that keep rows of a public table, which belong to nobody."""
     if (left.owner is None and right.owner is None) or groups:
         return
@@ -168,7 +168,7 @@ def _check_sides(left: From, right: Source, how: str, node: exp.Join, groups: bo
 
 
 def _check_units(
-    left: From, right: Source, how: str, condition: _Condition, node: exp.Join, reader: ReaderProtocol
+    left: From, right: FromItem, how: str, condition: _Condition, node: exp.Join, reader: ReaderProtocol
 ) -> None:
     """Refuse two private sides whose units are not equated, or that an outer join may keep when they have left."""
     assert left.owner is not None
@@ -189,7 +189,7 @@ def _check_units(
         raise text.error(refusal(f"{how} JOIN", [*left.tables, *right.tables], reader.relations, True), node.this)
 
 
-def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) -> SQLError:
+def _unequated(left: From, right: FromItem, how: str, node: exp.Join, text: Text) -> SQLError:
     units = [column for column in left.scope.columns if column.unit and (column.qualifier or column.bare)]
     others = [column for column in right.columns if column.unit]
     before = " and ".join(dict.fromkeys(item.source.called for item in left.joined if item.source.owner is not None))
@@ -208,13 +208,13 @@ def _unequated(left: From, right: Source, how: str, node: exp.Join, text: Text) 
     return text.error(f"{message}: write {word} ... ON {equal}, and further conditions after AND", node.this)
 
 
-def _owner(left: From, right: Source) -> Owner | None:
+def _owner(left: From, right: FromItem) -> Owner | None:
     if left.owner is None or right.owner is None:
         return left.owner or right.owner
     return joined(left.owner, right.owner)
 
 
-def _unit(left: From, right: Source, how: str) -> exp.Expr | None:
+def _unit(left: From, right: FromItem, how: str) -> exp.Expr | None:
     if left.owner is None or right.owner is None:
         return _copy(left.scope.unit if left.owner is not None else right.unit) if left.owner or right.owner else None
     if how == "FULL":
@@ -223,7 +223,7 @@ def _unit(left: From, right: Source, how: str) -> exp.Expr | None:
     return _copy(right.unit if how == "RIGHT" else left.scope.unit)
 
 
-def _columns(left: From, right: Source, how: str, condition: _Condition, groups: bool) -> list[Column]:
+def _columns(left: From, right: FromItem, how: str, condition: _Condition, groups: bool) -> list[Column]:
     """Return what can be named after a join."""
     before = list(left.scope.columns)
     after = list(right.columns)
@@ -267,7 +267,7 @@ def _place(columns: list[Column], wanted: Column) -> int:
     return next(index for index, column in enumerate(columns) if column.node is wanted.node)
 
 
-def _beside(column: Column, right: Source) -> bool:
+def _beside(column: Column, right: FromItem) -> bool:
     return any(column.node is other.node for other in right.columns)
 
 

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, Rows, Source, Status
+from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, FromItem, Rows, Status
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.statement import Relation
 
@@ -54,7 +54,7 @@ class ReaderProtocol(Protocol):
     def note(self, words: str) -> None:
         """Keep what the plan should say."""
 
-    def public_groups(self, left: From, right: Source, how: str) -> Source | None:
+    def public_groups(self, left: From, right: FromItem, how: str) -> FromItem | None:
         """Return the source that lists the groups of a release, if this join is one with public groups."""
 
     def check_parts(self, node: exp.Expr, known: frozenset[str]) -> None:

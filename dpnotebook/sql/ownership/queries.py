@@ -87,7 +87,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Source:
+class FromItem:
     """Something in FROM.
 
     Parameters
@@ -128,7 +128,7 @@ class Joined:
     """A source, how it is joined to those before it ("" for the first), and on what."""
 
     how: str
-    source: Source
+    source: FromItem
     on: exp.Expr | None = None
 
 
@@ -154,7 +154,7 @@ class From:
     single: bool = False
     tables: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
-    groups: Source | None = None
+    groups: FromItem | None = None
 
     def build(self, select: exp.Select, used: Iterable[exp.Expr]) -> None:
         """Write FROM and the joins into a select, with those columns of each source that are used."""

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, Rows, Source, Status
+from dpnotebook.sql.ownership.queries import CommonTable, Environment, From, FromItem, Rows, Status
 from dpnotebook.sql.ownership.scope import Scope
 from dpnotebook.sql.ownership.selects import drops, read_rows
 from dpnotebook.sql.ownership.sources import read_from
@@ -127,7 +127,7 @@ class Reader:
         if words not in self.notes:
             self.notes.append(words)
 
-    def public_groups(self, left: From, right: Source, how: str) -> Source | None:
+    def public_groups(self, left: From, right: FromItem, how: str) -> FromItem | None:
         """Return the source that lists the groups of a release, if this join is one with public groups."""
         if self.groups_wanted is None:
             return None

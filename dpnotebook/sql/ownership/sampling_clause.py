@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpnotebook.sql.ownership.queries import Source, output_column, unit_column
+from dpnotebook.sql.ownership.queries import FromItem, output_column, unit_column
 from dpnotebook.sql.ownership.scope import UNIT
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DIGITS = 8
 
 
-def sampled(source: Source, sample: exp.TableSample, reader: ReaderProtocol) -> Source:
+def sampled(source: FromItem, sample: exp.TableSample, reader: ReaderProtocol) -> FromItem:
     """Return a sample of a table.
 
     Parameters

@@ -15,7 +15,7 @@ from dpnotebook.sql.ownership.catalog import columns_of, find_relation
 from dpnotebook.sql.ownership.expressions import resolve, total
 from dpnotebook.sql.ownership.joins import join
 from dpnotebook.sql.ownership.populations import population_of
-from dpnotebook.sql.ownership.queries import Environment, From, Joined, Rows, Source, output_column, unit_column
+from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined, Rows, output_column, unit_column
 from dpnotebook.sql.ownership.sampling_clause import sampled
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 from dpnotebook.sql.ownership.select_parts import from_of
@@ -62,7 +62,7 @@ def _units_dropped(source: From) -> tuple[str, ...]:
 
 def read_source(
     node: exp.Expr, environment: Environment, outer: Scope | None, before: From | None, reader: ReaderProtocol
-) -> Source:
+) -> FromItem:
     """Return a source of FROM."""
     if isinstance(node, exp.Table):
         reader.check_parts(node, frozenset({"this", "alias", "db", "catalog", "sample"}))
@@ -90,7 +90,7 @@ def read_source(
     raise reader.text.error("after FROM stands the name of a table, or a query in parentheses", node)
 
 
-def _table(node: exp.Table, reader: ReaderProtocol) -> Source:
+def _table(node: exp.Table, reader: ReaderProtocol) -> FromItem:
     relation = find_relation(node, reader.relations, reader.text)
     names = columns_of(relation, node, reader.text)
     alias = reader.alias()
@@ -122,7 +122,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> Source:
         table = exp.to_identifier(relation.name, quoted=True)
         return exp.Table(this=table, alias=exp.TableAlias(this=exp.to_identifier(alias)))
 
-    source = Source(
+    source = FromItem(
         alias,
         columns,
         build,
@@ -137,7 +137,7 @@ def _table(node: exp.Table, reader: ReaderProtocol) -> Source:
     return source if sample is None else sampled(source, sample, reader)
 
 
-def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtocol) -> Source:
+def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtocol) -> FromItem:
     """Return a query as a source."""
     alias = reader.alias()
     names = _column_names(node, reader.text)
@@ -167,12 +167,12 @@ def _query_source(rows: Rows, node: exp.Expr, called: str, reader: ReaderProtoco
     unit = None if rows.owner is None else unit_column(alias)
     shown = called or "the subquery"
     single, distinct = rows.single, rows.distinct and rows.owner is None
-    return Source(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
+    return FromItem(alias, columns, build, shown, rows.owner, unit, single, rows.tables, rows.public, distinct)
 
 
 def _unnest(
     node: exp.Unnest, environment: Environment, outer: Scope | None, before: From | None, reader: ReaderProtocol
-) -> Source:
+) -> FromItem:
     if len(node.expressions) != 1 or node.args.get("offset"):
         raise reader.text.error("UNNEST takes one array", node)
     scope = Scope(before.scope.columns if before else [], before.scope.unit if before else None, outer)
@@ -198,7 +198,7 @@ def _unnest(
         return exp.Unnest(expressions=[argument.copy()], alias=shape, offset=False)
 
     lateral = any(True for _ in argument.find_all(exp.Column))
-    return Source(alias, (column,), build, names[0], lateral=lateral)
+    return FromItem(alias, (column,), build, names[0], lateral=lateral)
 
 
 def _element(array: exp.Expr, scope: Scope, text: Text) -> tuple[MaybeKind, bool]:
@@ -209,7 +209,7 @@ def _element(array: exp.Expr, scope: Scope, text: Text) -> tuple[MaybeKind, bool
     return (None, False) if found is None else (found[0].element, found[0].rounded)
 
 
-def _values(node: exp.Values, reader: ReaderProtocol) -> Source:
+def _values(node: exp.Values, reader: ReaderProtocol) -> FromItem:
     alias = reader.alias()
     width = {len(row.expressions) if isinstance(row, exp.Tuple) else 1 for row in node.expressions}
     if len(width) != 1:
@@ -230,10 +230,10 @@ def _values(node: exp.Values, reader: ReaderProtocol) -> Source:
         rows = [row.copy() for row in node.expressions]
         return exp.Values(expressions=rows, alias=exp.TableAlias(this=exp.to_identifier(alias), columns=shape))
 
-    return Source(alias, columns, build, node.alias or "VALUES")
+    return FromItem(alias, columns, build, node.alias or "VALUES")
 
 
-def _first(source: Source) -> From:
+def _first(source: FromItem) -> From:
     scope = Scope(list(source.columns), source.unit)
     return From(scope, [Joined("", source)], source.owner, source.single, source.tables, source.public)
 
