@@ -10,7 +10,7 @@ query.run()
 
 from dpnotebook import strategy, workload
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.domain.requests import (
+from dpnotebook.domain.named_workloads import (
     cdf,
     identity,
     marginals,

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.domain.asking import Asking
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
+from dpnotebook.domain.domain_workloads import Asking
 from dpnotebook.domain.numeric import Range
 from dpnotebook.errors import DomainError, shorten
 

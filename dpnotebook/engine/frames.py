@@ -14,7 +14,7 @@ import numpy as np
 
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.dialect.types import Kind, kind_of
-from dpnotebook.engine.carrying import restored
+from dpnotebook.engine.frame_transfer import restored
 from dpnotebook.engine.texts import readable, texts
 from dpnotebook.errors import DomainError, shorten
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.dialect.translate import translated
 from dpnotebook.dialect.types import kind_of
+from dpnotebook.engine.column_arrays import arrays
 from dpnotebook.engine.executor import failed
-from dpnotebook.engine.found import arrays
 from dpnotebook.engine.postgres_functions import FUNCTIONS
 from dpnotebook.errors import DomainError, EngineError, QueryFailed
 from dpnotebook.ledger.forks import lock, opened

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.dialect.translate import Dialect, translated
 from dpnotebook.dialect.types import ROW_UNIT, Kind, kind_of
-from dpnotebook.engine.carried import plain_rows
+from dpnotebook.engine.column_arrays import frame
 from dpnotebook.engine.executor import Executor
-from dpnotebook.engine.found import frame
 from dpnotebook.engine.homes import Held, check_runs
+from dpnotebook.engine.transfer import plain_rows
 from dpnotebook.errors import EngineError, shorten
 
 if TYPE_CHECKING:

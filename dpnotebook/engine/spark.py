@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpnotebook.dialect.translate import translated
 from dpnotebook.dialect.types import kind_of
+from dpnotebook.engine.column_arrays import arrays
 from dpnotebook.engine.executor import failed
-from dpnotebook.engine.found import arrays
 from dpnotebook.engine.materialize import first_held
 
 if TYPE_CHECKING:

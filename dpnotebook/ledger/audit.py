@@ -13,8 +13,8 @@ from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import Broken, entry_from_row, faults
 from dpnotebook.ledger.reading import COLUMNS, key_of, snapshots
 from dpnotebook.ledger.releases import unpack
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.ledger.store import Store
-from dpnotebook.ledger.view import Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend

@@ -33,8 +33,8 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
+from dpnotebook.ledger.replay import SNAPSHOT_WORK, Replay
 from dpnotebook.ledger.store import MEMORY
-from dpnotebook.ledger.view import SNAPSHOT_WORK, Replay
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
 from dpnotebook.privacy.budget import Budget

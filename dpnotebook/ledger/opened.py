@@ -16,8 +16,8 @@ from dpnotebook.ledger.copies import back_up
 from dpnotebook.ledger.failures import corrupt
 from dpnotebook.ledger.forks import lock
 from dpnotebook.ledger.reading import hash_of, key_of, replay
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.ledger.store import Store
-from dpnotebook.ledger.view import Replay
 from dpnotebook.ledger.writing import write_opening
 from dpnotebook.privacy.accountant import DELTA_UNITS, accountant_for, whole_delta
 from dpnotebook.privacy.budget import Budget

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpnotebook.ledger.chain import Broken, Entry, entry_from_row, intact
 from dpnotebook.ledger.releases import Charge, Record, charge_from, record_from, unpack
-from dpnotebook.ledger.view import ChargeLine, Replay
+from dpnotebook.ledger.replay import ChargeLine, Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS
 
 COLUMNS = "number, kind, time, payload, prev, hash, length(answers)"

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Entry, entry_after, to_bytes
-from dpnotebook.ledger.view import Replay
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import DENSE_LIMIT, Spend

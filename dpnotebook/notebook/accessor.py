@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.notebook.explorer.explorer import Explorer, explore
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.session.protected import ProtectedTable, frames

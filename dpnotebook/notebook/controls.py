@@ -17,7 +17,7 @@ from dataclasses import replace as replaced
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import cards, models, svg, words
+from dpnotebook.notebook import cards, formatting, models, svg
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.interactive import display_bundle, interactive, replace, shell
@@ -170,9 +170,9 @@ class Strip:
 
     def _options(self) -> list[tuple[str, float]]:
         if self._by_error:
-            return [(words.error(error), error) for error in errors(self._asked)]
+            return [(formatting.error(error), error) for error in errors(self._asked)]
         left = self.query.session.remaining.epsilon
-        return [(words.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)]
+        return [(formatting.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)]
 
     def _waiting(self) -> str:
         return f"[{self.run_button.description}] [Discard]   (query.run() does the same)"
@@ -207,7 +207,7 @@ class Strip:
             return
         finally:
             self._lock.release()
-        names = words.releases(plan.reused)
+        names = formatting.releases(plan.reused)
         text = f"Answered by {names}; asking again costs nothing."
         status = f"released as #{plan.reused[0]}" if len(plan.reused) == 1 else f"answered by {names}"
         self._finish(line(quiet(text)), text, status)
@@ -232,18 +232,20 @@ class Strip:
         if plan.free:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
-            price = f"spend ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
+            price = f"spend ε {formatting.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
             self.run_button.description = f"Run: {price}{', with a purchase' if plan.bought else ''}"
         else:
             what = (
-                "delta for its threshold" if short_of_delta(plan) else f"budget for ε {words.cost(plan.cost.epsilon)}"
+                "delta for its threshold"
+                if short_of_delta(plan)
+                else f"budget for ε {formatting.cost(plan.cost.epsilon)}"
             )
             self.run_button.description = f"Not enough {what}"
         self.run_button.disabled = not plan.affordable
-        after = f"leaves ε {words.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
+        after = f"leaves ε {formatting.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
         # On one scale for every stop, so that the interval is seen to shrink and grow.
         scale = max(2 * self._asked.error, 1e-300)
-        error = words.error(plan.error)
+        error = formatting.error(plan.error)
         # An error that is not known beforehand has no picture.
         known = math.isfinite(plan.error) and math.isfinite(scale)
         picture = svg.interval(-plan.error, 0.0, plan.error, -scale, scale, f"plus or minus {error}") if known else ""

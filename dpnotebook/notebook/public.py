@@ -7,9 +7,9 @@ from typing import Any
 
 from dpnotebook import inference, ledger, strategy, workload
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
-from dpnotebook.domain.asking import Asking
 from dpnotebook.domain.attribute import Attribute
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.domain_workloads import Asking
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.notebook.accessor import DPAccessor
 from dpnotebook.notebook.arguments import public, public_class
 from dpnotebook.notebook.dashboard.dashboard import Dashboard

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan
@@ -30,7 +30,7 @@ def stops(plan: Plan, left: float) -> list[float]:
     priced = [epsilon for epsilon in (own, *(other.epsilon for other in plan.alternatives)) if epsilon > 0]
     least = min(priced, default=LEAST) / 5
     affordable = [other.epsilon for other in plan.alternatives if other.affordable]
-    most = max(*affordable, own, float(words.left(left).replace(",", "")), least)
+    most = max(*affordable, own, float(formatting.left(left).replace(",", "")), least)
     found = {most}
     for decade in range(math.floor(math.log10(least)), math.ceil(math.log10(most)) + 1):
         found |= {float(f"{stop}e{decade}") for stop in STOPS}

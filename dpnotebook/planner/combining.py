@@ -17,9 +17,9 @@ import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
-from dpnotebook.planner.block import KnownPart
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
+from dpnotebook.planner.least_squares_state import KnownPart
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.to_linear import prepare
 from dpnotebook.privacy.tails import farthest_of, half_widths

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import LeastSquaresState, Observation, Queries, Sums
 from dpnotebook.planner.items import Item, repeated, told
+from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Queries, Sums
 from dpnotebook.planner.product_terms import ProductTerm
 
 ROOM = 800  # atoms beside those of the question: a block that is made for one question is made in a moment

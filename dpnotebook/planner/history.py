@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.answered import AnsweredQuestions
-from dpnotebook.planner.block import MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of, taken
+from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, noise_variance
-from dpnotebook.planner.block import Key, LeastSquaresState, Observation, Repeat
+from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import parts_of, projected
 from dpnotebook.privacy.accountant import Noise

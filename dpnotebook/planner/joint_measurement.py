@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.block import MOST_ATOMS, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import MOST_ATOMS, LeastSquaresState, Queries
 
 Floats = NDArray[np.float64]
 

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answered import Answered
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
 from dpnotebook.planner.combining import exact_half_width
 from dpnotebook.planner.explain_reuse import described
@@ -23,6 +22,7 @@ from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, 
 from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
 from dpnotebook.planner.purchase import marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
+from dpnotebook.planner.recorded_answers import Answered
 from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption

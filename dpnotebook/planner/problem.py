@@ -11,10 +11,10 @@ import numpy as np
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers
-from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of
 from dpnotebook.planner.product_terms import ProductTerm

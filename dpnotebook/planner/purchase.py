@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.group_forecast import GroupBy, Outlook
 from dpnotebook.planner.group_spaces import average_information, subsets
 from dpnotebook.planner.group_strategy import group_strategy
 from dpnotebook.planner.history import History
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, more_precise
 from dpnotebook.predicate import Predicate

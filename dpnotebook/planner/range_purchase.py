@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.planner.answers import grid_bits
-from dpnotebook.planner.block import LeastSquaresState
 from dpnotebook.planner.history import StrategyPrice
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, scale_for_units
 from dpnotebook.planner.range_forecast import range_forecast

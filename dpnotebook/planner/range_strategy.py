@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.line import RunState
 from dpnotebook.planner.range_forecast import Forecast
+from dpnotebook.planner.run_state import RunState
 from dpnotebook.privacy.accountant import UNITS, Noise
 from dpnotebook.strategy.laplace import default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import grid_bits
-from dpnotebook.planner.block import LeastSquaresState
+from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, more_precise, scale_for_units
 from dpnotebook.planner.spare_segments import Piece, spare_pieces

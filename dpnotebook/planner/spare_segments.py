@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.line import Floats, RunState
+from dpnotebook.planner.run_state import Floats, RunState
 from dpnotebook.privacy.accountant import UNITS, Noise
 
 STEPS = 3  # pieces on either side of what history knows

@@ -19,11 +19,11 @@ from dpnotebook.domain.values import Mask
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
+from dpnotebook.predicate.explain import expression_of
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
 from dpnotebook.predicate.meaning import Nulls, columns_of, diagram_of, index_of
 from dpnotebook.predicate.predicate_json import read, write
 from dpnotebook.predicate.where import parse_where
-from dpnotebook.predicate.wording import expression_of
 
 __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Predicate"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import shorten
-from dpnotebook.privacy.alike import dearest, same_slices, told_apart
+from dpnotebook.privacy.cell_classes import dearest, same_slices, told_apart
 
 DENSE_LIMIT = 10**6
 _MOST = 2**62  # sums of two numbers below it are 64-bit integers

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.combination import combined_quantiles
+from dpnotebook.privacy.laplace_sums import combined_quantiles
 from dpnotebook.privacy.noise import checked_scale
 
 Floats = NDArray[np.float64]

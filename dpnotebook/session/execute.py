@@ -19,8 +19,8 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, planned_from_json
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
-from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.progress import Progress, silent
 from dpnotebook.query.question import Question
 from dpnotebook.session.protected import ProtectedTable

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.explain import request_code

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
 from dpnotebook.errors import (

@@ -21,13 +21,13 @@ from dpnotebook.session.execute import after_charge
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
-from dpnotebook.sql.aggregates.shares import needs_bounds, shares
 from dpnotebook.sql.plan import StatementPlan
-from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.statement import PrivateSelect, Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json, statement_to_json
 

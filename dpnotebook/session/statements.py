@@ -272,7 +272,7 @@ class Statements:
 
     def _check_readable(self, statement: Statement) -> None:
         """Make sure, before anything is charged, that all tables are there as they were and the queries can run."""
-        from dpnotebook.sql.rewrite.parts import inputs_sql
+        from dpnotebook.sql.rewrite.contribution_bounding import inputs_sql
 
         self.workspace.check(
             [*statement.tables, *(name for select in statement.selects for name in select.public)],

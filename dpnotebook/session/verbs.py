@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, shorten
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels

@@ -16,10 +16,10 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
+from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.aggregates.shares import shares
 from dpnotebook.sql.statement import PrivateSelect, Statement
 
 LEAST_UNITS = 1000

@@ -10,8 +10,8 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.privacy.accountant import epsilon_of_mu
 from dpnotebook.privacy.noise import discrete_laplace, gaussian_mass, laplace_mass, rounded_gaussian
+from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
-from dpnotebook.privacy.refine import refined_laplace
 from dpnotebook.session.session import Session
 from dpnotebook.sql.aggregates.partitions import threshold
 

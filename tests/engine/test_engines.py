@@ -22,8 +22,8 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import bounded_value
 from dpnotebook.sql.analysis.analyse import analyse
-from dpnotebook.sql.components import Component
-from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.statement import Contribution, Relation
 from dpnotebook.workload import Identity
 

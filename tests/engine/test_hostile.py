@@ -10,8 +10,8 @@ import pytest
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.analysis.analyse import analyse
-from dpnotebook.sql.components import Component
-from dpnotebook.sql.rewrite.totals import totals
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.statement import Relation
 
 WHOLE = ["0", "1", "9223372036854775807", "4611686018427387904", "-9223372036854775808", "-1", "9007199254740993"]

@@ -11,8 +11,8 @@ import pytest
 from dpnotebook.engine.materialize import first_held
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
-from dpnotebook.sql.components import Component
-from dpnotebook.sql.rewrite.totals import all_magnitudes, totals
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")

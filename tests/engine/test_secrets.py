@@ -13,9 +13,9 @@ from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.analysis.analyse import analyse
-from dpnotebook.sql.components import Component
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.magnitudes import magnitudes
-from dpnotebook.sql.rewrite.totals import totals
 from dpnotebook.sql.statement import Contribution, Relation
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")

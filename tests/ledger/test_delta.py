@@ -14,7 +14,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import BudgetExceeded, LedgerCorrupt, LedgerMismatch
 from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.chain import Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import Replay
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS, GaussianAccountant, whole_delta
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost

@@ -7,7 +7,7 @@ import pytest
 from dpnotebook.errors import LedgerMismatch
 from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import Replay
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.budget import Budget
 
 UNIT = {"unit": "uid", "max_rows": 3}

@@ -16,7 +16,7 @@ import pytest
 from dpnotebook.domain import Domain, Range
 from dpnotebook.errors import LedgerCorrupt
 from dpnotebook.ledger import Ledger, audit_file, snapshot, writing
-from dpnotebook.ledger import view as module
+from dpnotebook.ledger import replay as module
 from dpnotebook.ledger.reading import replay
 from dpnotebook.ledger.releases import pack
 from dpnotebook.privacy.budget import Budget

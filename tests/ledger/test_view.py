@@ -5,7 +5,7 @@ import pytest
 from dpnotebook.errors import LedgerError, NotProtected
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.chain import GENESIS, Broken, entry_after, to_bytes
-from dpnotebook.ledger.view import Replay
+from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
 OPENING = {"budget": {"epsilon": 1.0, "delta": 0.0}, "noise": "laplace", "total": 10**12, "key": "00", "cells": 100}

@@ -2,7 +2,8 @@
 
 from mutant import Mutant
 
-COMPONENTS, BUILDING, DRAWING = "sql/components.py", "sql/aggregates/building.py", "sql/rewrite/drawing.py"
+COMPONENTS, BUILDING = "sql/bounded_sums.py", "sql/aggregates/building.py"
+DRAWING = "sql/rewrite/contribution_sampling.py"
 PARTIALS, BOUNDS = "sql/rewrite/partials.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
@@ -100,7 +101,7 @@ PLANTED = (
     Mutant(
         "a vector is clipped by its largest entry",
         "a person in many groups has a vector longer than its norm",
-        "sql/rewrite/totals.py",
+        "sql/rewrite/bounded_aggregation.py",
         'every, sums = parts.hold(), ", ".join(f"sum({square}) AS {name}" for name, square in squares)',
         'every, sums = parts.hold(), ", ".join(f"max({square}) AS {name}" for name, square in squares)',
         ("sql/test_influence.py::test_a_clipped_vector_is_never_longer_than_its_norm",),
@@ -132,7 +133,7 @@ PLANTED = (
     Mutant(
         "finding bounds is free",
         "half of what a statement with AUTO bounds tells is not charged",
-        "sql/aggregates/shares.py",
+        "sql/aggregates/budget_split.py",
         "main = [share - half for share, half in zip(given, halves, strict=True)]",
         "main = [share for share, half in zip(given, halves, strict=True)]",
         ("sql/test_aggregates.py::test_bounds_that_are_found_take_half_of_their_aggregates_share",),

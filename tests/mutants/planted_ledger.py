@@ -2,7 +2,7 @@
 
 from mutant import Mutant
 
-LEDGER, RANDOM_STATES, VIEW = "ledger/ledger.py", "ledger/random_states.py", "ledger/view.py"
+LEDGER, RANDOM_STATES, VIEW = "ledger/ledger.py", "ledger/random_states.py", "ledger/replay.py"
 
 PLANTED = (
     Mutant(

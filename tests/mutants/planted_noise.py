@@ -3,7 +3,7 @@
 from mutant import Mutant
 
 ACCOUNTANT, SAMPLER, RANDOMNESS = "privacy/accountant.py", "privacy/sampler.py", "privacy/randomness.py"
-NOISE, REFINE = "privacy/noise.py", "privacy/refine.py"
+NOISE, REFINE = "privacy/noise.py", "privacy/noise_down.py"
 
 PLANTED = (
     Mutant(

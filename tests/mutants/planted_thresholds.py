@@ -62,7 +62,7 @@ PLANTED = (
     Mutant(
         "the count that only the threshold needs is measured for nothing",
         "every statement over groups costs more epsilon than is charged",
-        "sql/aggregates/shares.py",
+        "sql/aggregates/budget_split.py",
         "each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0",
         "each = math.floor((units - claimed) / Fraction(sharing - (weight if hidden else 0))) if sharing else 0",
         ("sql/test_aggregates.py::test_shares_are_even_over_functions_and_the_count_of_the_threshold",),

@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from dpnotebook.errors import FrameChanged
-from dpnotebook.notebook import controls, interactive, words
+from dpnotebook.notebook import controls, formatting, interactive
 from dpnotebook.notebook.controls import Strip, show
 
 
@@ -40,7 +40,7 @@ def move(strip, epsilon):
 
 def test_the_button_says_what_it_spends(strip, query):
     plan = query.plan
-    assert strip.run_button.description == f"Run: spend ε {words.cost(plan.cost.epsilon)}"
+    assert strip.run_button.description == f"Run: spend ε {formatting.cost(plan.cost.epsilon)}"
     assert strip.slider.value == plan.epsilon
     assert "±25 rows" in strip.readout.value
 
@@ -189,7 +189,7 @@ def test_other_releases_keep_the_numbers_fresh(strip, session):
     strip.follow()
     session.table("people").count(where="age < 20", epsilon=0.25).run()
     left = session.remaining.epsilon - strip._plan.cost.epsilon
-    assert f"leaves ε {words.left(left)}" in strip.readout.value
+    assert f"leaves ε {formatting.left(left)}" in strip.readout.value
     assert "spent ε 0.25" in strip._card.html
     assert strip.state == "ready"
 
@@ -328,7 +328,7 @@ def test_where_past_answers_help_the_error_is_chosen(known, session):
     for error in (10.0, 15.0):
         move(known, error)
         assert known._plan.error <= error * (1 + 1e-9)
-        assert known.run_button.description.startswith(f"Run: spend ε {words.cost(known._plan.cost.epsilon)}")
+        assert known.run_button.description.startswith(f"Run: spend ε {formatting.cost(known._plan.cost.epsilon)}")
         assert ("purchase" in known.run_button.description) == known._plan.bought
     assert session.ledger.spent == spent
 

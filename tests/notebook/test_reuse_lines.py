@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.cards import plan_html, plan_text
 from dpnotebook.notebook.cards.reuse_lines import saved_share
 
@@ -162,6 +162,6 @@ def test_texts_of_actions_are_escaped(make_plan, page, evil):
 
 
 def test_many_releases_are_counted_and_not_all_named():
-    assert words.releases((2, 3, 7)) == "releases #2, #3 and #7"
-    assert words.releases(tuple(range(1, 7))) == "releases #1, #2, #3, #4, #5 and #6"
-    assert words.releases(tuple(range(1, 1201))) == "releases #1, #2, #3, #4, #5 and 1,195 more"
+    assert formatting.releases((2, 3, 7)) == "releases #2, #3 and #7"
+    assert formatting.releases(tuple(range(1, 7))) == "releases #1, #2, #3, #4, #5 and #6"
+    assert formatting.releases(tuple(range(1, 1201))) == "releases #1, #2, #3, #4, #5 and 1,195 more"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 
 positive = st.floats(1e-9, 1e12)
 
@@ -15,13 +15,13 @@ def number(text):
 
 @given(positive)
 def test_costs_and_errors_are_never_understated(x):
-    for shown in (number(words.error(x)), number(words.cost(x))):
+    for shown in (number(formatting.error(x)), number(formatting.cost(x))):
         assert x * (1 - 1e-8) <= shown <= x * 1.0101
 
 
 @given(positive)
 def test_what_is_left_is_never_overstated(x):
-    assert x * 0.99 <= number(words.left(x)) <= x * (1 + 1e-8)
+    assert x * 0.99 <= number(formatting.left(x)) <= x * (1 + 1e-8)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_what_is_left_is_never_overstated(x):
     ],
 )
 def test_an_error_as_people_write_it(x, shown):
-    assert words.error(x) == shown
+    assert formatting.error(x) == shown
 
 
 def test_nothing_is_left_when_more_is_spent_than_there_was():
-    assert words.left(-1e-13) == "0"
+    assert formatting.left(-1e-13) == "0"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_nothing_is_left_when_more_is_spent_than_there_was():
     ],
 )
 def test_a_value_has_the_decimals_that_its_error_deserves(value, half, shown):
-    assert words.value(value, half) == shown
+    assert formatting.value(value, half) == shown
 
 
 @pytest.mark.parametrize(
@@ -70,18 +70,18 @@ def test_a_value_has_the_decimals_that_its_error_deserves(value, half, shown):
     [(0.95, "95 of 100"), (0.9, "90 of 100"), (0.999, "999 of 1,000"), (0.9999, "9999 of 10,000"), (2 / 3, "66.6667%")],
 )
 def test_a_confidence_is_a_count_of_cases(confidence, shown):
-    assert words.share(confidence) == shown
+    assert formatting.share(confidence) == shown
 
 
 def test_odds_are_rounded_up():
-    assert words.odds(0.1) == "1.11"
-    assert words.odds(5.0) == "149"
-    assert "million" in words.odds(1000.0)
+    assert formatting.odds(0.1) == "1.11"
+    assert formatting.odds(5.0) == "149"
+    assert "million" in formatting.odds(1000.0)
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(3, 60))
 def test_the_bar_has_its_width_and_shows_whatever_is_spent(spent, this, width):
-    bar = words.bar(spent, this, width)
+    bar = formatting.bar(spent, this, width)
     assert len(bar) == width + 2
     assert ("▒" in bar) == (this > 0)
     if spent > 0 and this < 0.5:
@@ -89,11 +89,11 @@ def test_the_bar_has_its_width_and_shows_whatever_is_spent(spent, this, width):
 
 
 def test_the_bar_in_full():
-    assert words.bar(0.4, 0.1, 10) == "[████▒·····]"
+    assert formatting.bar(0.4, 0.1, 10) == "[████▒·····]"
 
 
 def test_numbers_of_releases():
-    assert words.releases((3,)) == "release #3"
-    assert words.releases((2, 5, 7)) == "releases #2, #5 and #7"
-    assert words.plural(1, "answer") == "1 answer"
-    assert words.plural(1200, "answer") == "1,200 answers"
+    assert formatting.releases((3,)) == "release #3"
+    assert formatting.releases((2, 5, 7)) == "releases #2, #5 and #7"
+    assert formatting.plural(1, "answer") == "1 answer"
+    assert formatting.plural(1200, "answer") == "1,200 answers"

@@ -8,7 +8,6 @@ import pytest
 from dpnotebook import Range
 from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.block import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.joint_measurement import (
     bound_precision,
     joint_precision,
@@ -16,6 +15,7 @@ from dpnotebook.planner.joint_measurement import (
     strategy_precision,
     together,
 )
+from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.planner.information import Information
-from dpnotebook.planner.line import line_index, line_of_covariance
+from dpnotebook.planner.run_state import line_index, line_of_covariance
 
 
 def _levels(information, labels):

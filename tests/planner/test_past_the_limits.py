@@ -17,10 +17,10 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import MOST_ATOMS
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.least_squares_state import MOST_ATOMS
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
 from dpnotebook.predicate import Predicate
@@ -143,7 +143,7 @@ def test_one_long_attribute(budget, levels):
 @pytest.fixture
 def room_for_few(monkeypatch):
     """Lower limits, at which things take a moment."""
-    monkeypatch.setattr("dpnotebook.planner.block.MOST_ATOMS", 100)
+    monkeypatch.setattr("dpnotebook.planner.least_squares_state.MOST_ATOMS", 100)
     monkeypatch.setattr("dpnotebook.planner.joint_measurement.MOST_ATOMS", 100)
     monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 40)
 

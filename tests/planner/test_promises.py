@@ -18,7 +18,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
-from dpnotebook.privacy.refine import refined_laplace
+from dpnotebook.privacy.noise_down import refined_laplace
 
 SIZES = {"small": (4, 2), "large": (8, 4)}  # levels of age and of region
 CASES = [

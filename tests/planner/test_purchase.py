@@ -6,8 +6,8 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner.block import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.group_spaces import average_information, subsets
+from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.purchase import _in_play, _information
 from dpnotebook.predicate import Predicate

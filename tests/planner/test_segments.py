@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from dpnotebook.planner.line import line_of_covariance
+from dpnotebook.planner.run_state import line_of_covariance
 from dpnotebook.planner.spare_segments import CLOSE, spare_pieces
 from dpnotebook.privacy.accountant import UNITS
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.noise import laplace_log_mass, laplace_mass
-from dpnotebook.privacy.refine import Refinement, refined_laplace
+from dpnotebook.privacy.noise_down import Refinement, refined_laplace
 from dpnotebook.privacy.sampler import DiscreteLaplace, Geometric
 
 LESS = Fraction(9, 10)  # a mechanism with 10% too little noise

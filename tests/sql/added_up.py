@@ -9,7 +9,7 @@ from fractions import Fraction
 import duckdb
 import pandas as pd
 
-from dpnotebook.sql.components import ROWS_SAMPLED, Component
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.statement import Contribution, Key, PrivateSelect
 
 SECRET = "0123456789abcdef0123456789abcdef"

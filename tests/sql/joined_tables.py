@@ -12,7 +12,7 @@ import numpy as np
 from added_up import SECRET, every
 
 from dpnotebook.sql.analysis.analyse import analyse
-from dpnotebook.sql.rewrite.totals import totals
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.statement import Relation
 
 COLUMNS = {"id": "BIGINT", "k": "VARCHAR", "x": "DOUBLE"}

@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.aggregates.shares import shares
-from dpnotebook.sql.components import Totals
+from dpnotebook.sql.bounded_sums import Totals
 from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
 
 

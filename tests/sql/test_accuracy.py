@@ -11,10 +11,10 @@ from private_selects import aggregate, plan, select
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.noising import noisy, released
-from dpnotebook.sql.aggregates.shares import shares
-from dpnotebook.sql.rewrite.totals import magnitudes, totals
+from dpnotebook.sql.rewrite.bounded_aggregation import magnitudes, totals
 
 duckdb = pytest.importorskip("duckdb")
 

@@ -17,13 +17,13 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bins import BINS, bins
+from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
 from dpnotebook.sql.aggregates.estimating import estimate, whole_width
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.ratios import fieller
-from dpnotebook.sql.aggregates.shares import HIDDEN_L2, shares
-from dpnotebook.sql.components import Totals
+from dpnotebook.sql.bounded_sums import Totals
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

@@ -28,8 +28,8 @@ from dpnotebook.sql.aggregates.bounds import (
     magnitude_edges,
     units_found,
 )
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, shares
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.aggregates.shares import Shares, found_with, shares
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))
 LAPLACE = accountant_for(Budget(1.0, 1e-6, noise="laplace"))

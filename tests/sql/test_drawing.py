@@ -8,7 +8,7 @@ import pytest
 from added_up import component, connect, select
 from scipy.stats import chi2
 
-from dpnotebook.sql.rewrite.totals import totals
+from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.statement import Key
 
 SECRETS = [f"{number:032x}" for number in range(8)]

@@ -15,9 +15,9 @@ import sqlglot
 from added_up import SECRET, component, connect, every, select
 
 from dpnotebook.errors import EngineError
-from dpnotebook.sql.components import Component
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.rewrite.bounded_aggregation import totals, totals_sql
 from dpnotebook.sql.rewrite.groups import Found
-from dpnotebook.sql.rewrite.totals import totals, totals_sql
 from dpnotebook.sql.statement import Contribution, Key
 
 INF, NAN = math.inf, math.nan

@@ -22,11 +22,11 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
-from dpnotebook.sql.aggregates.shares import shares
-from dpnotebook.sql.components import ROWS_SAMPLED, Totals
-from dpnotebook.sql.rewrite.totals import totals as engine_totals
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
+from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
 
 GAUSSIAN = accountant_for(Budget(1.0, 1e-6))

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpnotebook.errors import SQLError
 from dpnotebook.sql.parse.calls import FUNCTIONS
-from dpnotebook.sql.parse.surface import Clause, call_of, clause_of, read_surface
+from dpnotebook.sql.parse.statement_parser import Clause, call_of, clause_of, read_surface
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY"
 VALUES = {

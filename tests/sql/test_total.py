@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpnotebook.dialect.expressions import kind_of, with_kind
 from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.parse.statement_parser import read_surface
 
 KINDS = {
     "n": "text",

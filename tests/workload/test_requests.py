@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload import AllRange, Identity, Kron, Marginals, Padded, Prefix, Stack, Total, Weighted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.html import box, escape, line, quiet
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ MOST_RAISES = 3
 def budget_html(session: Session) -> str:
     """Return the state of a session's budget as HTML that untrusted notebooks keep."""
     text = budget_line(session)
-    left = f"ε {words.left(session.remaining.epsilon)} left"
+    left = f"ε {formatting.left(session.remaining.epsilon)} left"
     return box(
         f'<div><b style="font-size:20px">{left}</b> {quiet(_of(session))}</div>',
         line(svg.budget_bar(spent_fraction(session), 0.0, alt=text), "margin:8px 0 2px"),
@@ -29,17 +29,17 @@ def budget_html(session: Session) -> str:
 def budget_text(session: Session) -> str:
     """Return the state of a session's budget as text, with a bar of block characters."""
     raised = f"\n  {text}" if (text := raised_line(session)) else ""
-    return f"Budget  {words.bar(spent_fraction(session))}  {budget_line(session)}{raised}"
+    return f"Budget  {formatting.bar(spent_fraction(session))}  {budget_line(session)}{raised}"
 
 
 def budget_line(session: Session) -> str:
     """Return what is spent and what is left, and by how many releases, in one line."""
-    releases = words.plural(session.ledger.releases, "release")
-    spent = f"ε {words.cost(session.spent.epsilon)}"
+    releases = formatting.plural(session.ledger.releases, "release")
+    spent = f"ε {formatting.cost(session.spent.epsilon)}"
     if session.budget.noise == "gaussian":
-        spent += f" ({words.percent(spent_fraction(session))})"
+        spent += f" ({formatting.percent(spent_fraction(session))})"
     hidden = _hidden(session)
-    return f"spent {spent} · left ε {words.left(session.remaining.epsilon)} {_of(session)} · {releases}{hidden}"
+    return f"spent {spent} · left ε {formatting.left(session.remaining.epsilon)} {_of(session)} · {releases}{hidden}"
 
 
 def raised_line(session: Session) -> str:
@@ -48,7 +48,7 @@ def raised_line(session: Session) -> str:
     if not raises:
         return ""
     told = "; ".join(f"{one.time[:10]} to {one.budget}: {one.reason}" for one in raises[-MOST_RAISES:])
-    earlier = f"{words.plural(len(raises) - MOST_RAISES, 'earlier raise')}; " if len(raises) > MOST_RAISES else ""
+    earlier = f"{formatting.plural(len(raises) - MOST_RAISES, 'earlier raise')}; " if len(raises) > MOST_RAISES else ""
     return f"raised from {first.budget} · {earlier}{told}"
 
 
@@ -63,9 +63,13 @@ def spent_fraction(session: Session) -> float:
 def _hidden(session: Session) -> str:
     """Return what thresholds have taken of delta; empty before the first."""
     spent, left = session.spent.threshold_delta, session.remaining.threshold_delta
-    return f" · hiding small groups took δ {words.cost(spent)}, {words.left(left)} is left for that" if spent else ""
+    return (
+        f" · hiding small groups took δ {formatting.cost(spent)}, {formatting.left(left)} is left for that"
+        if spent
+        else ""
+    )
 
 
 def _of(session: Session) -> str:
-    delta = f", δ {words.rounded(session.budget.delta)}" if session.budget.delta else ""
-    return f"of {words.rounded(session.budget.epsilon)}{delta}"
+    delta = f", δ {formatting.rounded(session.budget.delta)}" if session.budget.delta else ""
+    return f"of {formatting.rounded(session.budget.epsilon)}{delta}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Listing:
 def listed(offer: Offer) -> Listing:
     """Return an offer with its prices as the ledger stands now."""
     where = f" where {offer.where}" if offer.where else ""
-    scope = f"in {offer.table}{where} · {words.plural(offer.answers, 'answer')}"
+    scope = f"in {offer.table}{where} · {formatting.plural(offer.answers, 'answer')}"
     found = []
     for row in offer.prices.itertuples(index=False):
         values: Any = row
@@ -81,8 +81,8 @@ def offer_text(offer: Listing) -> str:
     """Return the price list as aligned text."""
     rows = [f"For sale ({NOTHING})  {offer.title} {offer.scope}", f"  {meaning(offer)}"]
     for each in offer.prices:
-        error = f"±{words.error(each.error)} {offer.unit}"
-        after = f"leaves ε {words.left(each.left)}" if each.affordable else "not enough budget"
+        error = f"±{formatting.error(each.error)} {offer.unit}"
+        after = f"leaves ε {formatting.left(each.left)}" if each.affordable else "not enough budget"
         code = buying(offer, each) if each.affordable else ""
         rows.append(f"  {error:<16} {_price(each):<11} {after:<18} {code}".rstrip())
     return "\n".join([*rows, *(f"  {text}" for text in _advice(offer))])
@@ -92,7 +92,8 @@ def meaning(offer: Listing) -> str:
     """Return what is bought."""
     return (
         "Bought once, each of these answers costs nothing after that, within the error that was bought "
-        f"({words.percent(offer.confidence)}). What follows from them costs nothing either, at an error of its own."
+        f"({formatting.percent(offer.confidence)}). "
+        "What follows from them costs nothing either, at an error of its own."
     )
 
 
@@ -107,19 +108,19 @@ def written(number: float) -> str:
 
 
 def _price(price: PriceLine) -> str:
-    return f"ε {words.cost(price.epsilon)}" if price.epsilon else "free"
+    return f"ε {formatting.cost(price.epsilon)}" if price.epsilon else "free"
 
 
 def _table(offer: Listing) -> str:
     high = max(each.error for each in offer.prices)
     rows, styles = [], []
     for each in offer.prices:
-        error = words.error(each.error)
+        error = formatting.error(each.error)
         picture = svg.interval(-each.error, 0.0, each.error, -high, high, f"plus or minus {error}")
-        after = words.left(each.left) if each.affordable else "not enough budget"
+        after = formatting.left(each.left) if each.affordable else "not enough budget"
         rows.append((f"±{error} {escape(offer.unit)}", picture, _price(each).removeprefix("ε "), after))
         styles.append("" if each.affordable else "opacity:0.55")
-    return table((f"error, {words.percent(offer.confidence)}", "", "ε, once", "left after"), rows, "llrr", styles)
+    return table((f"error, {formatting.percent(offer.confidence)}", "", "ε, once", "left after"), rows, "llrr", styles)
 
 
 def _advice(offer: Listing) -> Iterator[str]:
@@ -128,4 +129,4 @@ def _advice(offer: Listing) -> Iterator[str]:
     if offer.prices and not any(each.affordable for each in offer.prices):
         least = min(each.epsilon for each in offer.prices)
         if math.isfinite(least):
-            yield f"None of these fits what is left; the least needs ε {words.cost(least)}."
+            yield f"None of these fits what is left; the least needs ε {formatting.cost(least)}."

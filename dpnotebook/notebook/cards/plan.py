@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.cards import statement_lines
 from dpnotebook.notebook.cards.reuse_lines import reuse_html, reuse_text, sentence, shown
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
@@ -70,10 +70,10 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
         for number, content in enumerate(statement_lines.errors_text(plan, _meaning(plan))):
             add("" if number else "errors", content)
     else:
-        add("error", f"±{words.error(plan.error)} {plan.unit}: {_meaning(plan)}")
+        add("error", f"±{formatting.error(plan.error)} {plan.unit}: {_meaning(plan)}")
     for name, content in reuse_text(plan):
         add(name, content)
-    add("budget", f"{words.bar(*_fractions(plan))} {budget_line(plan)}")
+    add("budget", f"{formatting.bar(*_fractions(plan))} {budget_line(plan)}")
     if thresholds := statement_lines.threshold_line(plan):
         add("threshold", thresholds[:1].lower() + thresholds[1:])
     others = [_alternative_text(other) for other in _distinct(plan) if not other.chosen]
@@ -101,20 +101,20 @@ def budget_line(plan: Plan) -> str:
 
 def _amounts(plan: Plan) -> tuple[str, str, str]:
     state = plan.budget
-    total = f"of {words.rounded(state.total)}"
+    total = f"of {formatting.rounded(state.total)}"
     spent, this, after = (
-        f"ε {words.cost(state.spent)}",
-        "nothing" if not plan.cost.units else f"ε {words.cost(plan.cost.epsilon)}",
-        f"ε {words.left(state.left_after)}",
+        f"ε {formatting.cost(state.spent)}",
+        "nothing" if not plan.cost.units else f"ε {formatting.cost(plan.cost.epsilon)}",
+        f"ε {formatting.left(state.left_after)}",
     )
     if not plan.delta:
         return spent, this, f"{after} {total}"
     # Gaussian costs add up as mu^2, so the epsilons do not: the shares of the budget do.
     rest = max(0.0, 1 - state.spent_fraction - state.cost_fraction)
     return (
-        f"{spent} ({words.percent(state.spent_fraction)})",
-        this if not plan.cost.units else f"{this} ({words.percent(state.cost_fraction)})",
-        f"{after} ({words.percent(rest)}) {total}, δ {words.rounded(state.delta)}",
+        f"{spent} ({formatting.percent(state.spent_fraction)})",
+        this if not plan.cost.units else f"{this} ({formatting.percent(state.cost_fraction)})",
+        f"{after} ({formatting.percent(rest)}) {total}, δ {formatting.rounded(state.delta)}",
     )
 
 
@@ -140,22 +140,22 @@ def _fractions(plan: Plan) -> tuple[float, float]:
 def _scope(plan: Plan) -> str:
     where = f" where {plan.where}" if plan.where else ""
     tables = " and ".join(getattr(getattr(plan, "question", None), "tables", ())) or plan.table
-    return f"in {tables}{where}" + (f" · {words.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
+    return f"in {tables}{where}" + (f" · {formatting.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
 
 
 def _error(error: float, plan: Plan) -> str:
-    return f"{words.error(error)} {escape(plan.unit)}"
+    return f"{formatting.error(error)} {escape(plan.unit)}"
 
 
 def _meaning(plan: Plan) -> str:
     exact = "count" if plan.unit == "rows" else "answer"
     if statement_lines.parts(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
-    text = f"{words.share(plan.confidence)} such answers fall this close to the exact {exact}"
+    text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
     spread = np.asarray(plan.std_errors, dtype=float)
     if spread.size > 1 and spread.min() < 0.95 * spread.max():
         best = plan.error * float(spread.min() / spread.max())
-        text += f" (the least certain answer; about ±{words.error(best)} for the most certain)"
+        text += f" (the least certain answer; about ±{formatting.error(best)} for the most certain)"
     return text
 
 
@@ -166,7 +166,7 @@ def _distinct(plan: Plan) -> list[Alternative]:
     found: list[Alternative] = []
     for other in sorted(plan.alternatives, key=lambda other: (other.epsilon, not other.chosen, other.error)):
         reached = min((one.error for one in found), default=np.inf)
-        if other.chosen or (other.error < reached and words.error(other.error) != words.error(reached)):
+        if other.chosen or (other.error < reached and formatting.error(other.error) != formatting.error(reached)):
             found.append(other)
     return found
 
@@ -176,21 +176,21 @@ def _alternatives_html(plan: Plan) -> str:
     high = max(other.error for other in found)
     rows, styles = [], []
     for other in found:
-        error = words.error(other.error)
+        error = formatting.error(other.error)
         picture = svg.interval(-other.error, 0.0, other.error, -high, high, f"plus or minus {error}")
         mark = "▶" if other.chosen else ""
-        after = words.left(other.left_after) if other.affordable else "not enough budget"
-        price = words.cost(other.epsilon) if other.epsilon else "free"
+        after = formatting.left(other.left_after) if other.affordable else "not enough budget"
+        price = formatting.cost(other.epsilon) if other.epsilon else "free"
         rows.append((mark, price, f"±{error} {escape(plan.unit)}", picture, after))
         styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
     of = statement_lines.of_what(plan)
-    title = (f"error of {of}" if of else "error") + f", {words.percent(plan.confidence)}"
+    title = (f"error of {of}" if of else "error") + f", {formatting.percent(plan.confidence)}"
     return table(("", "ε", title, "", "left after"), rows, "lrrlr", styles)
 
 
 def _alternative_text(other: Alternative) -> str:
-    price = f"ε {words.cost(other.epsilon)}" if other.epsilon else "free"
-    text = f"{price}: ±{words.error(other.error)}"
+    price = f"ε {formatting.cost(other.epsilon)}" if other.epsilon else "free"
+    text = f"{price}: ±{formatting.error(other.error)}"
     return text if other.affordable else f"{text} (not enough budget)"
 
 
@@ -199,8 +199,8 @@ def _refusal(plan: Plan) -> str:
         return short
     state = plan.budget
     return (
-        f"Not enough budget: this needs ε {words.cost(plan.cost.epsilon)}, and ε {words.cost(state.spent)} of "
-        f"{words.rounded(state.total)} is spent"
+        f"Not enough budget: this needs ε {formatting.cost(plan.cost.epsilon)}, and "
+        f"ε {formatting.cost(state.spent)} of {formatting.rounded(state.total)} is spent"
     )
 
 
@@ -208,15 +208,15 @@ def _parallel(plan: Plan) -> str:
     if plan.free or shown(plan) or plan.cost.epsilon > 0.999 * plan.epsilon:
         return ""
     return (
-        f"The query alone is ε {words.cost(plan.epsilon)}, but only ε {words.cost(plan.cost.epsilon)} is new: other "
-        "rows have paid more already"
+        f"The query alone is ε {formatting.cost(plan.epsilon)}, but only "
+        f"ε {formatting.cost(plan.cost.epsilon)} is new: other rows have paid more already"
     )
 
 
 def _risk(plan: Plan) -> str:
-    factor = words.odds(plan.epsilon)
+    factor = formatting.odds(plan.epsilon)
     text = f"Worst case: this answer changes the odds of any statement about one person by a factor of {factor}"
     if chance := statement_lines.chance(plan):
-        return f"{text}, but for a chance of {words.rounded(chance)}"
+        return f"{text}, but for a chance of {formatting.rounded(chance)}"
     whole = max(plan.budget.spent + plan.cost.epsilon, plan.epsilon)
-    return text + (f"; all answers so far together, {words.odds(whole)}" if plan.budget.spent > 0 else "")
+    return text + (f"; all answers so far together, {formatting.odds(whole)}" if plan.budget.spent > 0 else "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 from dpnotebook.query.question import Question
 from dpnotebook.session.release import PARTS, column_name
@@ -84,7 +84,7 @@ def cell(value: Any) -> str:
     if isinstance(value, (list, tuple, np.ndarray)):
         return ", ".join(map(cell, value))
     if isinstance(value, (float, np.floating)) and not math.isnan(value):
-        return words.rounded(float(value), 4)
+        return formatting.rounded(float(value), 4)
     return label(value)
 
 
@@ -100,11 +100,11 @@ def scope(release: Release) -> str:
 
 def facts(release: Release) -> str:
     """Return number, price, and what the intervals mean, in one line."""
-    delta = f", δ {words.rounded(release.delta)}" if release.delta else ""
+    delta = f", δ {formatting.rounded(release.delta)}" if release.delta else ""
     paid = "answered from the ledger, cost nothing" if not release.paid else ""
     if release.paid and release.paid < 0.999 * release.epsilon:
-        paid = f"the session paid ε {words.cost(release.paid)}"
-    alone = f"ε {words.cost(release.epsilon)}{delta}" if release.epsilon else ""
+        paid = f"the session paid ε {formatting.cost(release.paid)}"
+    alone = f"ε {formatting.cost(release.epsilon)}{delta}" if release.epsilon else ""
     parts = (f"release #{release.number}", combined(release), alone, paid, intervals(release))
     return " · ".join(part for part in parts if part)
 
@@ -114,14 +114,14 @@ def combined(release: Release) -> str:
     others = tuple(number for number in release.sources if number != release.number)
     if not others:
         return ""
-    return f"combined {'with' if release.epsilon else 'from'} {words.releases(others)}"
+    return f"combined {'with' if release.epsilon else 'from'} {formatting.releases(others)}"
 
 
 def intervals(release: Release) -> str:
     """Return what the intervals cover, and what they do not; empty where nothing has one."""
     if not release.measures:
         return ""
-    return f"{words.percent(release.confidence)} intervals from noise"
+    return f"{formatting.percent(release.confidence)} intervals from noise"
 
 
 def release_html(release: Release) -> str:
@@ -180,12 +180,16 @@ def _large(series: Series, release: Release) -> str:
     name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
     if not _known(series, 0):
         return line(f'{name}<b style="font-size:24px">{NOT_FOUND}</b>', "margin:4px 0")
-    error = f"±{words.error(half)}" if series.symmetric else f"{words.value(lower, half)} to {words.value(upper, half)}"
+    error = (
+        f"±{formatting.error(half)}"
+        if series.symmetric
+        else f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
+    )
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
     return line(
-        f'{name}<b style="font-size:24px">{words.value(value, half)}</b> '
+        f'{name}<b style="font-size:24px">{formatting.value(value, half)}</b> '
         f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
         "margin:4px 0",
     )
@@ -198,7 +202,7 @@ def _table(release: Release, found: list[Series]) -> str:
     pictures = len(found) + len(others) < PICTURES
     for series in found:
         name = series.unit if series.name == "value" else series.name
-        head += [name, f"{words.percent(release.confidence)} interval" if not series.symmetric else "±"]
+        head += [name, f"{formatting.percent(release.confidence)} interval" if not series.symmetric else "±"]
         head += [""] * pictures
         align += "rr" + "l" * pictures
     head += others
@@ -213,10 +217,12 @@ def _table(release: Release, found: list[Series]) -> str:
                 cells += [NOT_FOUND, "", ""][: 2 + pictures]
                 continue
             half = float(series.half[row])
-            error = f"{words.value(lower, half)} to {words.value(upper, half)}"
+            error = f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
             cells += [
-                f"<b>{words.value(value, half)}</b>",
-                f"±{words.error(half)}" if series.symmetric else f'<span style="white-space:nowrap">{error}</span>',
+                f"<b>{formatting.value(value, half)}</b>",
+                f"±{formatting.error(half)}"
+                if series.symmetric
+                else f'<span style="white-space:nowrap">{error}</span>',
             ]
             if pictures:
                 cells.append(svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130))
@@ -234,7 +240,7 @@ def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
 
 def _alt(series: Series, row: int) -> str:
     half = float(series.half[row])
-    numbers = (words.value(float(part[row]), half) for part in (series.value, series.lower, series.upper))
+    numbers = (formatting.value(float(part[row]), half) for part in (series.value, series.lower, series.upper))
     return "{}, interval {} to {}".format(*numbers)
 
 
@@ -250,10 +256,11 @@ def _with_error(series: Series, row: int) -> str:
     if not _known(series, row):
         return NOT_FOUND
     half = float(series.half[row])
-    value = words.value(float(series.value[row]), half)
+    value = formatting.value(float(series.value[row]), half)
     if series.symmetric:
-        return f"{value} ±{words.error(half)}"
-    return f"{value} ({words.value(float(series.lower[row]), half)} to {words.value(float(series.upper[row]), half)})"
+        return f"{value} ±{formatting.error(half)}"
+    lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
+    return f"{value} ({lower} to {upper})"
 
 
 def _notes(release: Release) -> Iterator[str]:
@@ -262,5 +269,5 @@ def _notes(release: Release) -> Iterator[str]:
         return
     for measure in release.question.measures:
         if measure.kind in ("sum", "mean"):
-            low, high = (words.rounded(float(end), 6) for end in (measure.summand.low, measure.summand.high))
+            low, high = (formatting.rounded(float(end), 6) for end in (measure.summand.low, measure.summand.high))
             yield f"{measure.column} outside {low} to {high} counts as the nearest bound; intervals do not show that"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.html import escape, line, quiet
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def reuse_text(plan: Plan) -> list[tuple[str, str]]:
 def answered(plan: Plan) -> str:
     """Return what a free plan is answered from."""
     alone = plan.without_reuse
-    instead = f", instead of ε {words.cost(alone.epsilon)}" if alone is not None and alone.units else ""
-    return f"Answered from {words.releases(plan.reused)}: costs nothing{instead}."
+    instead = f", instead of ε {formatting.cost(alone.epsilon)}" if alone is not None and alone.units else ""
+    return f"Answered from {formatting.releases(plan.reused)}: costs nothing{instead}."
 
 
 def shown(plan: Plan) -> tuple[Action, ...]:
@@ -67,14 +67,14 @@ def compared(plan: Plan) -> str:
         return ""
     if plan.bought:
         if paid.units <= alone.units:
-            return f"This answer alone would cost as much or more: ε {words.cost(alone.epsilon)}."
-        return f"This answer alone would cost ε {words.cost(alone.epsilon)}: the rest is for what you ask next."
+            return f"This answer alone would cost as much or more: ε {formatting.cost(alone.epsilon)}."
+        return f"This answer alone would cost ε {formatting.cost(alone.epsilon)}: the rest is for what you ask next."
     share = saved_share(plan)
     if share < LEAST_SHARE:
         return ""
     return (
-        f"Costs ε {words.cost(paid.epsilon)} instead of ε {words.cost(alone.epsilon)} for measuring it alone: "
-        f"{math.floor(100 * share)}% saved."
+        f"Costs ε {formatting.cost(paid.epsilon)} instead of ε {formatting.cost(alone.epsilon)} "
+        f"for measuring it alone: {math.floor(100 * share)}% saved."
     )
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.html import escape, line, quiet, table
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def in_short(plan: Plan) -> str:
     """Return the error of a plan in a few words, such as `±31 rows`; of a statement, those of its first aggregates."""
     found = parts(plan)
     if not several(plan):
-        return f"±{words.error(plan.error)} {plan.unit}"
+        return f"±{formatting.error(plan.error)} {plan.unit}"
     named = [f"{part.name} {_error(part)}" for part in found[:MOST_NAMED]]
     return ", ".join(named) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
 
@@ -66,8 +66,8 @@ def threshold_line(plan: Plan) -> str:
     if not taken or plan.free:
         return ""
     left = getattr(plan, "delta_left", None)
-    of = "" if left is None else f" of the {words.left(float(left))} that is left for thresholds"
-    return f"Hiding small groups takes δ {words.cost(float(taken))}{of}"
+    of = "" if left is None else f" of the {formatting.left(float(left))} that is left for thresholds"
+    return f"Hiding small groups takes δ {formatting.cost(float(taken))}{of}"
 
 
 def short_of_delta(plan: Plan) -> str:
@@ -76,8 +76,8 @@ def short_of_delta(plan: Plan) -> str:
     if left is None or taken <= left:
         return ""
     return (
-        f"Not enough delta: hiding small groups needs δ {words.cost(float(taken))}, and {words.left(float(left))} of "
-        "what the budget keeps for thresholds is left"
+        f"Not enough delta: hiding small groups needs δ {formatting.cost(float(taken))}, and "
+        f"{formatting.left(float(left))} of what the budget keeps for thresholds is left"
     )
 
 
@@ -91,7 +91,7 @@ def _title(part: Any) -> str:
 
 
 def _error(part: Any) -> str:
-    return f"±{words.error(part.half_width)} {part.unit}" if math.isfinite(part.half_width) else UNKNOWN
+    return f"±{formatting.error(part.half_width)} {part.unit}" if math.isfinite(part.half_width) else UNKNOWN
 
 
 def _note(part: Any, plan: Plan) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.explorer.choices import Privacy, attribute_names
 from dpnotebook.notebook.html import box, escape, line, quiet
 from dpnotebook.notebook.plots.strategy_figures import figure
@@ -79,7 +79,7 @@ def plot_strategy(
 
 
 def _answers(strategy: Strategy) -> str:
-    queries = words.plural(strategy.workload.shape[0], "answer")
+    queries = formatting.plural(strategy.workload.shape[0], "answer")
     return f"{queries} from {described(strategy)}; {NOISE[strategy.noise]} noise"
 
 
@@ -87,4 +87,4 @@ def _optimality(strategy: Strategy) -> str:
     ratio = strategy.optimality
     if ratio < 1.0005:
         return "the best possible"
-    return f"at most {words.error(ratio)} times the least error that is possible"
+    return f"at most {formatting.error(ratio)} times the least error that is possible"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep
 from dpnotebook.notebook.plots.release import base_layout
 from dpnotebook.notebook.plots.traces import COLOURS, plain
@@ -25,7 +25,7 @@ def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
     spent = [0.0, *(step.epsilon for step in steps)]
     said = [
         "nothing spent",
-        *(f"#{step.number} {plain(step.question)}: ε {words.cost(step.epsilon)} in all" for step in steps),
+        *(f"#{step.number} {plain(step.question)}: ε {formatting.cost(step.epsilon)} in all" for step in steps),
     ]
     end = max(numbers[-1] * 1.05, numbers[-1] + 1)
     figure = go.Figure()
@@ -54,7 +54,7 @@ def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
         height=300,
         margin={"l": 60, "r": 20, "t": 24, "b": 52},
     )
-    _note(figure, f"budget ε {words.rounded(total)}", end, total)
+    _note(figure, f"budget ε {formatting.rounded(total)}", end, total)
     return figure
 
 
@@ -71,7 +71,7 @@ def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.
         orientation="h",
         name="dearest level",
         marker_color=COLOURS[0],
-        customdata=[words.cost(column.most) for column in columns],
+        customdata=[formatting.cost(column.most) for column in columns],
         hovertemplate="%{y}: ε %{customdata} on its dearest level<extra></extra>",
     )
     figure.add_scatter(
@@ -80,7 +80,7 @@ def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.
         mode="markers",
         name="cheapest level",
         marker={"symbol": "diamond", "size": 9, "color": COLOURS[1], "line": {"color": "white", "width": 1}},
-        customdata=[words.cost(column.least) for column in columns],
+        customdata=[formatting.cost(column.least) for column in columns],
         hovertemplate="%{y}: ε %{customdata} on its cheapest level<extra></extra>",
     )
     total = session.budget.epsilon

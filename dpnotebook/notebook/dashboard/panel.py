@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import cards, words
+from dpnotebook.notebook import cards, formatting
 from dpnotebook.notebook.dashboard.figures import column_figure, spend_figure
 from dpnotebook.notebook.dashboard.spending import columns, saving, timeline
 from dpnotebook.notebook.dashboard.summary import history_html, summary_html
@@ -62,7 +62,7 @@ class DashboardPanel:
         recorded = history[history["state"] == "recorded"].iloc[::-1]
         chosen = self.choice.value
         self.choice.options = [
-            (f"#{entry['number']}  {entry['question']}  ε {words.cost(entry['epsilon'])}", int(entry["number"]))
+            (f"#{entry['number']}  {entry['question']}  ε {formatting.cost(entry['epsilon'])}", int(entry["number"]))
             for entry in recorded.to_dict("records")
         ]
         numbers = [number for _, number in self.choice.options]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.cards.budget import budget_html, budget_text
 from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.dashboard.spending import (
@@ -57,12 +57,12 @@ def dashboard_text(session: Session) -> str:
     if text := saving_line(spared):
         rows.append(f"  {text}")
     rows += [
-        f"  left buys {offer.question} in {offer.table} within ±{words.error(offer.error)} {offer.unit}"
+        f"  left buys {offer.question} in {offer.table} within ±{formatting.error(offer.error)} {offer.unit}"
         for offer in offers(session)
     ]
     for entry in session.history().tail(ROWS).to_dict("records"):
         how = spared.how.get(int(entry["number"]), "")
-        rows.append(f"  #{entry['number']:<4} ε {words.cost(entry['paid']):<8} {how:<9}{entry['question']}")
+        rows.append(f"  #{entry['number']:<4} ε {formatting.cost(entry['paid']):<8} {how:<9}{entry['question']}")
     return "\n".join(rows)
 
 
@@ -71,7 +71,9 @@ def saving_html(found: Saving) -> str:
     text = saving_line(found)
     if not text:
         return ""
-    picture = svg.bar(1 - found.share, f"{words.percent(1 - found.share)} of what measuring each question alone costs")
+    picture = svg.bar(
+        1 - found.share, f"{formatting.percent(1 - found.share)} of what measuring each question alone costs"
+    )
     return box("<b>Saved by reuse</b>", line(picture), line(escape(sentence(text))))
 
 
@@ -82,10 +84,11 @@ def saving_line(found: Saving) -> str:
     counts = Counter(found.how.values())
     kinds = [f"{counts[kind]:,} {kind}" for kind in ("free", "refined", "reuse") if counts[kind]]
     if counts["purchase"]:
-        kinds.append(words.plural(counts["purchase"], "purchase"))
+        kinds.append(formatting.plural(counts["purchase"], "purchase"))
     return (
-        f"saved {math.floor(100 * found.share)}%: paid ε {words.cost(found.paid)} where measuring every question alone "
-        f"would have cost ε {words.left(found.alone)}" + (f" ({', '.join(kinds)})" if kinds else "")
+        f"saved {math.floor(100 * found.share)}%: paid ε {formatting.cost(found.paid)} "
+        f"where measuring every question alone would have cost ε {formatting.left(found.alone)}"
+        + (f" ({', '.join(kinds)})" if kinds else "")
     )
 
 
@@ -96,13 +99,13 @@ def offers_html(found: Sequence[AffordableError]) -> str:
     rows = [
         (
             f"{escape(offer.question)} {quiet(f'in {escape(offer.table)}')}",
-            f"±{words.error(offer.error)} {escape(offer.unit)}",
-            f"±{words.error(offer.error_at_half)} {escape(offer.unit)}",
+            f"±{formatting.error(offer.error)} {escape(offer.unit)}",
+            f"±{formatting.error(offer.error_at_half)} {escape(offer.unit)}",
         )
         for offer in found
     ]
     left = found[0].epsilon
-    head = ("", f"with ε {words.left(left)}", f"with ε {words.left(left / 2)}")
+    head = ("", f"with ε {formatting.left(left)}", f"with ε {formatting.left(left / 2)}")
     return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
 
 
@@ -112,11 +115,11 @@ def timeline_html(steps: Sequence[SpendingStep]) -> str:
         return ""
     last = steps[-1]
     alt = (
-        f"After {words.plural(len(steps), 'release')} {words.percent(last.share)} of the budget is spent: "
-        + ", ".join(f"#{step.number} ε {words.cost(step.epsilon)}" for step in steps[-ROWS:])
+        f"After {formatting.plural(len(steps), 'release')} {formatting.percent(last.share)} of the budget is spent: "
+        + ", ".join(f"#{step.number} ε {formatting.cost(step.epsilon)}" for step in steps[-ROWS:])
     )
     picture = svg.steps([step.share for step in steps], alt)
-    caption = f"{words.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
+    caption = f"{formatting.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
     return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
 
@@ -127,9 +130,9 @@ def columns_html(found: Sequence[AttributeSpending], total: float) -> str:
     rows = [
         (
             f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
-            svg.bar(column.most / total, f"{words.cost(column.most)} of {words.rounded(total)}"),
-            words.cost(column.most),
-            words.cost(column.least),
+            svg.bar(column.most / total, f"{formatting.cost(column.most)} of {formatting.rounded(total)}"),
+            formatting.cost(column.most),
+            formatting.cost(column.least),
         )
         for column in found
     ]
@@ -147,8 +150,8 @@ def history_html(history: pd.DataFrame, rows: int = ROWS, how: Mapping[int, str]
             escape(f"{entry['time']:%Y-%m-%d %H:%M}"),
             escape(entry["table"]),
             escape(entry["question"]),
-            words.cost(entry["epsilon"]),
-            words.cost(entry["paid"]),
+            formatting.cost(entry["epsilon"]),
+            formatting.cost(entry["paid"]),
             (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
         )
         for entry in shown.to_dict("records")

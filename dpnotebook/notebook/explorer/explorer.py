@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError, DPError, WorkloadError, shorten
 from dpnotebook.notebook.explorer.choices import (
     OWN,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.explorer.choices import ComparedWorkload, Privacy
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_pictures import pictures, ranking_bar
@@ -88,7 +88,7 @@ def card_html(card: Card) -> str:
         reasons = "".join(
             line(f"{escape(titles[name])}: {quiet(escape(reason))}") for name, reason in card.standing.skipped.items()
         )
-        parts.append(details(f"{words.plural(len(card.standing.skipped), 'candidate')} left out", reasons))
+        parts.append(details(f"{formatting.plural(len(card.standing.skipped), 'candidate')} left out", reasons))
     chosen = next((pair for pair in ranked if pair[0].name == card.chosen), None)
     if chosen is not None:
         content = (
@@ -107,7 +107,7 @@ def card_text(card: Card) -> str:
     for candidate, strategy in ranked:
         error = card.rmse(strategy.objective)
         mark = ">" if candidate.name == card.chosen else " "
-        rows.append(f"{mark} {candidate.title:<24} RMSE {words.error(error):<10} {_times(card, error)}")
+        rows.append(f"{mark} {candidate.title:<24} RMSE {formatting.error(error):<10} {_times(card, error)}")
     if ranked:
         rows.append(f"  {_bound(card)}")
     if _progress(card):
@@ -118,8 +118,8 @@ def card_text(card: Card) -> str:
 def under(privacy: Privacy) -> str:
     """Return the privacy in words."""
     noise = {"laplace": "Laplace", "gaussian": "Gaussian"}[privacy.noise]
-    delta = f", δ {words.cost(privacy.delta)}" if privacy.noise == "gaussian" else ""
-    return f"{noise} noise, ε {words.cost(privacy.epsilon)}{delta}"
+    delta = f", δ {formatting.cost(privacy.delta)}" if privacy.noise == "gaussian" else ""
+    return f"{noise} noise, ε {formatting.cost(privacy.epsilon)}{delta}"
 
 
 def facts(candidate: Candidate, strategy: Strategy) -> str:
@@ -144,10 +144,10 @@ def _ranking(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     rows, styles = [], []
     for (candidate, _), error in zip(ranked, errors, strict=True):
         chosen = candidate.name == card.chosen
-        alt = f"{words.error(error)}, {_times(card, error)}"
+        alt = f"{formatting.error(error)}, {_times(card, error)}"
         picture = ranking_bar(error / longest, card.bound / longest, error > longest * (1 + 1e-9), alt)
         name = f"▶ {escape(candidate.title)}" if chosen else escape(candidate.title)
-        rows.append((name, picture, words.error(error), escape(_times(card, error))))
+        rows.append((name, picture, formatting.error(error), escape(_times(card, error))))
         styles.append("font-weight:bold" if chosen else "")
     return table(("strategy", "", "RMSE", ""), rows, "llrl", styles)
 
@@ -161,19 +161,19 @@ def _best(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     )
     if plain is not None and plain.objective > strategy.objective:
         gain = math.sqrt(plain.objective / strategy.objective)
-        says += f", with errors {words.rounded(gain)} times smaller than from the counts of every cell"
+        says += f", with errors {formatting.rounded(gain)} times smaller than from the counts of every cell"
     return f"{says}."
 
 
 def _bound(card: Card) -> str:
     weighted = not isinstance(query_weights(card.question.workload), float)
-    least = f"No choice of queries to measure can be below {words.rounded(card.bound)} (dashed)."
+    least = f"No choice of queries to measure can be below {formatting.rounded(card.bound)} (dashed)."
     return f"{least} {MEANING}{WEIGHTED if weighted else ''}."
 
 
 def _times(card: Card, error: float) -> str:
     ratio = error / card.bound
-    return "the best possible" if ratio < 1.0005 else f"{words.error(ratio)} × the bound"
+    return "the best possible" if ratio < 1.0005 else f"{formatting.error(ratio)} × the bound"
 
 
 def _progress(card: Card) -> str:

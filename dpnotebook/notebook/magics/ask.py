@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import NotConfirmed, shorten
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.statement_lines import in_short
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
     bought = ", and for later questions like it" if plan.bought else ""
-    question = f"Spend ε {words.cost(plan.cost.epsilon)} for {in_short(plan)}{bought}? "
+    question = f"Spend ε {formatting.cost(plan.cost.epsilon)} for {in_short(plan)}{bought}? "
     hint = "[y]es / [n]o / another ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()
@@ -99,7 +99,7 @@ def _asked(query: Query, plan: Plan) -> Query:
         other = query.at(epsilon=epsilon)
         if other.plan.affordable:
             return other
-        left = words.left(query.session.remaining.epsilon)
+        left = formatting.left(query.session.remaining.epsilon)
         question = f"ε {epsilon:g} is more than is left, about {left}. "
     raise NotConfirmed("no answer that could be read; nothing was spent")
 

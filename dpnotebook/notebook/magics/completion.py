@@ -14,7 +14,7 @@ from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMa
 from IPython.core.error import UsageError
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.magics import dp_magic, options, prefetch
 from dpnotebook.session.session import Session, active_session
@@ -155,7 +155,7 @@ def _price(query: Query | None, percent: str) -> str:
         plan = query.at(error=percent).plan
     except DPError:  # no past answer says how large this one is
         return "of\u00a0the\u00a0answer"
-    price = f"ε {words.cost(plan.cost.epsilon)}" if plan.cost.units else "free"
+    price = f"ε {formatting.cost(plan.cost.epsilon)}" if plan.cost.units else "free"
     return f"{price}, {in_short(plan)}".replace(" ", "\u00a0")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 
 if TYPE_CHECKING:
     from dpnotebook.session.release import Release
@@ -128,7 +128,7 @@ def export(session: Session, rest: str) -> None:
         raise UsageError(f"%dp export: {path} cannot be written ({error.strerror})") from None
     left_out = len(recorded) - len(found)
     rest = f"; {left_out} of tables that are not protected in this session left out" if left_out else ""
-    print(f"{words.plural(len(found), 'release')} written to {path}{rest}")
+    print(f"{formatting.plural(len(found), 'release')} written to {path}{rest}")
 
 
 def audit(session: Session, rest: str) -> Any:

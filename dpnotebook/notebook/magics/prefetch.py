@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 
-from dpnotebook.domain import requests
-from dpnotebook.domain.requests import WorkloadRequest
+from dpnotebook.domain import named_workloads
+from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import WorkloadError
 from dpnotebook.workload import Workload
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NAMES = (
     "cdf", "identity", "marginals", "prefix_marginals", "ranges", "small_marginals", "small_prefix_marginals", "total",
 )  # fmt: skip
-BUILDERS: dict[str, Callable[..., WorkloadRequest]] = {name: getattr(requests, name) for name in NAMES}
+BUILDERS: dict[str, Callable[..., WorkloadRequest]] = {name: getattr(named_workloads, name) for name in NAMES}
 USAGE = 'write %dp prefetch TABLE EXPRESSION, such as %dp prefetch patients ranges("age") + marginals(2)'
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.notebook import svg, words
+from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.html import escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_views import Bars, Curve, Grid, View, Words
 
@@ -63,14 +63,14 @@ def summary(view: View) -> str:
     """Return a view in words."""
     if isinstance(view, Words):
         return view.title
-    least, most = words.rounded(float(np.nanmin(view.values))), words.rounded(float(np.nanmax(view.values)))
+    least, most = formatting.rounded(float(np.nanmin(view.values))), formatting.rounded(float(np.nanmax(view.values)))
     if isinstance(view, Grid):
         rows, columns = view.values.shape
         return f"heat map of {rows} by {columns}, {view.y} down and {view.x} across: from {least} to {most}"
     if isinstance(view, Curve):
         return f"line over {view.x}: from {least} to {most}"
     unit = "%" if view.unit == "percent" else ""
-    return f"{words.plural(len(view.names), 'bar')}: from {least}{unit} to {most}{unit}"
+    return f"{formatting.plural(len(view.names), 'bar')}: from {least}{unit} to {most}{unit}"
 
 
 def ends(view: Grid) -> tuple[float, float]:
@@ -130,7 +130,11 @@ def _bars(view: Bars) -> str:
     most = float(view.values.max()) or 1.0
     unit = "%" if view.unit == "percent" else ""
     rows = [
-        (escape(name), svg.bar(value / most, f"{words.rounded(value)}{unit}"), f"{words.rounded(value)}{unit}")
+        (
+            escape(name),
+            svg.bar(value / most, f"{formatting.rounded(value)}{unit}"),
+            f"{formatting.rounded(value)}{unit}",
+        )
         for name, value in zip(view.names[:MOST_BARS], view.values[:MOST_BARS], strict=True)
     ]
     more = len(view.names) - MOST_BARS
@@ -138,4 +142,4 @@ def _bars(view: Bars) -> str:
 
 
 def _span(view: Grid | Curve) -> str:
-    return f"{words.rounded(float(np.nanmin(view.values)))} to {words.rounded(float(np.nanmax(view.values)))}"
+    return f"{formatting.rounded(float(np.nanmin(view.values)))} to {formatting.rounded(float(np.nanmax(view.values)))}"

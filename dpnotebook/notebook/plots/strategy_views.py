@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.inference.marginal_algebra import as_marginals
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import AllRange, Centred, Identity, Marginals, Permuted, Prefix, Total, Weighted, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
@@ -256,4 +256,4 @@ def _product_name(factors: Sequence[Workload], names: Sequence[str]) -> str:
 def described(strategy: Strategy) -> str:
     """Return the size of what is measured, in words."""
     rows = strategy.operator.shape[0]
-    return f"{words.plural(rows, 'measurement')}, sensitivity {words.rounded(strategy.sensitivity, 6)}"
+    return f"{formatting.plural(rows, 'measurement')}, sensitivity {formatting.rounded(strategy.sensitivity, 6)}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.notebook import words
+from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import Series, label
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def heat_map(
     few = index.size <= MOST_CELLS_WITH_TEXT
     cells = [(i, rows[r], columns[c]) for (r, c), i in np.ndenumerate(index)]
     hover = [f"{plain(label(row))}, {plain(label(column))}: {texts[i]}" if i >= 0 else "" for i, row, column in cells]
-    inside = [words.value(series.value[i], series.half[i]) if i >= 0 else "" for i, _, _ in cells]
+    inside = [formatting.value(series.value[i], series.half[i]) if i >= 0 else "" for i, _, _ in cells]
     figure.add_heatmap(
         x=[plain(label(column)) for column in columns],
         y=[plain(label(row)) for row in rows],
@@ -206,9 +206,9 @@ def said(series: Series) -> list[str]:
     """Return each value with its error as text."""
     found = []
     for value, half, lower, upper in zip(series.value, series.half, series.lower, series.upper, strict=True):
-        ends = f"({words.value(lower, half)} to {words.value(upper, half)})"
-        error = f"±{words.error(half)}" if series.symmetric else ends
-        found.append(f"{words.value(value, half)} {error} {plain(series.unit)}")
+        ends = f"({formatting.value(lower, half)} to {formatting.value(upper, half)})"
+        error = f"±{formatting.error(half)}" if series.symmetric else ends
+        found.append(f"{formatting.value(value, half)} {error} {plain(series.unit)}")
     return found
 
 

@@ -21,10 +21,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale, draw_integers
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
-from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
 Bounds = tuple[Fraction, Fraction]

@@ -15,10 +15,10 @@ from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.bins import bins, cumulative
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring, NoisyNumbers
 from dpnotebook.sql.aggregates.partitions import PARTS, clipped_spread, threshold, weighted_threshold
-from dpnotebook.sql.aggregates.shares import Shares, found_with, needs_bounds
-from dpnotebook.sql.components import ROWS_SAMPLED, Component, Statistic
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Statistic
 from dpnotebook.sql.statement import Aggregate, Contribution, PrivateSelect
 
 Bounds = tuple[Fraction, Fraction]

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.sql.components import Component
+from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.statement import AggregateKind, Contribution
 from dpnotebook.strategy import Strategy
 

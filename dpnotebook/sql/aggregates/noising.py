@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.measuring import Measuring, NoisyNumbers
-from dpnotebook.sql.components import Totals
+from dpnotebook.sql.bounded_sums import Totals
 from dpnotebook.strategy import Strategy
 
 Integers = NDArray[np.int64]

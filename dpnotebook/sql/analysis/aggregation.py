@@ -8,17 +8,17 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpnotebook.errors import shorten
-from dpnotebook.sql.analysis.asked import asked_aggregates, call_at
 from dpnotebook.sql.analysis.contributions import contribution_of
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns
 from dpnotebook.sql.analysis.release_names import Names
+from dpnotebook.sql.analysis.requested_aggregates import asked_aggregates, call_at
 from dpnotebook.sql.analysis.rows_text import groups_text, rows_text
 from dpnotebook.sql.ownership.grouping import Grouping, grouping
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
-from dpnotebook.sql.parse.surface import Clause, clause_of
+from dpnotebook.sql.parse.statement_parser import Clause, clause_of
 from dpnotebook.sql.statement import Aggregate, PrivateSelect, Selection
 
 

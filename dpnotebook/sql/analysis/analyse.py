@@ -15,7 +15,7 @@ from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import from_of
-from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Relation, Statement
 
 

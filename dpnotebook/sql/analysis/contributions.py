@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Attribute, Bins, Range
 from dpnotebook.sql.ownership.queries import From
-from dpnotebook.sql.parse.surface import Call, Clause
+from dpnotebook.sql.parse.statement_parser import Call, Clause
 from dpnotebook.sql.statement import Contribution, Relation
 
 Bounds = tuple[Fraction, Fraction]

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
-from dpnotebook.sql.analysis.known import (
+from dpnotebook.sql.analysis.release_view import View, view
+from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
     VisibleNames,
@@ -22,13 +23,12 @@ from dpnotebook.sql.analysis.known import (
     check_names,
     selected,
 )
-from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.queries import Environment
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of, from_of
 from dpnotebook.sql.ownership.status import source_status
-from dpnotebook.sql.parse.surface import call_of, clause_of
+from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 from dpnotebook.sql.statement import PrivateSelect
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)

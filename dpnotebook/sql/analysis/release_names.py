@@ -9,7 +9,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.grouping import Grouping
-from dpnotebook.sql.parse.surface import Call
+from dpnotebook.sql.parse.statement_parser import Call
 from dpnotebook.sql.statement import AggregateKind
 
 PARTS = ("std_error", "lower", "upper")

@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
-from dpnotebook.sql.analysis.known import VisibleNames
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
+from dpnotebook.sql.analysis.visible_names import VisibleNames
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.queries import Environment
 from dpnotebook.sql.ownership.reader import Reader
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 
 class Subqueries(Protocol):

@@ -25,8 +25,8 @@ from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
-from dpnotebook.sql.parse.complete import check_complete
-from dpnotebook.sql.parse.surface import read_surface
+from dpnotebook.sql.parse.completeness import check_complete
+from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 
 KINDS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "mean"}

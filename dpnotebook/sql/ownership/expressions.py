@@ -12,7 +12,7 @@ from dpnotebook.dialect.safe.expressions import make_total
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol

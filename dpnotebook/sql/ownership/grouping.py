@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words_of
 from dpnotebook.sql.ownership.scope import Column, Scope
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol

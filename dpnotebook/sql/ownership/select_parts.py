@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 
 def source_nodes(select: exp.Select) -> list[exp.Expr]:

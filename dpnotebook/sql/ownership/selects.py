@@ -20,7 +20,7 @@ from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, na
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.ownership.select_parts import calls_of, refuse_calls
 from dpnotebook.sql.ownership.set_operations import set_operation
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol

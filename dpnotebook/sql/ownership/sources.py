@@ -19,7 +19,7 @@ from dpnotebook.sql.ownership.queries import Environment, From, FromItem, Joined
 from dpnotebook.sql.ownership.sampling_clause import sampled
 from dpnotebook.sql.ownership.scope import Column, Owner, Scope
 from dpnotebook.sql.ownership.select_parts import from_of
-from dpnotebook.sql.parse.surface import clause_of
+from dpnotebook.sql.parse.statement_parser import clause_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol

@@ -11,7 +11,7 @@ from dpnotebook.sql.ownership.catalog import find_relation
 from dpnotebook.sql.ownership.grouping import grouping
 from dpnotebook.sql.ownership.queries import Environment, Status
 from dpnotebook.sql.ownership.select_parts import calls_of, expression_queries, source_nodes
-from dpnotebook.sql.parse.surface import call_of, clause_of
+from dpnotebook.sql.parse.statement_parser import call_of, clause_of
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol

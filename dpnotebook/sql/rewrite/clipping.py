@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.errors import shorten
-from dpnotebook.sql.components import Component
+from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
 

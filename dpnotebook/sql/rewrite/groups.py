@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import EngineError
-from dpnotebook.sql.components import Totals
+from dpnotebook.sql.bounded_sums import Totals
 from dpnotebook.sql.statement import Key, PrivateSelect
 
 Columns = Mapping[str, NDArray[Any]]

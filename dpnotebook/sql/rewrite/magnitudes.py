@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
 from dpnotebook.sql.rewrite import partials, steps
-from dpnotebook.sql.rewrite.drawing import digest, group_texts, text_of
-from dpnotebook.sql.rewrite.parts import Parts
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_sampling import digest, group_texts, text_of
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.errors import shorten
-from dpnotebook.sql.components import ROWS_SAMPLED, Component
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.rewrite import steps
 
 FINER = 16  # a part of a step is at most this fraction of it, or rounding of many rows could be seen

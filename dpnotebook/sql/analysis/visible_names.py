@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.sql.ownership.scope import listed
-from dpnotebook.sql.parse.surface import call_of
+from dpnotebook.sql.parse.statement_parser import call_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.sql.components import ROWWISE
+from dpnotebook.sql.bounded_sums import ROWWISE
 from dpnotebook.sql.statement import Aggregate, PrivateSelect
 
 LEAST = 12  # units of a function: it may have to share them between bounds and three sums

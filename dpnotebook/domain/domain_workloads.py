@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpnotebook.domain import requests
+from dpnotebook.domain import named_workloads
 from dpnotebook.workload import Workload
 
 
 class Asking:
-    """The workloads of `dpnotebook.domain.requests` over a domain: `domain.marginals(2) + domain.ranges("age")`.
+    """The workloads of `dpnotebook.domain.named_workloads` over a domain: `domain.marginals(2) + domain.ranges("age")`.
 
     Each is over all attributes of the domain, in order; those of fewer attributes are over `domain.project(names)`.
     """
@@ -47,5 +47,5 @@ class Asking:
         return self._over("total")
 
     def _over(self, verb: str, *arguments: Any, **options: Any) -> Workload:
-        workload: Workload = getattr(requests, verb)(*arguments, **options).over(self)
+        workload: Workload = getattr(named_workloads, verb)(*arguments, **options).over(self)
         return workload

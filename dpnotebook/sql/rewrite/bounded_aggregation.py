@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import whole_sum
-from dpnotebook.sql.components import ROWS_SAMPLED, Component, Totals
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
 from dpnotebook.sql.rewrite import clipping, partials, steps
-from dpnotebook.sql.rewrite.drawing import draw_groups, draw_rows, draw_within_groups
+from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
+from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_within_groups
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
-from dpnotebook.sql.rewrite.parts import Parts, listed_sql
 from dpnotebook.sql.statement import PrivateSelect
 
 __all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]

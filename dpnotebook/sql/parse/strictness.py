@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.parse.complete import RESERVED
+from dpnotebook.sql.parse.completeness import RESERVED
 from dpnotebook.sql.parse.literals import Tokens, is_bare
 
 OPENING = ("(", "[", ",", "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "ON", "AND", "OR", "NOT", "BY")

@@ -17,7 +17,7 @@ from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.ownership.select_parts import calls_of
-from dpnotebook.sql.parse.surface import Call, call_of
+from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.statement import Aggregate, Relation, plainly
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpnotebook.dialect.attributes import secret
-from dpnotebook.sql.rewrite.parts import Parts
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.statement import Key
 
 PLAIN = ("integer", "number", "boolean", "time")  # kinds whose texts have no vertical bar and are never empty

@@ -24,9 +24,9 @@ from dpnotebook.errors import SQLError
 from dpnotebook.sql.parse.calls import ANON, Call, call_of
 from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.functions import check_nodes
-from dpnotebook.sql.parse.lenient import check_read, check_written
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
+from dpnotebook.sql.parse.strictness import check_read, check_written
 
 __all__ = ["Call", "Clause", "Surface", "call_of", "clause_of", "read_surface"]
 

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
 from dpnotebook.planner.information import Information, Solved, screened, solve
-from dpnotebook.planner.line import LineIndex, RunState, line_index
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
+from dpnotebook.planner.run_state import LineIndex, RunState, line_index
 
 MOST_ATOMS = 2_000
 MOST_CELLS = 10**6
