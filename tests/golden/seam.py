@@ -12,7 +12,7 @@ import secrets
 
 import duckdb
 
-from dpnotebook.engine.dialects import translated as _translated
+from dpnotebook.dialect.translate import translated as _translated
 from dpnotebook.errors import DPError
 
 
