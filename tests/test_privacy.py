@@ -202,7 +202,7 @@ def dense(spend):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
 @given(data=st.data())
-@settings(RANDOM, max_examples=40)
+@settings(RANDOM, max_examples=20)
 def test_a_row_never_changes_more_than_its_cell_is_charged(delta, data):
     """Over random questions, the row's cell is charged at least what the row can reveal, and so is the session."""
     domain = data.draw(domains())
@@ -235,7 +235,7 @@ def test_a_row_never_changes_more_than_its_cell_is_charged(delta, data):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
 @given(data=st.data())
-@settings(RANDOM, max_examples=25)
+@settings(RANDOM, max_examples=12)
 def test_a_unit_never_changes_more_than_is_charged(delta, data):
     """All rows of a unit go, however many: what that changes is at most what was charged for max_rows of them."""
     domain = data.draw(domains())
@@ -455,7 +455,7 @@ def test_a_histogram_costs_one_row_and_sums_cost_by_value(opened):
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
 @given(data=st.data())
-@settings(RANDOM, max_examples=25)
+@settings(RANDOM, max_examples=12)
 def test_the_spend_of_each_cell_is_brute_force(delta, data):
     """Random questions, the cost of every cell added up from the meaning of the predicate: the ledger has the same."""
     domain = Domain({"a": Range(0, 4), "b": ["x", "y", "z"], "c": Boolean(nullable=True)})

@@ -97,6 +97,20 @@ def test_nothing_is_loose_at_the_top():
     assert {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()} <= set(ROOMS)
 
 
+def test_no_two_classes_have_one_name():
+    found = {}
+    for module, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(module)
+    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+
+
+def test_the_map_names_every_room():
+    text = (PACKAGE / "README.md").read_text()
+    assert [room for room in ROOMS if "__" not in room and f"`{room}" not in text] == []
+
+
 @pytest.mark.parametrize("name", MATHEMATICS)
 def test_the_mathematics_stands_alone(name):
     """Importing it brings in no pandas, no database, no Jupyter, and nothing heavy."""

@@ -16,7 +16,7 @@ def definition(dense):
     return np.linalg.svd(dense, compute_uv=False).sum() ** 2 / dense.shape[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_is_its_definition(data, workloads, by_definition):
     w = data.draw(workloads())
@@ -28,7 +28,7 @@ def test_closed_forms(w, by_definition):
     assert svd_bound(w) == pytest.approx(definition(by_definition(w)), rel=1e-12)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_is_below_every_strategy(data, workloads):
     w = data.draw(workloads())
