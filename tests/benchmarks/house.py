@@ -1,7 +1,7 @@
 """The size and shape of the package, and how often one question goes from module to module: a table.
 
-`python tests/benchmarks/house.py [CHECKOUT ...]` measures this checkout, and others beside it, such as one of an earlier
-commit. Imports are counted wherever they stand; a crossing is a call from one module of the package into another.
+`python tests/benchmarks/house.py [CHECKOUT ...]` measures this checkout, and others beside it, such as an earlier one.
+Imports are counted wherever they stand; a crossing is a call from one module of the package into another.
 """
 
 import ast
