@@ -17,6 +17,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
@@ -94,7 +95,7 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:  # too few, too many, or of an unknown name
-        return f"cannot be called so: {shorten(str(error), 120)[1:-1]}"
+        return _unknown(kwargs, signature) or f"cannot be called so: {shorten(str(error), 120)[1:-1]}"
     sized = None
     for name, given in bound.arguments.items():
         parameter = signature.parameters[name]
@@ -110,6 +111,17 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
             elif hasattr(value, "iloc"):
                 sized = sized or f"{said}; a value in it cannot be read"
     return sized
+
+
+def _unknown(kwargs: Mapping[str, Any], signature: inspect.Signature) -> str | None:
+    """Return what is to be said of a keyword that a function does not have; None where it has them all."""
+    known = [name for name in signature.parameters if name != "self"]
+    for name in kwargs:
+        if name not in known:
+            close = get_close_matches(name, known, n=1, cutoff=0.5)
+            hint = f"; did you mean {close[0]}=?" if close else f"; it takes {', '.join(known)}"
+            return f"takes no {shorten(name)[1:-1]}={hint}"
+    return None
 
 
 def _split(text: str, separator: str) -> Iterator[str]:

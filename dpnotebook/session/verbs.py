@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
@@ -51,9 +51,18 @@ class Grouped:
         self._session, self._table, self._guard = session, table, guard
         self._keys = tuple(checked_keys(keys, table))
 
-    def count(self, *, where: str | None = None, **accuracy: Any) -> Query:
+    def count(
+        self,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
         """Return a query for the number of rows."""
-        return self._query(Measure("count"), where, accuracy)
+        return self._query(Measure("count"), where, accuracy_of(epsilon, error, variance, confidence), fresh)
 
     def sum(
         self,
@@ -62,7 +71,11 @@ class Grouped:
         bounds: Bounds | None = None,
         granularity: float | None = None,
         where: str | None = None,
-        **accuracy: Any,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
     ) -> Query:
         """Return a query for the sum of a column, its values clamped to bounds and rounded to a granularity.
 
@@ -76,11 +89,13 @@ class Grouped:
             Step to which values are rounded, in the column's units.
         where
             Which rows take part, as pandas-query text.
-        accuracy
-            Exactly one of epsilon, error, variance; confidence; fresh.
+        epsilon, error, variance, confidence, fresh
+            As for every verb; exactly one of the first three.
         """
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
-        return self._query(Measure("sum", column, summand=summand), where, accuracy)
+        return self._query(
+            Measure("sum", column, summand=summand), where, accuracy_of(epsilon, error, variance, confidence), fresh
+        )
 
     def mean(
         self,
@@ -89,24 +104,59 @@ class Grouped:
         bounds: Bounds | None = None,
         granularity: float | None = None,
         where: str | None = None,
-        **accuracy: Any,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
     ) -> Query:
         """Return a query for the mean of a column; parameters as for `sum`."""
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
-        return self._query(Measure("mean", column, summand=summand), where, accuracy)
+        return self._query(
+            Measure("mean", column, summand=summand), where, accuracy_of(epsilon, error, variance, confidence), fresh
+        )
 
-    def cdf(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
+    def cdf(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
         """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows."""
-        return self._query(Measure("cdf", self._ranked(column)), where, accuracy)
+        return self._query(
+            Measure("cdf", self._ranked(column)), where, accuracy_of(epsilon, error, variance, confidence), fresh
+        )
 
-    def quantile(self, column: str, q: float = 0.5, *, where: str | None = None, **accuracy: Any) -> Query:
+    def quantile(
+        self,
+        column: str,
+        q: float = 0.5,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank."""
         if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
             raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {shorten(q)}")
-        return self._query(Measure("quantile", self._ranked(column), quantile=float(q)), where, accuracy)
+        return self._query(
+            Measure("quantile", self._ranked(column), quantile=float(q)),
+            where,
+            accuracy_of(epsilon, error, variance, confidence),
+            fresh,
+        )
 
-    def _query(self, measure: Measure, where: str | None, options: dict[str, Any]) -> Query:
-        accuracy, fresh = split_options(options)
+    def _query(self, measure: Measure, where: str | None, accuracy: Accuracy, fresh: bool) -> Query:
+        if not isinstance(fresh, bool):
+            raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
         domain = self._table.domain
         predicate = parsed(where, domain)
         named = replace(measure, name=_answer_name(measure, self._keys))
@@ -132,15 +182,38 @@ class Verbs(Grouped):
         listed: list[Any] = list(keys) if isinstance(keys, (list, tuple)) else [keys]
         return Grouped(self._session, self._table, listed, self._guard)
 
-    def histogram(self, column: str, *, where: str | None = None, **accuracy: Any) -> Query:
+    def histogram(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
         """Return a query for the number of rows at every level of an attribute."""
-        return self.groupby(column).count(where=where, **accuracy)
+        return self.groupby(column).count(
+            where=where, epsilon=epsilon, error=error, variance=variance, confidence=confidence, fresh=fresh
+        )
 
-    def crosstab(self, *columns: str, where: str | None = None, **accuracy: Any) -> Query:
+    def crosstab(
+        self,
+        *columns: str,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
         """Return a query for the number of rows at every combination of levels of two or more attributes."""
         if len(columns) < 2:
             raise DomainError("crosstab takes two or more attributes; histogram takes one")
-        return self.groupby(columns).count(where=where, **accuracy)
+        return self.groupby(columns).count(
+            where=where, epsilon=epsilon, error=error, variance=variance, confidence=confidence, fresh=fresh
+        )
 
     def answer(
         self,
@@ -149,7 +222,11 @@ class Verbs(Grouped):
         *,
         where: str | None = None,
         strategy: Strategy | Callable[..., Strategy] | None = None,
-        **accuracy: Any,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
 
@@ -166,8 +243,8 @@ class Verbs(Grouped):
             What to measure: a strategy for this workload, or a function that makes one, such as
             `dpn.strategy.wavelet`. The best that is found, unless given. Where the ledger has an answer that cost as
             much, that is given whatever it was measured by; `fresh=True` measures anew.
-        accuracy
-            Exactly one of epsilon, error, variance; confidence; fresh.
+        epsilon, error, variance, confidence, fresh
+            As for every verb; exactly one of the first three.
         """
         if not isinstance(workload, Workload | WorkloadRequest):
             raise DomainError(
@@ -184,7 +261,12 @@ class Verbs(Grouped):
             predicate = parsed(where, domain)
             levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
             workload = workload.over(domain, grouped._keys, levels)
-        query = grouped._query(Measure("workload", workload=workload, asked=asked), where, accuracy)
+        query = grouped._query(
+            Measure("workload", workload=workload, asked=asked),
+            where,
+            accuracy_of(epsilon, error, variance, confidence),
+            fresh,
+        )
         if strategy is None:
             return query
         noise = self._session.ledger.accountant.noise
@@ -253,15 +335,8 @@ def _answer_name(measure: Measure, keys: tuple[str, ...]) -> str:
     return next(name for name in names if not taken & {name, *(column_name(name, part) for part in PARTS)})
 
 
-def split_options(options: dict[str, Any]) -> tuple[Accuracy, bool]:
-    """Return the accuracy and whether to measure anew from the keywords that every verb takes."""
-    fresh = options.pop("fresh", False)
-    unknown = set(options) - {"epsilon", "error", "variance", "confidence"}
-    if not isinstance(fresh, bool):
-        raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
-    if unknown:
-        raise AccuracyError(
-            f"unknown keyword {', '.join(sorted(unknown))}; the accuracy is one of epsilon=, error=, variance=, "
-            "with confidence= and fresh= beside it"
-        )
-    return Accuracy(**options), fresh
+def accuracy_of(
+    epsilon: float | None, error: float | str | None, variance: float | None, confidence: float
+) -> Accuracy:
+    """Return the accuracy that the keywords of every verb say; `error` may be relative, such as "5%"."""
+    return Accuracy(epsilon, cast("float | None", error), variance, confidence)
