@@ -438,7 +438,15 @@ def test_a_progress_that_fails_shows_nothing_and_loses_nothing():
 
 def test_signatures_are_those_that_were_written():
     assert list(inspect.signature(dpn.Session.protect).parameters)[:3] == ["self", "data", "name"]
-    assert list(inspect.signature(ward.frame.dp.histogram).parameters) == ["column", "where", "epsilon", "error", "variance", "confidence", "fresh"]
+    assert list(inspect.signature(ward.frame.dp.histogram).parameters) == [
+        "column",
+        "where",
+        "epsilon",
+        "error",
+        "variance",
+        "confidence",
+        "fresh",
+    ]
     assert inspect.getsource(dpn.Session.sql).lstrip().startswith("def sql(")
     assert inspect.getsource(dpn.marginals).startswith("def marginals(")
     assert dpn.Session.sql.__doc__.startswith("Return a query")
