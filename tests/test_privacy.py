@@ -494,13 +494,14 @@ package = types.ModuleType("dpnotebook")
 package.__path__ = [sys.argv[1]]
 sys.modules["dpnotebook"] = package
 import dpnotebook.planner.planner as planner
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.domain import Bins, Domain, Range
 from dpnotebook.ledger import Ledger
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 domain = Domain({"age": Range(0, 99), "sex": ["F", "M"], "income": Bins(0, 1000, width=100)})
-table = planner.Table("t", domain, rows=1000.0)
+table = TableSchema("t", domain, rows=1000.0)
 for budget in (Budget(10.0), Budget(10.0, 1e-6)):
     ledger = Ledger(":memory:", budget)
     ledger.register("t", fingerprint="f", domain=domain.to_json(), unit=None, max_rows=None)

@@ -16,7 +16,7 @@ from dpnotebook.ledger import Ledger, audit_file
 from dpnotebook.ledger.chain import Broken, entry_after, to_bytes
 from dpnotebook.ledger.replay import Replay
 from dpnotebook.privacy.accountant import DELTA_UNITS, GaussianAccountant, whole_delta
-from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.budget import Amount, Budget
 from dpnotebook.privacy.spend import CellCost
 
 # Written at commit fcecc90, before thresholds: Gaussian, epsilon 2 at delta 1e-6; counts of all rows at 0.5, by age at
@@ -219,7 +219,7 @@ def test_a_session_goes_on_with_an_earlier_gaussian_ledger(path):
     with contextlib.closing(session):
         session.protect(people, "people", domain=DOMAIN)
         assert session.history()["state"].tolist() == ["recorded"] * 3 + ["lost"]
-        assert session.spent == dpn.session.Amount(1.4291532593281824, 1e-6, 0.0)
+        assert session.spent == Amount(1.4291532593281824, 1e-6, 0.0)
         assert (session.budget.for_thresholds, session.remaining.delta) == (0, 1e-6)
         again = people.dp.count(epsilon=0.5).run()
         assert (again.number, again.paid, again.delta) == (1, 0, 1e-6)
