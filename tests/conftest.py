@@ -31,6 +31,7 @@ from dpnotebook.workload import (
     Predicates,
     Prefix,
     Stack,
+    Toeplitz,
     Total,
     Weighted,
     WidthRange,
@@ -140,6 +141,8 @@ def _by_definition(w):
         for run, (first, end) in enumerate(zip(w.edges[:-1], w.edges[1:], strict=True)):
             rows[:, first:end] = _by_definition(w.workload)[:, [run]]
         return rows
+    if isinstance(w, Toeplitz):
+        return np.array([[float(w.coefficients[i - j]) if j <= i else 0.0 for j in range(w.n)] for i in range(w.n)])
     if isinstance(w, Permuted):
         rows = np.empty(w.shape)
         inner = _by_definition(w.workload)
@@ -176,7 +179,9 @@ def _leaf(n):
     more = st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=3)
     p_identity = more.map(lambda extra: PIdentity(5 + np.arange(n), extra))
     coarse = st.sets(st.integers(0, n), min_size=2).map(lambda found: _coarse(sorted(found), n))
-    return st.one_of(*basic, trees, explicit, width, predicates, permuted, padded, p_identity, coarse, _difference(n))
+    toeplitz = st.lists(st.integers(-1, 1), min_size=n - 1, max_size=n - 1).map(lambda rest: Toeplitz([4, *rest]))
+    rest = (permuted, padded, p_identity, coarse, toeplitz, _difference(n))
+    return st.one_of(*basic, trees, explicit, width, predicates, *rest)
 
 
 def _coarse(edges, n):

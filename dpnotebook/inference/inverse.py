@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
+from dpnotebook.inference.toeplitz import toeplitz_inverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.workload.base import Array, Workload
@@ -21,6 +22,7 @@ from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.permuted import Permuted
+from dpnotebook.workload.toeplitz import Toeplitz
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
 
@@ -77,6 +79,8 @@ def inverse(operator: Workload) -> Inverse:
         return WaveletInverse(operator, np.ones(operator.shape[0]))
     if isinstance(operator, WeightedRows) and (weighted := _weighted_inverse(operator)):
         return weighted
+    if isinstance(operator, Toeplitz) and (triangular := toeplitz_inverse(operator)):
+        return triangular
     if isinstance(operator, PIdentity):
         return WoodburyInverse(operator)
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):

@@ -182,7 +182,7 @@ def _union(
     if 1 < parts <= (MANY_PARTS if effort == "full" else QUICK_PARTS):
         yield from _possible(lambda: opt_union(workload, noise, choose=choose, report=report))
         if is_direct(workload) and workload.integer:
-            yield Strategy(workload, workload, noise, "workload itself")
+            yield from _possible(lambda: Strategy(workload, workload, noise, "workload itself"))
 
 
 def _widest(parts: Sequence[SparseTerm]) -> int:

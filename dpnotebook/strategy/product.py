@@ -7,10 +7,12 @@ choice in each attribute is by exact expected error among named operators.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct, total_variance
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.bounds import closed_bound
@@ -99,8 +101,14 @@ def hierarchy_choice(noise: Noise, branching: int | None, levels: int | None) ->
 
 
 def squared_sensitivity(operator: Workload, noise: Noise) -> float:
-    """Return |A|^2: the squared largest L1 norm of a column for Laplace noise, L2 norm for Gaussian noise."""
-    return float(operator.max_column_norm(1)) ** 2 if noise == "laplace" else float(operator.max_column_norm(2))
+    """Return |A|^2: the squared largest L1 norm of a column for Laplace noise, L2 norm for Gaussian noise.
+
+    It is infinite where 64-bit integers do not hold it: such queries cannot be measured exactly.
+    """
+    try:
+        return float(operator.max_column_norm(1)) ** 2 if noise == "laplace" else float(operator.max_column_norm(2))
+    except WorkloadError:
+        return math.inf
 
 
 def _tree(

@@ -15,6 +15,7 @@ from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.padded import Ones, Padded
 from dpnotebook.workload.permuted import Permuted
 from dpnotebook.workload.predicates import Predicates
+from dpnotebook.workload.toeplitz import Toeplitz
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
 from dpnotebook.workload.width_range import WidthRange
@@ -37,6 +38,7 @@ __all__ = [
     "Predicates",
     "Prefix",
     "Stack",
+    "Toeplitz",
     "Total",
     "Wavelet",
     "Weighted",

@@ -17,7 +17,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.workload.base import Array, Energy, Number, Product, Workload, number, require_memory
+from dpnotebook.workload.base import (
+    Array,
+    Energy,
+    Number,
+    Product,
+    Workload,
+    exact_multiple,
+    exact_sum,
+    number,
+    require_exact,
+    require_memory,
+)
 from dpnotebook.workload.largest_norm import largest_norm
 
 PIECE = 2**18  # entries that a factor is applied to at a time
@@ -69,7 +80,9 @@ class Kron(Workload):
     def column_norms(self, power: int = 1) -> Array:
         """Return the products of the factors' column norms."""
         require_memory(self.shape[1], "the column norms of this workload")
-        return reduce(np.kron, [factor.column_norms(power) for factor in self.factors])
+        norms = [factor.column_norms(power) for factor in self.factors]
+        require_exact(math.prod(int(norm.max()) for norm in norms) if self.integer else 0)
+        return reduce(np.kron, norms)
 
     def max_column_norm(self, power: int = 1) -> Number:
         """Return the product of the factors' largest column norms (HDMM, Theorem 3)."""
@@ -156,7 +169,7 @@ class Stack(Workload):
 
     def column_norms(self, power: int = 1) -> Array:
         """Return the sum of the parts' column norms."""
-        return np.asarray(sum(part.column_norms(power) for part in self.parts))
+        return exact_sum(part.column_norms(power) for part in self.parts)
 
     def max_column_norm(self, power: int = 1) -> Number:
         """Return the largest sum over the parts, without forming the cells where the parts are products."""
@@ -245,7 +258,7 @@ class Weighted(Workload):
 
     def column_norms(self, power: int = 1) -> Array:
         """Return the column norms, times weight^power."""
-        return self.weight**power * self.workload.column_norms(power)
+        return exact_multiple(self.weight**power, self.workload.column_norms(power))
 
     def max_column_norm(self, power: int = 1) -> Number:
         """Return the largest column norm, times weight^power."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.workload.base import Array, Energy, Workload
+from dpnotebook.workload.base import Array, Energy, Workload, exact_norms
 from dpnotebook.workload.packing import packed, unpacked
 
 
@@ -67,7 +67,11 @@ class Explicit(Workload):
 
     def column_norms(self, power: int = 1) -> Array:
         """Return the sum of |entry|^power of each column."""
-        return np.asarray((np.abs(self.matrix) ** power).sum(axis=0))
+        return exact_norms(self.matrix, power)
+
+    def frobenius_squared(self) -> float:
+        """Return the sum of all squared entries, however large."""
+        return float((self.matrix.astype(float) ** 2).sum())
 
     def quadratic(self, matrix: Array) -> Array:
         """Return w' M w for every row w."""

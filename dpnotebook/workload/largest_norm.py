@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from dpnotebook.workload.base import Array, Number, Product, number
+from dpnotebook.workload.base import LARGEST_NORM, Array, Number, Product, number
 
 CANDIDATES = 2**17  # column norms that are compared while looking for the largest sum
 
@@ -22,6 +24,10 @@ def largest_norm(products: tuple[Product, ...], power: int) -> Number | None:
         1 for the L1 norm, 2 for the square of the L2 norm.
     """
     if len({tuple(factor.shape[1] for factor in factors) for _, factors in products}) > 1:
+        return None
+    largest = [math.prod(factor.max_column_norm(power) for factor in factors) for _, factors in products]
+    total = sum(abs(weight) ** power * norm for (weight, _), norm in zip(products, largest, strict=True))
+    if total >= LARGEST_NORM:  # never less than what is looked for
         return None
     sums = np.array([[abs(weight) ** power] for weight, _ in products])
     for axis in range(len(products[0][1])):

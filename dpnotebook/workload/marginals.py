@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.workload.base import Array, Number, Product, Workload, require_memory
+from dpnotebook.workload.base import Array, Number, Product, Workload, require_exact, require_memory
 from dpnotebook.workload.compose import Kron
 from dpnotebook.workload.contiguous import Total
 
@@ -133,6 +133,8 @@ class Marginals(Workload):
         require_memory(self.shape[1], "the column norms of these marginals")
         norms = [factor.column_norms(power) for factor in self.factors]
         ones = [np.ones(n, dtype=np.int64) for n in self.sizes]
+        if self.integer:
+            require_exact(self.max_column_norm(power))
         return np.asarray(
             sum(
                 weight**power * reduce(np.kron, [norms[i] if i in subset else ones[i] for i in range(len(norms))])

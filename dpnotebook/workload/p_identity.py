@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.workload.base import Array, Workload
+from dpnotebook.workload.base import Array, Workload, exact_norms, exact_sum
 from dpnotebook.workload.contiguous import Integers
 from dpnotebook.workload.packing import packed, unpacked
 
@@ -72,7 +72,7 @@ class PIdentity(Workload):
 
     def column_norms(self, power: int = 1) -> Array:
         """Return the sum of |entry|^power of each column."""
-        return np.asarray(self.diagonal**power + (np.abs(self.extra) ** power).sum(axis=0))
+        return exact_sum([exact_norms(self.diagonal[None], power), exact_norms(self.extra, power)])
 
     def quadratic(self, matrix: Array) -> Array:
         """Return w' M w for every row w."""

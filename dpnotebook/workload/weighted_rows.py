@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.workload.base import Array, Workload
+from dpnotebook.workload.base import Array, Workload, exact_norms, exact_sum, require_exact
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.packing import packed, unpacked
 
@@ -75,12 +75,14 @@ class WeightedRows(Workload):
     def column_norms(self, power: int = 1) -> Array:
         """Return the sum over the queries of |weight * entry|^power, for each cell."""
         if isinstance(self.workload, Contiguous):  # the entries are 0 or 1
+            largest = self.workload.apply_transposed(self.weights.astype(float)[None, :, None] ** power)
+            require_exact(float(largest.max()) if self.integer else 0)
             return self.workload.apply_transposed((self.weights**power)[None, :, None])[0, :, 0]
         total = np.zeros(self.shape[1], dtype=self.weights.dtype if self.integer else np.float64)
         step = max(1, 2**22 // self.shape[1])
         for first in range(0, self.shape[0], step):
             some = np.arange(first, min(first + step, self.shape[0]))
-            total += (np.abs(self.rows(some)) ** power).sum(axis=0)
+            total = exact_sum([total, exact_norms(self.rows(some), power)])
         return total
 
     def quadratic(self, matrix: Array) -> Array:

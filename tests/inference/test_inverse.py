@@ -9,7 +9,19 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.dense import DenseInverse, WideInverse
 from dpnotebook.inference.inverse import inverse, total_variance, variances
 from dpnotebook.inference.tree import gains
-from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Permuted, Prefix, Stack, Total, Weighted
+from dpnotebook.workload import (
+    AllRange,
+    Explicit,
+    Hierarchy,
+    Identity,
+    Kron,
+    Permuted,
+    Prefix,
+    Stack,
+    Toeplitz,
+    Total,
+    Weighted,
+)
 
 OPERATORS = [
     Identity(1),
@@ -27,6 +39,9 @@ OPERATORS = [
     ),
     Hierarchy(17, 4),
     Hierarchy(17, 16),
+    Toeplitz([3]),
+    Toeplitz([8, 4, 3, 2, 2, 2, 2]),
+    Toeplitz([-2, 1, 0, 1, 5]),
     Explicit([[1, 1, 0, 0], [0, 1, 1, 0]]),
     Explicit([[2, 0, 0], [0, 1, 1], [0, 1, -1], [1, 1, 1]]),
     Stack(Kron(Identity(2), Total(3)), 3 * Kron(Total(2), Identity(3))),
