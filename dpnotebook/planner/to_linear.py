@@ -14,8 +14,9 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
 from dpnotebook.query.question import Measure, Question
-from dpnotebook.strategy import Strategy, select
+from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
+from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Identity, Kron, Prefix, Workload
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import terms
@@ -80,7 +81,7 @@ def prepare(
             "attributes together, or restrict them with where="
         )
     if strategy is None:
-        strategy = select(workload, noise, _effort(measure, workload))
+        strategy = select_own(workload, noise, _effort(measure, workload))
     measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:

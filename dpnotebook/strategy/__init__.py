@@ -14,11 +14,16 @@ from dpnotebook.strategy.explicit import opt_0
 from dpnotebook.strategy.hdmm import compare, opt_hdmm
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
+from dpnotebook.strategy.register import register, registered, unregister
+from dpnotebook.strategy.registry import Registration
 from dpnotebook.strategy.residual import opt_residual
+from dpnotebook.strategy.rounding import rounded
 from dpnotebook.strategy.select import select
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.toeplitz import toeplitz
 
 __all__ = [
+    "Registration",
     "Strategy",
     "coa",
     "compare",
@@ -39,7 +44,12 @@ __all__ = [
     "opt_product",
     "opt_residual",
     "opt_union",
+    "register",
+    "registered",
+    "rounded",
     "select",
+    "toeplitz",
+    "unregister",
     "wavelet",
     "weighted_basis",
 ]

@@ -20,8 +20,10 @@ from dpnotebook.strategy.eigen.weighted_basis import weighted_basis
 from dpnotebook.strategy.explicit import LARGEST, explicit_choice, opt_0
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
+from dpnotebook.strategy.registry import Registration, suiting
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.toeplitz import toeplitz
 from dpnotebook.workload import Identity, Total, Workload
 from dpnotebook.workload.terms import sparse_terms
 
@@ -75,6 +77,8 @@ class Candidate:
         Why it does not suit a workload of some form and noise; empty where it does.
     optimized
         Whether it searches for what suits the workload, which takes a while.
+    written
+        How to write the function; its name in `dpn.strategy`, unless given.
     """
 
     name: str
@@ -83,10 +87,16 @@ class Candidate:
     make: Callable[[Workload, Noise, Progress], Strategy]
     refusal: Callable[[Form, Noise], str]
     optimized: bool = False
+    written: str = ""
+
+    @property
+    def code(self) -> str:
+        """How to write the function that makes it."""
+        return self.written or f"dpn.strategy.{self.name}"
 
 
 def candidates(workload: Workload, noise: Noise = "laplace") -> list[Candidate]:
-    """Return the candidates that suit a workload, those first that take no time.
+    """Return the candidates that suit a workload, those first that take no time, and last those that are registered.
 
     Parameters
     ----------
@@ -96,7 +106,8 @@ def candidates(workload: Workload, noise: Noise = "laplace") -> list[Candidate]:
         "laplace" or "gaussian".
     """
     found = form(workload)
-    return [candidate for candidate in CANDIDATES if not candidate.refusal(found, noise)]
+    own = [candidate for candidate in CANDIDATES if not candidate.refusal(found, noise)]
+    return [*own, *map(_registered, suiting(workload, noise))]
 
 
 def form(workload: Workload) -> Form:
@@ -132,6 +143,11 @@ def made(candidate: Candidate, workload: Workload, noise: Noise = "laplace", *, 
     return strategy
 
 
+def _registered(one: Registration) -> Candidate:
+    written = f'dpn.strategy.registered()["{one.name}"]'
+    return Candidate(one.name, one.title, one.about, _plain(one), _always, optimized=True, written=written)
+
+
 def _plain(function: Callable[..., Strategy]) -> Callable[[Workload, Noise, Progress], Strategy]:
     return lambda workload, noise, report: function(workload, noise)
 
@@ -148,6 +164,10 @@ def _ordered(found: Form, noise: Noise) -> str:
     if not found.alike:
         return "it is for parts over the same attributes"
     return "" if found.ordered else "no attribute is asked for more than its levels"
+
+
+def _toeplitz(found: Form, noise: Noise) -> str:
+    return _ordered(found, noise) if noise == "gaussian" else "it is for Gaussian noise"
 
 
 def _greedy(found: Form, noise: Noise) -> str:
@@ -215,6 +235,7 @@ CANDIDATES: tuple[Candidate, ...] = (
     Candidate("hb", "wide tree (HB)", "a tree of the branching that suits all ranges", _plain(hb), _ordered),
     Candidate("wavelet", "wavelet", "differences of neighbouring halves (Privelet)", _plain(wavelet), _ordered),
     Candidate("hierarchical", "hierarchy", "the best of all trees of counts", _plain(hierarchical), _ordered),
+    Candidate("toeplitz", "Toeplitz square root", "running counts, taken half of the way", _plain(toeplitz), _toeplitz),
     Candidate("greedy_h", "GreedyH", "a binary tree, its nodes weighted one by one", _plain(greedy_h), _greedy),
     Candidate("fourier", "Fourier", "the parities that the marginals need", _plain(fourier), _marginals),
     Candidate("datacube", "DataCube", "some of the marginals, all alike", _plain(datacube), _marginals),

@@ -20,9 +20,11 @@ from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.product import BETTER, Choice
+from dpnotebook.strategy.registry import registered_strategies
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Identity, Stack, Workload
+from dpnotebook.strategy.toeplitz import toeplitz
+from dpnotebook.workload import Identity, Prefix, Stack, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 FEW_QUERIES = 8  # times fewer queries than cells: there, low rank wins
@@ -59,14 +61,15 @@ def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0,
 def compare(
     workload: Workload, noise: Noise = "laplace", *, restarts: int = 0, report: Progress = silent
 ) -> list[Strategy]:
-    """Return the strategy of every operator that suits the workload, least expected error first.
+    """Return the strategy of every operator that suits the workload, and of all registered, least expected error first.
 
     Parameters
     ----------
     workload, noise, restarts, report
         As for `opt_hdmm`.
     """
-    return sorted(tried(workload, noise, "full", restarts, report), key=lambda strategy: strategy.objective)
+    found = [*tried(workload, noise, "full", restarts, report), *registered_strategies(workload, noise)]
+    return sorted(found, key=lambda strategy: strategy.objective)
 
 
 def best_of(strategies: Iterable[Strategy]) -> Strategy:
@@ -161,6 +164,8 @@ def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, repo
     simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
     simple = _certified(simple, "quick", report)
     yield simple
+    if effort == "full" and noise == "gaussian" and isinstance(workload, Prefix) and workload.n > OPTIMISED_CELLS:
+        yield _certified(toeplitz(workload, noise), "quick", report)
     if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
         yield opt_0(workload, noise, restarts=restarts, report=report)
         queries, cells = workload.shape

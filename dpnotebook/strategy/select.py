@@ -10,14 +10,14 @@ from dpnotebook.progress import silent, watched
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.hdmm import best_of, tried
+from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms
 
 
-@lru_cache(maxsize=256)
 def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full") -> Strategy:
-    """Return the best strategy known here for a workload; the answer is kept, so asking again is free.
+    """Return the best strategy known here, or registered, for a workload; it is kept, so asking again is free.
 
     In each attribute the identity, the queries themselves, every hierarchy and the optimised strategies of OPT_0
     compete by exact expected error. Several attributes are measured by one product, by one strategy for each part of a
@@ -31,12 +31,26 @@ def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full"
         "laplace" for a pure budget, "gaussian" for one with a delta.
     effort
         "full": as good as is known here; a workload over one attribute of 1,024 cells takes seconds, of 4,096 minutes.
-        "quick": in a moment; optimised too where an attribute has up to 256 cells.
+        "quick": in a moment; optimised too where an attribute has up to 256 cells. Registered strategies are not
+        tried, because nobody knows how long they take.
 
     Raises
     ------
     WorkloadError
         If noise or effort is not one of these.
+    """
+    own = select_own(workload, noise, effort)
+    return best_of([own, *registered_strategies(workload, noise)]) if effort == "full" and REGISTERED else own
+
+
+@lru_cache(maxsize=256)
+def select_own(workload: Workload, noise: Noise = "laplace", effort: Effort = "full") -> Strategy:
+    """Return the best strategy of this package for a workload: what verbs plan with, whatever is registered.
+
+    Parameters
+    ----------
+    workload, noise, effort
+        As for `select`.
     """
     if noise not in ("laplace", "gaussian"):
         raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(noise)}')

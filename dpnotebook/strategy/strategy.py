@@ -19,6 +19,7 @@ from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.bounds import svd_bound
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array, require_memory
+from dpnotebook.workload.trusted import trusted
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class Strategy:
     workload
         What is to be answered, shape (m, n).
     operator
-        What is measured, shape (p, n), with integer entries.
+        What is measured, shape (p, n), with integer entries. One of a class that is not of this package is written out
+        as a matrix, whose norms are computed from its entries.
     noise
         "laplace" or "gaussian".
     name
@@ -60,6 +62,7 @@ class Strategy:
     def __post_init__(self) -> None:
         if self.noise not in ("laplace", "gaussian"):
             raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(self.noise)}')
+        object.__setattr__(self, "operator", trusted(self.operator))
         if self.workload.shape[1] != self.operator.shape[1]:
             asked, measured = self.workload.shape[1], self.operator.shape[1]
             raise WorkloadError(f"queries over {asked:,} cells cannot be answered from measurements of {measured:,}")

@@ -218,6 +218,11 @@ class Workload(ABC):
         return f"{self.kind}({', '.join(repr(getattr(self, field.name)) for field in fields(self))})"
 
 
+def registered_kind(name: str) -> type[Workload] | None:
+    """Return the class that ledgers mean by a name."""
+    return _KINDS.get(name)
+
+
 def whole(value: object, name: str, least: int = 1) -> int:
     """Return `value` as an int of at least `least`, or raise WorkloadError naming it."""
     if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:

@@ -1,4 +1,4 @@
-"""Queries whose coefficients depend on how far back a cell is: lower-triangular Toeplitz matrices, never written out."""
+"""Queries that weigh a cell by how far back it is: lower-triangular Toeplitz matrices, never written out."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WRONG = 0.25  # most that a product of digits may be off before it is rounded to
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Toeplitz(Workload):
-    """Query i is the sum over the cells j up to i of coefficient i - j times cell j: a lower-triangular Toeplitz matrix.
+    """A lower-triangular Toeplitz matrix: query i is the sum over the cells j up to i of coefficient i - j times cell j.
 
     Parameters
     ----------

@@ -50,16 +50,17 @@ def optimizer_times(most: int) -> Iterator[tuple[str, float, float, str]]:
 
 def quick_times() -> Iterator[tuple[str, float]]:
     """Yield workloads that a session asks, and the seconds to choose a strategy for each."""
-    from dpnotebook.strategy import explicit, select
+    from dpnotebook.strategy import explicit
+    from dpnotebook.strategy.select import select_own
     from dpnotebook.workload import AllRange, Identity, Kron, Prefix
 
     for workload in (Identity(256), Kron(Identity(12), Identity(51)), Prefix(256), AllRange(256)):
         for noise in ("laplace", "gaussian"):
             times = []
             for _ in range(3):
-                select.cache_clear()
+                select_own.cache_clear()
                 explicit._found.clear()  # what was optimised before is not found again
-                times.append(seconds(lambda w=workload, law=noise: select(w, law, "quick")))
+                times.append(seconds(lambda w=workload, law=noise: select_own(w, law, "quick")))
             yield f"select, {workload!r}, {noise}", min(times)
 
 

@@ -13,6 +13,7 @@ from dpnotebook.strategy import Strategy, hierarchical, identity, itself, opt_0,
 from dpnotebook.strategy.hdmm import best_of
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.product import hierarchy_choice, library_choice, product_operator
+from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total
 from dpnotebook.workload.terms import terms
 
@@ -161,7 +162,7 @@ FAST = [
 @pytest.mark.parametrize("w", FAST, ids=repr)
 def test_common_questions_are_planned_in_a_moment(w, noise):
     def anew():
-        select.cache_clear()
+        select_own.cache_clear()
         select(w, noise, "quick")
 
     assert cost(anew, 3) < 12  # 3 at most

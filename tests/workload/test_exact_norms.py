@@ -41,13 +41,13 @@ OPERATORS = {
 @pytest.mark.parametrize("operator", OPERATORS.values(), ids=OPERATORS)
 def test_no_norm_is_too_small(operator):
     exact = (np.abs(operator.dense().astype(object)) ** 2).sum(axis=0)
-    for norms in (lambda: operator.column_norms(2), lambda: [operator.max_column_norm(2)]):
-        try:
-            found = max(map(int, norms()))
-        except WorkloadError as error:
-            assert "64-bit" in str(error)
-            continue
-        assert found == exact.max()
+    if isinstance(operator, Kron | Marginals):  # their largest norm is a product of Python's integers
+        assert operator.max_column_norm(2) == exact.max()
+    else:
+        with pytest.raises(WorkloadError, match="64-bit"):
+            operator.max_column_norm(2)
+    with pytest.raises(WorkloadError, match="64-bit"):
+        operator.column_norms(2)
 
 
 def test_norms_just_below_the_limit_are_given():

@@ -131,7 +131,7 @@ def facts(candidate: Candidate, strategy: Strategy) -> str:
 
 def code(card: Card, candidate: Candidate) -> str:
     """Return how to make a strategy without the explorer, and how to answer queries with it."""
-    made, asked = f"dpn.strategy.{candidate.name}", card.question.code
+    made, asked = candidate.code, card.question.code
     return (
         f'strategy = {made}({asked}, noise="{card.privacy.noise}")\n'
         f"df.dp.answer({asked}, strategy={made}, epsilon={card.privacy.epsilon:g})"

@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.strategy import Strategy, hierarchical, select
+from dpnotebook.strategy import Strategy, hierarchical
+from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Prefix
 
 BINS = 512  # of a range of values; within a bin they are taken to be spread evenly
@@ -47,6 +48,6 @@ def bins(
 def cumulative(count: int, noise: Noise) -> Strategy:
     """Return what is measured of bins in order to know how many values lie below each edge."""
     if count <= OPTIMISED:
-        return select(Prefix(count), noise=noise, effort="quick")
+        return select_own(Prefix(count), noise=noise, effort="quick")
     trees = (hierarchical(Prefix(count), noise, branching=branching) for branching in BRANCHINGS[noise])
     return min(trees, key=lambda tree: tree.objective)
