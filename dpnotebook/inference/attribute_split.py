@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpnotebook.inference.inverse import Inverse, inverse, sum_of_variances, variances
-from dpnotebook.workload import AllRange, Centred, Hierarchy, Identity, Prefix, Stack, Total, Workload
+from dpnotebook.workload import AllRange, Centred, Hierarchy, Identity, Prefix, Stack, Toeplitz, Total, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.contiguous import Contiguous
 
@@ -97,7 +97,8 @@ def attribute_split(operator: Workload) -> AttributeSplit:
     n = operator.shape[1]
     if isinstance(operator, Centred):  # X + n J = n^2 I
         return AttributeSplit(operator, inverse(Identity(n)), n**-2.0, float(n), np.full(n, 1 / n), 0.0)
-    if isinstance(operator, (Identity, Hierarchy, Prefix, AllRange)):
+    triangular = isinstance(operator, Toeplitz) and inverse(operator).rank == n
+    if triangular or isinstance(operator, (Identity, Hierarchy, Prefix, AllRange)):
         guard, solved = 0, inverse(operator)
     else:
         # Measured besides with about the weight of the rest, the total makes X invertible where A misses nothing else.

@@ -113,10 +113,8 @@ def _made(registration: Registration, workload: Workload, noise: Noise) -> Strat
     if not isinstance(made, Strategy):
         raise WorkloadError(f"{registration} returns a strategy, not {shorten(made)}")
     if made.noise != noise or made.workload != workload:
-        asked, got = (
-            f"{shorten(one)} with {law} noise" for one, law in ((workload, noise), (made.workload, made.noise))
-        )
-        raise WorkloadError(f"{registration} was asked for {asked}, and returned a strategy for {got}")
+        got = f"{shorten(made.workload)} with {made.noise} noise"
+        raise WorkloadError(f"{registration} was asked for {shorten(workload)} with {noise} noise, and answers {got}")
     try:
         found = Strategy(workload, made.operator, noise, str(made.name), bool(made.split))
         determined = math.isfinite(found.objective)

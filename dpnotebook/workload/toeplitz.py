@@ -20,7 +20,7 @@ WRONG = 0.25  # most that a product of digits may be off before it is rounded to
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Toeplitz(Workload):
-    """A lower-triangular Toeplitz matrix: query i is the sum over the cells j up to i of coefficient i - j times cell j.
+    """A lower-triangular Toeplitz matrix: query i adds up, over the cells j up to i, coefficient i - j times cell j.
 
     Parameters
     ----------
