@@ -13,6 +13,7 @@ from dpnotebook.errors import Cancelled, WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
+from dpnotebook.workload.base import require_exact
 
 REGISTERED: dict[str, Registration] = {}
 
@@ -117,6 +118,7 @@ def _made(registration: Registration, workload: Workload, noise: Noise) -> Strat
         raise WorkloadError(f"{registration} was asked for {shorten(workload)} with {noise} noise, and answers {got}")
     try:
         found = Strategy(workload, made.operator, noise, str(made.name), bool(made.split))
+        require_exact(found.norm)
         determined = math.isfinite(found.objective)
     except WorkloadError as error:
         raise WorkloadError(f"{registration} cannot be measured: {error}") from error

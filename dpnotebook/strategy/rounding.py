@@ -27,7 +27,7 @@ def rounded(operator: Workload | ArrayLike, *, bits: int = PRECISION) -> Workloa
 
     Every entry is scaled so that the largest is 2^bits, and rounded, by at most half a unit. The scale changes nothing:
     noise grows with the sensitivity, which is computed from the integers. What rounding costs is the difference of
-    `Strategy.objective` from what was meant; at 16 bits it is some 10^-4 of it.
+    `Strategy.objective` from what was meant: at 16 bits some 10^-4 of it, more where rows nearly depend on each other.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def toeplitz(workload: Workload, noise: Noise = "gaussian", *, bits: int = PRECI
     >>> round(found.optimality, 3)  # times the least error that any strategy could have
     1.053
     >>> round(strategy.hierarchical(Prefix(16384), "gaussian").optimality, 3)
-    1.28
+    1.279
     """
     if noise != "gaussian":
         raise WorkloadError("the Toeplitz square root is for Gaussian noise; for Laplace noise take hierarchical")

@@ -85,7 +85,10 @@ def test_integers_are_answered_exactly_however_large(n):
     rng = np.random.default_rng(n)
     for coefficients, cells in (
         (rng.integers(-(2**20), 2**20, n), rng.integers(-(2**40), 2**40, n)),
-        (np.full(n, 2 ** (digit_bits(n) - 1)), np.full(n, -(2 ** (digit_bits(n) - 1)))),  # digits all as large as can be
+        (
+            np.full(n, 2 ** (digit_bits(n) - 1)),
+            np.full(n, -(2 ** (digit_bits(n) - 1))),
+        ),  # digits all as large as can be
         (np.full(n, 2**62 - 1), np.full(n, 2**63 - 1)),  # beyond 64 bits, where sums of integers wrap around
     ):
         coefficients[0] = coefficients[0] or 1
