@@ -23,6 +23,22 @@ PLANTED = (
         ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
     ),
     Mutant(
+        "a column norm beyond 64 bits wraps around",
+        "a query with coefficients of 2^32 is measured as if nobody mattered to it",
+        "workload/base.py",
+        "if norm >= LARGEST_NORM:",
+        "if norm >= LARGEST_NORM**2:",
+        ("workload/test_exact_norms.py",),
+    ),
+    Mutant(
+        "what somebody else's rows say of their sensitivity is believed",
+        "a registered strategy decides how much noise it gets",
+        "workload/trusted.py",
+        "return workload if all(map(_own, _all_of(workload))) else Explicit(workload.dense())",
+        "return workload",
+        ("strategy/test_register.py::test_the_sensitivity_is_that_of_the_rows",),
+    ),
+    Mutant(
         "costs are rounded down",
         "what is below one unit is never paid, however often it is asked",
         SPEND,

@@ -99,7 +99,7 @@ def test_select_takes_it_where_it_is_better():
         assert found.objective < 0.75 * own.objective
         assert select(PRODUCT, "gaussian", "quick") == select_own(PRODUCT, "gaussian", "quick")
         assert select(PRODUCT, "laplace").name != found.name
-        assert select_own(PRODUCT, "gaussian") is own
+        assert select_own(PRODUCT, "gaussian", "full") is own
     assert select(PRODUCT, "gaussian") is own
     with register("same", lambda workload, noise: replace(own, name="same"), suits=gaussian):
         assert select(PRODUCT, "gaussian") is own  # where it is as good, what is here goes first
