@@ -158,60 +158,60 @@ def test_what_was_measured_is_read_and_answered_again_without_the_registration(t
     session.close()
 
 
-class TestPrivacy:
-    """Of what a registered function returns, nothing is believed that less noise would follow from."""
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_sensitivity_is_that_of_the_rows(noise):
+    with register("liar", lying) as liar:
+        found = liar(Identity(4), noise)
+    assert type(found.operator) is Explicit
+    assert found.sensitivity == 100
+    assert found.objective == pytest.approx(4)
 
-    @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-    def test_the_sensitivity_is_that_of_the_rows(self, noise):
-        with register("liar", lying) as liar:
-            found = liar(Identity(4), noise)
-        assert type(found.operator) is Explicit
-        assert found.sensitivity == 100
-        assert found.objective == pytest.approx(4)
 
-    def test_also_where_a_class_of_ours_was_changed(self):
-        found = Strategy(Prefix(6), Quiet(6), "laplace", "")
-        assert found.sensitivity == 6
-        assert Strategy(Prefix(6), 2 * Quiet(6), "laplace", "").sensitivity == 12
-        assert Strategy(Prefix(6), Quiet(6) + Identity(6), "laplace", "").sensitivity == 7
-        assert Strategy(Prefix(6), Kron(Identity(1), Quiet(6)), "laplace", "").sensitivity == 6
-        assert Strategy(Prefix(6), Prefix(6), "laplace", "").operator == Prefix(6)
+def test_also_where_a_class_of_ours_was_changed():
+    found = Strategy(Prefix(6), Quiet(6), "laplace", "")
+    assert found.sensitivity == 6
+    assert Strategy(Prefix(6), 2 * Quiet(6), "laplace", "").sensitivity == 12
+    assert Strategy(Prefix(6), Quiet(6) + Identity(6), "laplace", "").sensitivity == 7
+    assert Strategy(Prefix(6), Kron(Identity(1), Quiet(6)), "laplace", "").sensitivity == 6
+    assert Strategy(Prefix(6), Prefix(6), "laplace", "").operator == Prefix(6)
 
-    def test_neither_a_norm_nor_an_error_nor_a_bound_is_taken_over(self):
-        class Proud(Strategy):
-            norm = 1
-            objective = 1e-9
 
-        with register("proud", lambda w, noise: Proud(w, 3 * Identity(4), noise, "proud", False, 1e12)) as proud:
-            found = proud(Prefix(4))
-        assert (type(found), found.norm, found.certificate) == (Strategy, 3, 0.0)
-        assert found.objective == pytest.approx(10)
-        assert found.bound < 10
+def test_neither_a_norm_nor_an_error_nor_a_bound_is_taken_over():
+    class Proud(Strategy):
+        norm = 1
+        objective = 1e-9
 
-    @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-    def test_the_noise_that_is_drawn_is_for_the_rows(self, noise, tmp_path):
-        """A sensitivity that is a tenth too small would leave four fifths of the variance."""
-        n, epsilon = 8192, 0.5
-        frame = pd.DataFrame({"a": np.arange(n)})
-        delta = {"delta": 1e-6} if noise == "gaussian" else {}
-        session = dpn.Session(budget=dpn.Budget(epsilon=1.0, **delta), ledger=tmp_path / "noise.ledger")
-        session.protect(frame, "t", domain={"a": dpn.Range(0, n - 1)})
+    with register("proud", lambda w, noise: Proud(w, 3 * Identity(4), noise, "proud", False, 1e12)) as proud:
+        found = proud(Prefix(4))
+    assert (type(found), found.norm, found.certificate) == (Strategy, 3, 0.0)
+    assert found.objective == pytest.approx(10)
+    assert found.bound < 10
 
-        def uneven(workload, noise):
-            weights = np.full(n, 900)
-            weights[17] = 1000  # the one that counts
-            return Strategy(workload, WeightedRows(weights, Hierarchy(n, 2, 1)), noise, "uneven")
 
-        with register("uneven", uneven) as mine:
-            values = frame.dp.answer(Identity(n), on="a", strategy=mine, epsilon=epsilon).run().frame["value"]
-        errors = (values.to_numpy(dtype=float) - 1) * np.where(np.arange(n) == 17, 1000, 900)
-        if noise == "laplace":
-            needed = 2 * (1000 / epsilon) ** 2
-        else:
-            needed = (1000 / mu_of_budget(epsilon, session.ledger.accountant.delta)) ** 2
-        # Six standard deviations of the mean of 8,192 squares are 0.094 of Gaussian noise, and 0.148 of Laplace noise.
-        assert np.mean(errors**2) / needed == pytest.approx(1, abs=0.094 if noise == "gaussian" else 0.148)
-        session.close()
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_noise_that_is_drawn_is_for_the_rows(noise, tmp_path):
+    """A sensitivity that is a tenth too small would leave four fifths of the variance."""
+    n, epsilon = 8192, 0.5
+    frame = pd.DataFrame({"a": np.arange(n)})
+    delta = {"delta": 1e-6} if noise == "gaussian" else {}
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0, **delta), ledger=tmp_path / "noise.ledger")
+    session.protect(frame, "t", domain={"a": dpn.Range(0, n - 1)})
+
+    def uneven(workload, noise):
+        weights = np.full(n, 900)
+        weights[17] = 1000  # the one that counts
+        return Strategy(workload, WeightedRows(weights, Hierarchy(n, 2, 1)), noise, "uneven")
+
+    with register("uneven", uneven) as mine:
+        values = frame.dp.answer(Identity(n), on="a", strategy=mine, epsilon=epsilon).run().frame["value"]
+    errors = (values.to_numpy(dtype=float) - 1) * np.where(np.arange(n) == 17, 1000, 900)
+    if noise == "laplace":
+        needed = 2 * (1000 / epsilon) ** 2
+    else:
+        needed = (1000 / mu_of_budget(epsilon, session.ledger.accountant.delta)) ** 2
+    # Six standard deviations of the mean of 8,192 squares are 0.094 of Gaussian noise, and 0.148 of Laplace noise.
+    assert np.mean(errors**2) / needed == pytest.approx(1, abs=0.094 if noise == "gaussian" else 0.148)
+    session.close()
 
 
 def _of(operator, asked=None):

@@ -135,27 +135,25 @@ def test_is_the_same_after_json():
     assert Workload.from_json(Toeplitz([0.5, 1.25]).to_json()) == Toeplitz([0.5, 1.25]) != Toeplitz([1, 2])
 
 
-class TestPrivacy:
-    """What one row changes is never more than what the noise is made for."""
+@pytest.mark.parametrize("n", [2, 17, 300])
+def test_the_sensitivity_is_that_of_the_rounded_rows(n):
+    found = toeplitz(Prefix(n))
+    moved = [float(np.sum(found.operator.matvec(np.eye(n, dtype=int)[j]).astype(float) ** 2)) for j in range(n)]
+    assert found.sensitivity == pytest.approx(math.sqrt(max(moved)), rel=1e-15)
+    assert 0.9 * found.sensitivity < math.sqrt(max(moved))  # one 10% too small would not do
 
-    @pytest.mark.parametrize("n", [2, 17, 300])
-    def test_the_sensitivity_is_that_of_the_rounded_rows(self, n):
-        found = toeplitz(Prefix(n))
-        moved = [float(np.sum(found.operator.matvec(np.eye(n, dtype=int)[j]).astype(float) ** 2)) for j in range(n)]
-        assert found.sensitivity == pytest.approx(math.sqrt(max(moved)), rel=1e-15)
-        assert 0.9 * found.sensitivity < math.sqrt(max(moved))  # one 10% too small would not do
 
-    def test_the_noise_that_is_drawn_suffices(self, tmp_path):
-        """The noise of the measured rows, found again from the answers, has the variance that their change needs."""
-        n, epsilon = 8192, 0.5
-        frame = pd.DataFrame({"a": np.arange(n)})
-        session = dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=tmp_path / "noise.ledger")
-        session.protect(frame, "t", domain={"a": dpn.Range(0, n - 1)})
-        release = frame.dp.answer(Prefix(n), on="a", strategy=toeplitz, epsilon=epsilon).run()
-        errors = release.frame["value"].to_numpy(dtype=float) - np.arange(1, n + 1)
-        root = np.rint(square_root(n) * 2**16)
-        noise = convolved(root, np.diff(errors, prepend=0)[None, :, None])[0, :, 0]
-        needed = np.linalg.norm(root) / mu_of_budget(epsilon, session.ledger.accountant.delta)
-        # The mean of 8,192 squares is within 0.09 of its own at 5.7 standard deviations; noise for nine tenths of the
-        # sensitivity has 0.81.
-        assert np.mean(noise**2) / needed**2 == pytest.approx(1, abs=0.09)
+def test_the_noise_that_is_drawn_suffices(tmp_path):
+    """The noise of the measured rows, found again from the answers, has the variance that their change needs."""
+    n, epsilon = 8192, 0.5
+    frame = pd.DataFrame({"a": np.arange(n)})
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0, delta=1e-6), ledger=tmp_path / "noise.ledger")
+    session.protect(frame, "t", domain={"a": dpn.Range(0, n - 1)})
+    release = frame.dp.answer(Prefix(n), on="a", strategy=toeplitz, epsilon=epsilon).run()
+    errors = release.frame["value"].to_numpy(dtype=float) - np.arange(1, n + 1)
+    root = np.rint(square_root(n) * 2**16)
+    noise = convolved(root, np.diff(errors, prepend=0)[None, :, None])[0, :, 0]
+    needed = np.linalg.norm(root) / mu_of_budget(epsilon, session.ledger.accountant.delta)
+    # The mean of 8,192 squares is within 0.09 of its own at 5.7 standard deviations; noise for nine tenths of the
+    # sensitivity has 0.81.
+    assert np.mean(noise**2) / needed**2 == pytest.approx(1, abs=0.09)
