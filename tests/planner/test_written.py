@@ -1,4 +1,4 @@
-"""What is written of answers: the digits that noise and floating point leave, and no interval where nothing is noisy."""
+"""What is written of answers: the digits that noise and floating point leave, no interval where there is no noise."""
 
 import numpy as np
 
