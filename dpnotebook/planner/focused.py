@@ -71,9 +71,11 @@ def _summed(block: LeastSquaresState, one: Observation, queries: Queries) -> Sum
     mixed = inside[of_bin[bins[inside]] != asked[inside]]
     whole[asked[mixed]] = False
     whole[of_bin[bins[mixed]]] = False
+    counted = np.bincount(of_bin, minlength=classes)
+    whole &= counted > 0  # of a class that no cell is in, nothing was counted
     if not whole.any():
         return None
-    summed = np.bincount(of_bin, minlength=classes)[whole]
+    summed = counted[whole]
     place = np.cumsum(whole) - 1
     cells = np.where(whole[asked], place[asked], -1)
     sums = [replace(each, noisy=np.bincount(of_bin, each.noisy, classes)[whole].astype(float)) for each in one.repeats]
