@@ -84,7 +84,6 @@ def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
     digits[known] = np.floor(np.log10(std_error[known])).astype(np.int64)
     value, std_error, width = value.astype(float), std_error.astype(float), width.astype(float)
     value[~known] = np.round(value[~known], EXACT)
-    width[std_error == 0] = 0.0  # a group that nobody can be in: there is no noise that could reach anywhere
     largest = float(np.abs(value[known]).max(initial=0.0))
     most = max(0, DIGITS - 1 - math.floor(math.log10(largest))) if 0 < largest < math.inf else MOST_DECIMALS
     for each in np.unique(digits[known]).tolist():

@@ -175,10 +175,14 @@ def farthest(std_error: float, noise: Noise, confidence: float, step: float, sca
 
 
 def farthest_of(std_errors: Floats, noise: Noise, confidence: float, step: float | Floats, scale: float) -> Floats:
-    """Return `farthest` of each of several combinations, shape (answers,); `step` is one number, or one an answer."""
+    """Return `farthest` of each of several combinations, shape (answers,); `step` is one number, or one an answer.
+
+    Where no draw counts, as for a group that a filter excludes, nothing reaches anywhere.
+    """
     if noise == "gaussian":
         return std_errors * kappa(confidence, noise)
-    return std_errors * (kappa(confidence, noise) * COMPUTED) + step * grid_excess(confidence, 1.0, scale)
+    reach = std_errors * (kappa(confidence, noise) * COMPUTED) + step * grid_excess(confidence, 1.0, scale)
+    return np.where(std_errors == 0, 0.0, reach)
 
 
 def spread_within(half_width: float, noise: Noise, confidence: float, step: float, scale: float) -> float:

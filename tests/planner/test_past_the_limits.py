@@ -242,6 +242,24 @@ def test_counts_that_share_a_bin_with_others_are_not_added_up(monkeypatch):
             assert variances[0] == pytest.approx(item.variance * levels.size)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_group_that_the_filter_excludes_takes_nothing_from_the_others(monkeypatch):
+    """Nothing was counted of it, and nothing is divided by that."""
+    monkeypatch.setattr("dpnotebook.planner.focused.ROOM", 0)
+    domain = Domain({"a": dpn.Range(0, 9), "b": dpn.Range(0, 4)})
+    axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in "ab")
+    planned = Planned(Measurement(Kron(Identity(10), Identity(5)), axes, Predicate.everything(domain)), Fraction(4), 0)
+    item = item_of(planned, (1, 0), np.arange(50)[None], "laplace")
+    asked = ProductTerm(axes[:1], Predicate.parse("a in [1, 2, 7]", domain), Identity(10), 1.0, np.arange(10))
+    found = focused(domain, ("a", "b"), asked, [item])
+    values, variances, _ = found.estimates(found.queries(asked))
+    inside = [1, 2, 7]
+    assert values[inside] == pytest.approx(np.arange(50).reshape(10, 5).sum(axis=1)[inside])
+    assert variances[inside] == pytest.approx(5 * item.variance)
+    others = np.setdiff1d(np.arange(10), inside)
+    assert values[others].tolist() == variances[others].tolist() == [0] * 7
+
+
 def test_a_state_is_a_function_of_the_ledger_and_not_of_when_it_was_asked_for(room_for_few):
     domain = Domain({"x": dpn.Range(0, 999)})
     rng = np.random.default_rng(2)
