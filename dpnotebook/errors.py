@@ -155,10 +155,20 @@ def shorten(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def bare(function: Callable[P, R]) -> Callable[P, R]:
+def bare(
+    function: Callable[P, R], wrong: Callable[[tuple[Any, ...], dict[str, Any]], DPError | None] | None = None
+) -> Callable[P, R]:
     """Let an error of ours leave a public function without what led to it: no context, no cause, no inner frames.
 
     Debuggers, verbose tracebacks and `sys.last_value` show what those hold, and they may hold rows and exact counts.
+
+    Parameters
+    ----------
+    function
+        What is public.
+    wrong
+        Given the arguments of a call that failed with an error that is none of ours, returns what is raised instead;
+        None to leave the error as it is.
     """
 
     @functools.wraps(function)
@@ -167,6 +177,13 @@ def bare(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except DPError as error:
             failure = error.with_traceback(None)
+        except Warning:  # warnings are errors where somebody has said so
+            raise
+        except Exception:
+            said = None if wrong is None else wrong(args, kwargs)
+            if said is None:
+                raise
+            failure = said
         del args, kwargs  # of this frame too: the rows may have been passed
         failure.__cause__ = failure.__context__ = None
         try:

@@ -35,8 +35,8 @@ def exact_session(*args: Any, **kwargs: Any) -> Session:
             "set DPNOTEBOOK_UNSAFE=1 in the environment of the tests"
         )
     session = Session(*args, **kwargs)
-    session._draw = _no_noise
-    session._redraw = _none_again
+    session._questions.draw = _no_noise
+    session._questions.redraw = _none_again
     session._statements.draw = _nothing
     session._statements.hide = False
     return session

@@ -102,8 +102,8 @@ def places(session, name):
     """Where things may fail between charge and record: the engine, the draw, the record."""
     found = [(session.ledger, "record")]
     if name in VERBS:
-        return [*found, (session.table("people").engine, "totals"), (session, "_draw")]
-    return [*found, (session._statements.workspace, "run"), (session._statements, "draw")]
+        return [*found, (session.table("people").engine, "totals"), (session._questions, "draw")]
+    return [*found, (session._statements.relations.workspace, "run"), (session._statements, "draw")]
 
 
 @pytest.mark.parametrize(("noise", "name"), CASES)
@@ -303,7 +303,7 @@ class TestWhatCannotBeFinished:
         return path
 
     def test_the_table_can_be_protected(self, ledger, monkeypatch):
-        monkeypatch.setattr("dpnotebook.session.execute.exact_answers", fails_with(ValueError("never")))
+        monkeypatch.setattr("dpnotebook.session.questions.exact_answers", fails_with(ValueError("never")))
         with contextlib.closing(opened("pure", ledger)) as session:
             assert session.history()["state"].tolist() == ["charged"]
             with pytest.raises(EngineError, match=r"session.retry\(1\)"):
@@ -360,7 +360,7 @@ def test_nothing_of_a_failure_stays_reachable(monkeypatch):
             return found
 
         monkeypatch.setattr(engine, "totals", counted)
-        monkeypatch.setattr(session, "_draw", fails_with(ValueError("no")))
+        monkeypatch.setattr(session._questions, "draw", fails_with(ValueError("no")))
         with pytest.raises(EngineError) as caught:
             asked(session, "histogram").run()
         error, kept[:] = caught.value, []
@@ -407,7 +407,7 @@ def test_what_is_refused_reads_no_row(noise, name, monkeypatch):
     session = opened(noise)
     read = []
     monkeypatch.setattr(session.table("people").engine, "totals", lambda *_: read.append("totals"))
-    monkeypatch.setattr(session._statements.workspace, "run", lambda *_: read.append("run"))
+    monkeypatch.setattr(session._statements.relations.workspace, "run", lambda *_: read.append("run"))
     session.ledger._limit = 0  # all is spent
     with pytest.raises(dpn.BudgetExceeded):
         asked(session, name).run()

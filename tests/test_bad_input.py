@@ -726,18 +726,18 @@ def test_a_ledger_that_is_locked_between_charge_and_record(tmp_path, monkeypatch
     """The charge stands, nothing is shown, and the same query later is free."""
     path = tmp_path / "clinic.ledger"
     ward = Ward(ledger=path)
-    draw = ward.session._draw
+    draw = ward.session._questions.draw
     with contextlib.ExitStack() as stack:
 
         def slow(item, noise, source):
             stack.enter_context(held(path))
             return draw(item, noise, source)
 
-        monkeypatch.setattr(ward.session, "_draw", slow)
+        monkeypatch.setattr(ward.session._questions, "draw", slow)
         with pytest.raises(dpn.EngineError, match="held by another process") as caught:
             ward.frame.dp.count(epsilon=0.5).run()
         said(caught)
-    monkeypatch.setattr(ward.session, "_draw", draw)
+    monkeypatch.setattr(ward.session._questions, "draw", draw)
     assert ward.session.spent.epsilon == pytest.approx(0.75)
     assert ward.frame.dp.count(epsilon=0.5).run().paid == 0
     assert ward.session.audit().ok

@@ -21,7 +21,10 @@ from dpnotebook.errors import bare
 PACKAGE = Path(dpn.__file__).parent
 SECRET = "Zebulon Quirk"
 MARK = 7331
-INNER = ("engine", "sql", "reuse", "ledger", "strategy", "inference", "privacy", "domain", "predicate")
+INNER = {
+    "engine", "sql", "planner", "ledger", "strategy", "inference", "privacy", "domain", "predicate", "query", "dialect",
+}  # fmt: skip
+STEPS = {"pipeline", "questions", "histories", "statements", "statement_answers", "relations"}
 
 
 def frame():
@@ -42,7 +45,7 @@ def breaks(*_, **__):
 
 
 def draw_breaks(session, monkeypatch):
-    monkeypatch.setattr(session, "_draw", breaks)
+    monkeypatch.setattr(session._questions, "draw", breaks)
     session.table("people").histogram("age", epsilon=0.1).run()
 
 
@@ -57,7 +60,7 @@ def record_breaks(session, monkeypatch):
 
 
 def statement_breaks(session, monkeypatch):
-    monkeypatch.setattr(session._statements.workspace, "run", breaks)
+    monkeypatch.setattr(session._statements.relations.workspace, "run", breaks)
     session.sql("SELECT name, COUNT(*) AS n FROM people GROUP BY name", epsilon=0.1).run()
 
 
@@ -123,7 +126,7 @@ def test_nothing_but_its_text_leaves(case, session, monkeypatch):
         if str(PACKAGE) in f.f_code.co_filename
     ]
     assert own
-    assert not [path for path in own if path.parts[0] in INNER or path.stem in ("answering", "statement_answers")]
+    assert not [path for path in own if path.parts[0] in INNER or path.stem in STEPS]
     for one in frames_of(error):
         for value in one.f_locals.values():
             assert not isinstance(value, (np.ndarray, BaseException)) or value is error

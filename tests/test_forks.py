@@ -155,11 +155,11 @@ def test_a_fork_while_another_thread_counts(tmp_path):
             go_on.wait(60)
             return draw(*arguments)
 
-        draw, session._draw = session._draw, slow
+        draw, session._questions.draw = session._questions.draw, slow
         other = threading.Thread(target=session.table("people").count(where="age > 70", epsilon=0.05).run)
         other.start()
         begun.wait(60)
-        session._draw = draw
+        session._questions.draw = draw
         asked = in_child(lambda: session.table("people").count(where="age < 10", epsilon=0.05).run().number)
         assert int(asked) > 3, asked
         go_on.set()

@@ -31,7 +31,8 @@ from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
 from dpnotebook.privacy.accountant import UNITS, delta_of_mu
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
-from dpnotebook.session.execute import draw_noise, measure
+from dpnotebook.progress import silent
+from dpnotebook.session.questions import draw_noise
 from dpnotebook.session.session import Session
 from dpnotebook.workload import AllRange, Prefix, Total
 
@@ -514,7 +515,7 @@ for budget in (Budget(10.0), Budget(10.0, 1e-6)):
         (Measure("quantile", "income", quantile=0.5), ()),
     ):
         for accuracy in (Accuracy(epsilon=0.5), Accuracy(error=40.0)):
-            plan = planner.make_plan(Question("t", (measure,), keys, where), accuracy, table, ledger)
+            plan = planner.make_plan(Question("t", (measure,), keys, where), accuracy, table, ledger.moment("t"))
             assert plan.error > 0
 print(*sorted(sys.modules))
 """
@@ -667,7 +668,7 @@ def test_completions_draw_the_same_noise_and_the_first_record_stays(opened, peop
 
     query = people.dp.histogram("age", epsilon=0.01)
     record = first.ledger.record
-    first._draw = watched
+    first._questions.draw = watched
     monkeypatch.setattr(first.ledger, "record", lambda number, *_: failing())
     with pytest.raises(EngineError):
         query.run()
@@ -678,7 +679,7 @@ def test_completions_draw_the_same_noise_and_the_first_record_stays(opened, peop
     second = opened(900.0, ledger=path)  # completes it
     kept = second.release(1).frame["value"].tolist()
     assert query.run().frame["value"].tolist() == kept
-    late = measure(first.ledger, first.table("people"), charge, watched)
+    late = first._pipeline.measure(first._questions, charge, silent)
     assert late.answers[0].ravel().tolist() == kept
     assert len(drawn) == 2
     truth = np.bincount(people["age"], minlength=100)

@@ -68,7 +68,7 @@ def broken(*arguments):
 
 class TestOrder:
     def test_a_plan_reads_nothing_and_spends_nothing(self, session, monkeypatch):
-        monkeypatch.setattr(session._statements.workspace, "run", broken)
+        monkeypatch.setattr(session._statements.relations.workspace, "run", broken)
         plan = session.sql(BY_DRUG, epsilon=0.5).plan
         assert plan.cost.epsilon == pytest.approx(0.5, rel=1e-6)
         assert plan.std_error > 0
@@ -77,7 +77,7 @@ class TestOrder:
     def test_an_engine_that_dies_has_charged_once_and_shown_nothing(self, session, monkeypatch):
         query = session.sql(BY_DRUG, epsilon=0.5)
         with monkeypatch.context() as patched:
-            patched.setattr(session._statements.workspace, "run", broken)
+            patched.setattr(session._statements.relations.workspace, "run", broken)
             with pytest.raises(EngineError) as caught:
                 query.run()
         assert "17" not in str(caught.value)
@@ -92,7 +92,7 @@ class TestOrder:
     def test_a_later_session_completes_a_charge_when_it_is_asked_again(self, tmp_path, monkeypatch):
         ledger = tmp_path / "clinic.ledger"
         first = protected(dpn.Session, ledger=ledger)
-        monkeypatch.setattr(first._statements.workspace, "run", broken)
+        monkeypatch.setattr(first._statements.relations.workspace, "run", broken)
         with pytest.raises(EngineError):
             first.sql(BY_DRUG, epsilon=0.5).run()
         first.close()

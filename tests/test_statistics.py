@@ -14,7 +14,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.privacy.randomness import random_bytes
-from dpnotebook.session.execute import draw_noise
+from dpnotebook.session.questions import draw_noise
 
 pytestmark = pytest.mark.statistical
 
@@ -119,7 +119,9 @@ def test_a_tenth_less_noise_is_noticed(session, kind):
     """The same check of the variance with noise of 9/10 of the planned scale fails."""
     query, exact, times = many(session)[kind]
     less = Fraction(9, 10)
-    session._draw = lambda item, noise, source: draw_noise(replace(item, scale=item.scale * less), noise, source)
+    session._questions.draw = lambda item, noise, source: draw_noise(
+        replace(item, scale=item.scale * less), noise, source
+    )
     errors, _ = errors_of(frames_of(query, times // 5), exact)
     with pytest.raises(AssertionError):
         check_variance(errors, query.plan.std_errors)
@@ -146,7 +148,7 @@ def test_single_answers(session):
         drawn.append(draw_noise(item, noise, source))
         return drawn[-1]
 
-    session._draw = draw
+    session._questions.draw = draw
     frames = frames_of(query, RUNS)
     counts, sums, ends = (np.array(drawn[i::3]) / 2.0 ** planned[i].bits for i in range(3))
     above, below = (ROWS * part / steps[2] + ends[:, i] for i, part in enumerate((MEAN, MOST - MEAN)))

@@ -62,7 +62,7 @@ class Attribute(ABC):
         """The least and the greatest value of a numeric attribute, None for the rest."""
         return None
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of levels."""
         return self.regular + (self.other_label is not None) + self.nullable

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -83,12 +84,12 @@ class Domain(Mapping[str, Attribute], Asking):
     def __len__(self) -> int:
         return len(self._attributes)
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the columns, in order."""
         return tuple(self._attributes)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """The number of levels of each column."""
         return tuple(attribute.size for attribute in self._attributes.values())
@@ -96,9 +97,9 @@ class Domain(Mapping[str, Attribute], Asking):
     @property
     def sizes(self) -> dict[str, int]:
         """The number of levels of each column, by name."""
-        return {name: attribute.size for name, attribute in self._attributes.items()}
+        return dict(zip(self.names, self.shape, strict=True))
 
-    @property
+    @cached_property
     def size(self) -> int:
         """The number of cells, an exact int however large."""
         return math.prod(self.shape)

@@ -7,6 +7,7 @@ import math
 import sqlite3
 from collections.abc import Container, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from dpnotebook.ledger.checks import (
     refused,
     refused_delta,
 )
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.ledger.nearby import warn_of_others
 from dpnotebook.ledger.opened import Opened
 from dpnotebook.ledger.random_states import RandomStates
@@ -405,17 +407,26 @@ class Ledger(Opened):
             line = view.line(number)
             return read_charge(connection, line) if line.record is None else read_record(connection, line)
 
+    def moment(self, table: str) -> Moment:
+        """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile."""
+        with self._reading() as (_, view):
+            return Moment(
+                self.accountant,
+                view.spent,
+                self.threshold_delta,
+                max(Fraction(0), self.threshold_delta - Fraction(view.delta, DELTA_UNITS)),
+                snapshot.shown(view.table(table).spend),
+                partial(self.records, table),
+                partial(self.pending, table),
+            )
+
     def price(self, table: str, cost: CellCost) -> int:
         """Return by how many units a cost would raise the session's total; appends nothing."""
-        with self._reading() as (_, view):
-            state = view.table(table)
-            check_cost(cost, state.spend.sizes)
-            return snapshot.plus(state.spend, cost)[1]
+        return self.moment(table).price(cost)
 
     def spend(self, table: str) -> Spend:
         """Return what was spent on each cell of a table; adding to it changes nothing here, its array is read-only."""
-        with self._reading() as (_, view):
-            return snapshot.shown(view.table(table).spend)
+        return self.moment(table).spend
 
     def tables(self) -> dict[str, dict[str, Any]]:
         """Return the registered tables by name: fingerprint, domain, unit, max_rows, and population if it is named."""

@@ -8,7 +8,6 @@ for that. It runs only then, and says nothing but what was passed; what fails wi
 from __future__ import annotations
 
 import ast
-import functools
 import inspect
 import itertools
 import math
@@ -25,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dpnotebook.domain.named import NamedAttributes
-from dpnotebook.errors import ArgumentError, DPError, bare, shorten
+from dpnotebook.errors import ArgumentError, bare, shorten
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,19 +47,11 @@ def public(function: Function, name: str | None = None) -> Function:
         What users call it; its own name when None.
     """
 
-    @functools.wraps(function)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        try:
-            return function(*args, **kwargs)
-        except (DPError, Warning):  # warnings are errors where somebody has said so
-            raise
-        except Exception:
-            wrong = _wrong(function, args, kwargs)
-            if wrong is None:
-                raise
-        raise ArgumentError(f"{name or function.__name__}() {wrong}")
+    def wrong(args: tuple[Any, ...], kwargs: dict[str, Any]) -> ArgumentError | None:
+        said = _wrong(function, args, kwargs)
+        return None if said is None else ArgumentError(f"{name or function.__name__}() {said}")
 
-    outer = bare(called)
+    outer = bare(function, wrong)
     if hasattr(function, "cache_clear"):
         vars(outer)["cache_clear"] = function.cache_clear
     return typing.cast("Function", outer)

@@ -21,7 +21,7 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import KnownPart
 from dpnotebook.planner.plan_json import estimates_to_json
-from dpnotebook.planner.to_linear import prepare
+from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.query.question import Question
 
@@ -98,7 +98,7 @@ def combined_details(
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
     told: dict[str, Any] = {"step": step, "scale": _least_scale(history, also)}
     if measure.kind == "quantile":
-        answer = prepare(measure, question, history.domain, history.noise)
+        answer = to_linear(measure, question, history.domain, history.noise)
         assert isinstance(answer, QuantileAnswers)
         told["ranks"] = answer.worst(best.std_error).tolist()
         told["reach"] = float((best.upper - best.lower).max(initial=0.0)) / 2

@@ -43,7 +43,7 @@ def repeated(
     question: Question,
     accuracy: Accuracy,
     table: TableSchema,
-    books: LedgerView,
+    ledger: LedgerView,
     assumption: Assumption,
     history: History | None = None,
 ) -> Option | None:
@@ -51,12 +51,12 @@ def repeated(
     found: list[tuple[int, Option]] = []
     key = question.key
     known = () if history is None else history.answered.of(key)
-    others = books.records(table.name, key, but=() if history is None else history.releases)
-    charges = (charge for charge in books.pending(table.name) if charge.question == key)
+    others = ledger.records(key, but=() if history is None else history.releases)
+    charges = (charge for charge in ledger.pending() if charge.question == key)
     everything: Iterator[Answered | RecordedRelease | Charged] = itertools.chain(known, others, charges)
     for past in everything:
-        expected = _expected(past, question, accuracy, table, books.accountant, assumption)
-        if expected is not None and _good(past, accuracy, expected, books.accountant):
+        expected = _expected(past, question, accuracy, table, ledger.accountant, assumption)
+        if expected is not None and _good(past, accuracy, expected, ledger.accountant):
             number, units, first = past.number, int(past.plan["units"]), expected[0]
             steps = explain.repeated_steps(number)
             found.append((number, Option((), units, first.std_errors, first.half_width, steps, (number,), number)))
@@ -129,133 +129,133 @@ def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: TableSchema
     return Option(items, units, expected.std_errors, expected.half_width, steps)
 
 
-def with_history(setting: PlanningProblem, accuracy: Accuracy) -> Option:
+def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     """Return the cheapest way to answer.
 
     Parameters
     ----------
-    setting
+    problem
         The question and what is known.
     accuracy
         An epsilon, an error or a variance.
     """
-    asked, alone = setting.asked, setting.alone
+    asked, alone = problem.asked, problem.alone
     if accuracy.epsilon is not None:
         if not asked.told:
             return alone
-        measured = (setting.alone_errors / asked.step) ** 2
+        measured = (problem.alone_errors / asked.step) ** 2
         variances = marginal_measurement.combined(asked.known.variances, measured)
-        return _finished(setting, replace(alone, own=True), variances, accuracy)
+        return _finished(problem, replace(alone, own=True), variances, accuracy)
     least = asked.least_scale
     for _ in range(ATTEMPTS):
-        target = marginal_measurement.target_of(accuracy, asked.step, setting.noise, least)
+        target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least)
         if target <= 0:  # finer than combinations of whole numbers can promise
             break
-        way = _with_variance(setting, accuracy, target)
-        if accuracy.error is None or way.half_width <= accuracy.error * marginal_measurement.SLACK:
-            return way
+        option = _with_variance(problem, accuracy, target)
+        if accuracy.error is None or option.half_width <= accuracy.error * marginal_measurement.SLACK:
+            return option
         # Coarse noise that is added up can reach further, for its variance, than noise as fine as was thought of.
-        least = min(least * FINER, *(float(item.scale) for item in way.items))
-    return _finished(setting, replace(alone, own=True), None, accuracy) if asked.told else alone
+        least = min(least * FINER, *(float(item.scale) for item in option.items))
+    return _finished(problem, replace(alone, own=True), None, accuracy) if asked.told else alone
 
 
-def _with_variance(setting: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
+def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return the cheapest way to answer with this variance, in squared integers."""
-    asked, alone = setting.asked, setting.alone
+    asked, alone = problem.asked, problem.alone
     if asked.told and marginal_measurement.is_known(asked, target):
         free = Option((), 0, alone.std_errors, 0.0, (), target=target)
-        return _finished(setting, free, asked.known.variances, accuracy)
+        return _finished(problem, free, asked.known.variances, accuracy)
     if asked.told and accuracy.error is not None and marginal_measurement.is_known(asked, target * NEARLY):
         # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise.
-        width = exact_half_width(setting.history, asked, accuracy.confidence)
+        width = exact_half_width(problem.history, asked, accuracy.confidence)
         if width <= accuracy.error * marginal_measurement.SLACK:
             free = Option((), 0, alone.std_errors, width, (), target=target)
-            return _finished(setting, free, asked.known.variances, accuracy)
-    if setting.planner == "pioneer":
-        return _by_pioneer(setting, accuracy, target)
+            return _finished(problem, free, asked.known.variances, accuracy)
+    if problem.planner == "pioneer":
+        return _by_pioneer(problem, accuracy, target)
     better: list[marginal_measurement.Proposal] = []
-    least = setting.price(alone.items)
-    left = setting.books.accountant.total - setting.books.spent
-    for proposal in _proposals(setting, target):
-        if (price := setting.price(proposal.items)) < least or (proposal.sparing and price <= setting.extra):
+    least = problem.price(alone.items)
+    left = problem.ledger.accountant.total - problem.ledger.spent
+    for proposal in _proposals(problem, target):
+        if (price := problem.price(proposal.items)) < least or (proposal.sparing and price <= problem.extra):
             better.append(proposal)
             least = price
         if not 0 < least <= left:
             break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
-    if 0 < least <= left and (way := _with_purchase(setting, least, accuracy, target)) is not None:
-        return way
+    if 0 < least <= left and (option := _with_purchase(problem, least, accuracy, target)) is not None:
+        return option
     for proposal in reversed(better):
-        if _holds(setting, proposal):
-            own, units = proposal.half_width > 0, _units(proposal.items, setting)
-            way = Option(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
-            return _finished(setting, way, proposal.variances, accuracy)
-    way = replace(alone, target=target, own=True)
-    return _finished(setting, way, None, accuracy) if asked.told else way
+        if _holds(problem, proposal):
+            own, units = proposal.half_width > 0, _units(proposal.items, problem)
+            option = Option(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
+            return _finished(problem, option, proposal.variances, accuracy)
+    option = replace(alone, target=target, own=True)
+    return _finished(problem, option, None, accuracy) if asked.told else option
 
 
-def _holds(setting: PlanningProblem, proposal: marginal_measurement.Proposal) -> bool:
+def _holds(problem: PlanningProblem, proposal: marginal_measurement.Proposal) -> bool:
     """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
     refining = any(item.refines is not None for item in proposal.items)
-    if not setting.buying or (proposal.single and not (refining and setting.asked.block.partial)):
+    if not problem.buying or (proposal.single and not (refining and problem.asked.block.partial)):
         return True
-    after = setting.after(proposal.items)
+    after = problem.after(proposal.items)
     if after is None:
         return False
     worst = marginal_measurement.certain(after).known.variances.max(initial=0.0)
     return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
 
 
-def _by_pioneer(setting: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
+def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return what Pioneer would do for a count; other questions are measured by themselves."""
-    alone = replace(setting.alone, target=target)
-    items = pioneer_items(setting.asked, target, setting.history)
+    alone = replace(problem.alone, target=target)
+    items = pioneer_items(problem.asked, target, problem.history)
     if not items:
         return alone
-    if not _holds(setting, marginal_measurement.Proposal(items, np.full(1, target))):
+    if not _holds(problem, marginal_measurement.Proposal(items, np.full(1, target))):
         return alone
-    way = Option(items, _units(items, setting), setting.alone_errors, 0.0, (), target=target)
-    return _finished(setting, way, np.full(1, target), accuracy)
+    option = Option(items, _units(items, problem), problem.alone_errors, 0.0, (), target=target)
+    return _finished(problem, option, np.full(1, target), accuracy)
 
 
-def _units(items: Sequence[Planned], setting: PlanningProblem) -> int:
-    return cost_of(items, setting.table, setting.books.accountant).bound
+def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
+    return cost_of(items, problem.table, problem.ledger.accountant).bound
 
 
-def _with_purchase(setting: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
+def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
-    table, books, asked, history = setting.table, setting.books, setting.asked, setting.history
-    pricing = Pricing(table, books.accountant, history)
-    block = setting.along
+    table, ledger, asked, history = problem.table, problem.ledger, problem.asked, problem.history
+    pricing = Pricing(table, ledger.accountant, history)
+    block = problem.along
     # What earlier questions would have cost counts several times, this one once: the first one never pays for others.
-    alone = setting.price(setting.alone.items)
+    alone = problem.price(problem.alone.items)
     times, share = (CREDIT, 1.0) if block is not None else (GROUP_CREDIT, DISJOINT)
-    credit = times * history.alone_total + alone - setting.spend.maximum
-    ahead = math.floor(share * (history.alone_total + alone)) - setting.spend.maximum
+    credit = times * history.alone_total + alone - problem.ledger.spend.maximum
+    ahead = math.floor(share * (history.alone_total + alone)) - problem.ledger.spend.maximum
     if history.dearest and ahead < 0:  # never behind by more than the price of one purchase
         credit = min(credit, ahead + history.dearest)
     if block is not None:
-        if not setting.buying:
+        if not problem.buying:
             return None
         bought = ranges_to_buy(
-            setting.linear.measurement, target, block, setting.spend, history.reactive + least, pricing
+            problem.linear.measurement, target, block, problem.ledger.spend, history.reactive + least, pricing
         )
     else:
-        bought = marginals_to_buy(setting.question, target, asked.block, history.recent, pricing, least, credit)
+        bought = marginals_to_buy(problem.question, target, asked.block, history.recent, pricing, least, credit)
     if not bought or credit < least:
         return None
-    own = setting.answer.measurement.key
-    supposed = setting.after(bought)
+    own = problem.answer.measurement.key
+    supposed = problem.after(bought)
     if supposed is None:
         return None
-    after = replace(setting, asked=supposed)
+    after = replace(problem, asked=supposed)
     # Coarse noise that is added up can reach further, for its variance, than what a question needs by itself.
-    target = min(target, marginal_measurement.target_of(accuracy, asked.step, setting.noise, after.asked.least_scale))
+    target = min(target, marginal_measurement.target_of(accuracy, asked.step, problem.noise, after.asked.least_scale))
     if target <= 0:
         return None
     bought = tuple(sorted(bought, key=lambda item: item.measurement.key == own))
     later = sum(item.measurement.key != own for item in bought)
     if not later:
-        if setting.price(bought) < WORTH_SAYING * least:
+        if problem.price(bought) < WORTH_SAYING * least:
             return None  # hardly more than the question needs
         later = len(bought)
     items = bought
@@ -264,49 +264,56 @@ def _with_purchase(setting: PlanningProblem, least: int, accuracy: Accuracy, tar
         rest = min(missing, key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
     refined = [item.refines for item in items if item.refines is not None]
-    if setting.price(items) > credit or len(set(refined)) < len(refined):
+    if problem.price(items) > credit or len(set(refined)) < len(refined):
         return None
     variances = np.minimum(after.asked.known.variances, target)
-    if not _holds(setting, marginal_measurement.Proposal(items, variances)):
+    if not _holds(problem, marginal_measurement.Proposal(items, variances)):
         return None
-    way = Option(items, _units(items, setting), variances, 0.0, (), target=target, bought=later)
-    reaching = replace(setting, asked=replace(asked, least_scale=after.asked.least_scale))
-    return _finished(reaching, way, variances, accuracy)
+    option = Option(items, _units(items, problem), variances, 0.0, (), target=target, bought=later)
+    reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
+    return _finished(reaching, option, variances, accuracy)
 
 
-def _proposals(setting: PlanningProblem, target: float) -> Iterator[marginal_measurement.Proposal]:
+def _proposals(problem: PlanningProblem, target: float) -> Iterator[marginal_measurement.Proposal]:
     """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
-    asked, linear = setting.asked, setting.linear
-    pricing = Pricing(setting.table, setting.books.accountant, setting.history)
+    asked, linear = problem.asked, problem.linear
+    pricing = Pricing(problem.table, problem.ledger.accountant, problem.history)
     if not asked.told:
         return
-    if (refined := as_precise_as(setting.alone.items[0], pricing)) is not None:
-        variances = (setting.alone_errors / asked.step) ** 2
-        yield marginal_measurement.Proposal((refined,), variances, setting.alone.half_width, single=True)
+    if (refined := as_precise_as(problem.alone.items[0], pricing)) is not None:
+        variances = (problem.alone_errors / asked.step) ** 2
+        yield marginal_measurement.Proposal((refined,), variances, problem.alone.half_width, single=True)
     yield marginal_measurement.direct(asked, linear, target, pricing)
     if (joint := marginal_measurement.together(asked, linear, target, pricing)) is not None:
         yield joint
-    block = setting.along
+    block = problem.along
     if block is not None:
-        pieces = spare_range(linear.measurement, block, setting.spend, target, pricing, setting.extra)
+        pieces = spare_range(linear.measurement, block, problem.ledger.spend, target, pricing, problem.extra)
         if pieces is not None:
             yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)
 
 
-def _finished(setting: PlanningProblem, way: Option, variances: Floats | None, accuracy: Accuracy) -> Option:
+def _finished(problem: PlanningProblem, option: Option, variances: Floats | None, accuracy: Accuracy) -> Option:
     """Return a way with its expected errors, what it reuses, and all of it in words."""
-    asked, noise, answer = setting.asked, setting.noise, setting.answer
-    std_errors, half_width = way.std_errors, way.half_width
+    asked, noise, answer = problem.asked, problem.noise, problem.answer
+    std_errors, half_width = option.std_errors, option.half_width
     if variances is not None:
         errors = np.sqrt(variances) * asked.step
-        reach = marginal_measurement.half_width(asked, float(errors.max()), accuracy, noise, way.items)
-        if not (way.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
-            half_width = min((not way.own and half_width) or math.inf, reach)
+        reach = marginal_measurement.half_width(asked, float(errors.max()), accuracy, noise, option.items)
+        if not (option.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
+            half_width = min((not option.own and half_width) or math.inf, reach)
             std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     reused = marginal_measurement.sources_of(asked)
     actions, steps = described(
-        way.items, reused, answer, setting.table, setting.books.accountant, half_width, accuracy.confidence, way.bought
+        option.items,
+        reused,
+        answer,
+        problem.table,
+        problem.ledger.accountant,
+        half_width,
+        accuracy.confidence,
+        option.bought,
     )
     return replace(
-        way, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True
+        option, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True
     )

@@ -268,6 +268,16 @@ class Plan:
         return not self.measurements
 
     @property
+    def refines(self) -> tuple[tuple[int, int], ...]:
+        """The recorded measurements that this makes more accurate: of each, its release and its place in it."""
+        return tuple(item.refines for item in self.measurements if item.refines is not None)
+
+    @property
+    def threshold_delta(self) -> Fraction:
+        """What thresholds take of the delta that is kept for them: nothing, where groups are declared."""
+        return Fraction(0)
+
+    @property
     def std_error(self) -> float:
         """Expected standard error of the worst answer."""
         return float(self.std_errors.max(initial=0.0))

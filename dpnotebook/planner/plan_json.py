@@ -16,7 +16,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Answers, Estimates, Floats
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
-from dpnotebook.planner.to_linear import Assumption, answer_axes, prepare
+from dpnotebook.planner.to_linear import Assumption, answer_axes, to_linear
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import farthest_of
 from dpnotebook.query.measurement import Measurement
@@ -119,7 +119,7 @@ def plan_from_json(
     answers, planned = [], []
     for measure, item in zip(asked.measures, values["measures"], strict=True):
         strategy = Strategy.from_json(item["strategy"])
-        answer = prepare(measure, asked, domain, values["noise"], assumption, strategy)
+        answer = to_linear(measure, asked, domain, values["noise"], assumption, strategy)
         answers.append(answer)
         planned.append(_planned(answer.measurement, item, strategy))
     return Recorded(asked, int(values["units"]), tuple(answers), tuple(planned))

@@ -1,4 +1,4 @@
-"""The planner: from a question, an accuracy and the books to a plan, without touching any data.
+"""The planner: from a question, an accuracy and what the ledger says to a plan, without touching any data.
 
 It knows the declared domain, the budget and what earlier releases recorded: a plan is a function of the ledger.
 """
@@ -22,7 +22,7 @@ from dpnotebook.planner.pricing import cost_of, scales
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.relative import resolved
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import Assumption, as_asked, prepare
+from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
 
@@ -34,7 +34,7 @@ def make_plan(
     question: Question,
     accuracy: Accuracy,
     table: TableSchema,
-    books: LedgerView,
+    ledger: LedgerView,
     *,
     history: History | None = None,
     planner: str = "optimal",
@@ -51,7 +51,7 @@ def make_plan(
         What is asked, and how good the answer must be or what it may cost.
     table
         What is public about the table.
-    books
+    ledger
         The budget and the record of past answers.
     history
         Least squares over what was recorded; None to measure every new question by itself.
@@ -73,7 +73,7 @@ def make_plan(
     DomainError
         If the question cannot be asked of the declared domain.
     """
-    accountant = books.accountant
+    accountant = ledger.accountant
     assumption = assumption or Assumption()
     if assumption.rows is None:
         assumption = Assumption(table.rows, assumption.value)
@@ -83,34 +83,34 @@ def make_plan(
         asked = None if own or history is None else _asked(question, history)
         accuracy = resolved(accuracy, question, asked, table)
     _check_accuracy(question, accuracy, table, assumption)
-    way = None if fresh else repeated(question, accuracy, table, books, assumption, history)
-    if way is None and asked is None and not own and history is not None:
+    option = None if fresh else repeated(question, accuracy, table, ledger, assumption, history)
+    if option is None and asked is None and not own and history is not None:
         asked = _asked(question, history)
     alone: Cost | None = None
     others: list[Alternative] = []
     answers: Sequence[Answers] = ()
-    if way is None:
+    if option is None:
         answers = [
-            prepare(measure, question, table.domain, accountant.noise, assumption, strategy)
+            to_linear(measure, question, table.domain, accountant.noise, assumption, strategy)
             for measure in question.measures
         ]
-        way = by_itself(answers, accuracy, table, accountant)
+        option = by_itself(answers, accuracy, table, accountant)
         if asked is not None and history is not None:
-            units = books.price(table.name, cost_of(way.items, table, accountant))
+            units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            setting = PlanningProblem(table, books, history, question, answers[0], way, asked, planner)
-            way = with_history(setting, accuracy)
-            if alternatives and way.combined and accuracy.epsilon is None:
-                others = _other_errors(setting, answers, way, accuracy)
+            problem = PlanningProblem(table, ledger, history, question, answers[0], option, asked, planner)
+            option = with_history(problem, accuracy)
+            if alternatives and option.combined and accuracy.epsilon is None:
+                others = _other_errors(problem, answers, option, accuracy)
         if alternatives and not others:
-            others = _other_prices(answers, way, accuracy, table, books)
-    cells = cost_of(way.items, table, accountant)
-    price = books.price(table.name, cells) if way.items else 0
-    spent = books.spent
-    epsilon = accountant.epsilon(way.units)
+            others = _other_prices(answers, option, accuracy, table, ledger)
+    cells = cost_of(option.items, table, accountant)
+    price = ledger.price(cells) if option.items else 0
+    spent = ledger.spent
+    epsilon = accountant.epsilon(option.units)
     budget = BudgetState.around(accountant, spent, price)
-    expected = Expected(way.std_errors, way.half_width)
-    if not (math.isfinite(way.half_width) and np.isfinite(way.std_errors).all()):
+    expected = Expected(option.std_errors, option.half_width)
+    if not (math.isfinite(option.half_width) and np.isfinite(option.std_errors).all()):
         raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
     return Plan(
         question=question,
@@ -118,33 +118,33 @@ def make_plan(
         title=question.words,
         where="" if question.where.is_everything else str(question.where),
         unit=explain.unit(question.measures[0]),
-        answers=int(way.std_errors.size),
+        answers=int(option.std_errors.size),
         cost=Cost(accountant.epsilon(price), accountant.delta, price),
         epsilon=epsilon,
         delta=accountant.delta,
-        units=way.units,
+        units=option.units,
         budget=budget,
-        std_errors=as_asked(way.std_errors, question.measures[0], question, table.domain),
-        error=way.half_width,
+        std_errors=as_asked(option.std_errors, question.measures[0], question, table.domain),
+        error=option.half_width,
         confidence=accuracy.confidence,
         alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
-        reused=way.reused,
+        reused=option.reused,
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0]))
         or (explain.assumption(question, assumption, answers[0]) if answers else ""),
         warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
-        steps=way.steps,
+        steps=option.steps,
         code=explain.code(question, given),
         noise=accountant.noise,
-        measurements=way.items,
+        measurements=option.items,
         cells=cells,
-        recorded=way.recorded,
-        actions=way.actions,
+        recorded=option.recorded,
+        actions=option.actions,
         without_reuse=alone,
         alone_before=0 if history is None else history.alone_total,
-        combined=way.combined,
-        own=way.own,
-        target=way.target,
+        combined=option.combined,
+        own=option.own,
+        target=option.target,
         known=0 if history is None else len(history.releases),
     )
 
@@ -172,27 +172,27 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
 
 
 def _other_errors(
-    setting: PlanningProblem, answers: Sequence[Answers], way: Option, accuracy: Accuracy
+    problem: PlanningProblem, answers: Sequence[Answers], option: Option, accuracy: Accuracy
 ) -> list[Alternative]:
     """Return what other errors would cost, past answers taken into account."""
-    accountant, spent = setting.books.accountant, setting.books.spent
-    history, found = setting.history, []
+    accountant, spent = problem.ledger.accountant, problem.ledger.spent
+    history, found = problem.history, []
     own = history.prices
     for factor in ERRORS:
         other = _scaled(accuracy, factor)
         # Prices of purchases at other errors are kept apart: they must not decide what is bought when this one is run.
         history.prices = history.other_prices.setdefault(factor, {})
         try:
-            alone = by_itself(answers, other, setting.table, accountant)
-            found_way = with_history(replace(setting, alone=alone, buying=False), other)
+            alone = by_itself(answers, other, problem.table, accountant)
+            other_option = with_history(replace(problem, alone=alone, buying=False), other)
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
         finally:
             history.prices = own
-        price = setting.price(found_way.items)
-        found.append(Alternative.at(accountant, spent, price, found_way.half_width, price, False))
-    price = setting.price(way.items)
-    return [Alternative.at(accountant, spent, price, way.half_width, price, True), *found]
+        price = problem.price(other_option.items)
+        found.append(Alternative.at(accountant, spent, price, other_option.half_width, price, False))
+    price = problem.price(option.items)
+    return [Alternative.at(accountant, spent, price, option.half_width, price, True), *found]
 
 
 def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
@@ -203,14 +203,14 @@ def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
 
 
 def _other_prices(
-    answers: Sequence[Answers], way: Option, accuracy: Accuracy, table: TableSchema, books: LedgerView
+    answers: Sequence[Answers], option: Option, accuracy: Accuracy, table: TableSchema, ledger: LedgerView
 ) -> list[Alternative]:
     """Return how wrong the answer would be at other prices."""
-    accountant, spent = books.accountant, books.spent
-    price = books.price(table.name, cost_of(way.items, table, accountant))
-    found = [Alternative.at(accountant, spent, price, way.half_width, way.units, True)]
-    epsilon = accountant.epsilon(way.units)
-    shares = [cost_of([item], table, accountant).bound for item in way.items]
+    accountant, spent = ledger.accountant, ledger.spent
+    price = ledger.price(cost_of(option.items, table, accountant))
+    found = [Alternative.at(accountant, spent, price, option.half_width, option.units, True)]
+    epsilon = accountant.epsilon(option.units)
+    shares = [cost_of([item], table, accountant).bound for item in option.items]
     for factor in FACTORS:
         try:
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
@@ -219,7 +219,7 @@ def _other_prices(
             error = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence).half_width
         except AccuracyError:  # too little for any noise that can be drawn
             continue
-        items = [replace(item, scale=scale) for item, scale in zip(way.items, chosen, strict=True)]
-        price = books.price(table.name, cost_of(items, table, accountant))
+        items = [replace(item, scale=scale) for item, scale in zip(option.items, chosen, strict=True)]
+        price = ledger.price(cost_of(items, table, accountant))
         found.append(Alternative.at(accountant, spent, price, error, other, False))
     return found

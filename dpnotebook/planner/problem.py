@@ -1,4 +1,4 @@
-"""What a question is planned with: the books, what is known, and the ways between which a plan chooses."""
+"""What a question is planned with: the ledger, what is known, and the ways between which a plan chooses."""
 
 from __future__ import annotations
 
@@ -43,26 +43,27 @@ class Charged(Protocol):
 
 
 class LedgerView(Protocol):
-    """The read-only side of a ledger."""
+    """What a ledger says of a table at one moment."""
 
-    accountant: Accountant
+    @property
+    def accountant(self) -> Accountant:
+        """Of the budget that holds."""
 
     @property
     def spent(self) -> int:
         """Units spent so far."""
 
-    def price(self, table: str, cost: CellCost) -> int:
+    @property
+    def spend(self) -> Spend:
+        """What every cell of the table has cost."""
+
+    def price(self, cost: CellCost) -> int:
         """Return by how many units the total would rise."""
 
-    def spend(self, table: str) -> Spend:
-        """Return what every cell of a table has cost."""
-
-    def records(
-        self, table: str, question: str | None = None, *, but: Container[int] = ()
-    ) -> Sequence[RecordedRelease]:
+    def records(self, question: str | None = None, *, but: Container[int] = ()) -> Sequence[RecordedRelease]:
         """Return the recorded answers to a question, but for those of some numbers."""
 
-    def pending(self, table: str) -> Sequence[Charged]:
+    def pending(self) -> Sequence[Charged]:
         """Return what was charged and is still to be measured."""
 
 
@@ -110,7 +111,7 @@ class PlanningProblem:
 
     Parameters
     ----------
-    table, books
+    table, ledger
         What is public about the table; the budget and the record of past answers.
     history
         Least squares over what was recorded.
@@ -129,7 +130,7 @@ class PlanningProblem:
     """
 
     table: TableSchema
-    books: LedgerView
+    ledger: LedgerView
     history: History
     question: Question
     answer: Answers
@@ -148,11 +149,11 @@ class PlanningProblem:
     @property
     def noise(self) -> Noise:
         """The law of the noise."""
-        return self.books.accountant.noise
+        return self.ledger.accountant.noise
 
     def price(self, items: Sequence[Planned]) -> int:
         """Return by how many units the session's total would rise."""
-        return self.spend.increase(cost_of(items, self.table, self.books.accountant)) if items else 0
+        return self.ledger.price(cost_of(items, self.table, self.ledger.accountant)) if items else 0
 
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
@@ -175,12 +176,8 @@ class PlanningProblem:
         return self.linear.std_errors(self.noise, self.alone.items[0].scale)
 
     @cached_property
-    def spend(self) -> Spend:
-        """What every cell of the table has cost."""
-        return self.books.spend(self.table.name)
-
-    @cached_property
     def extra(self) -> int:
         """What may be paid, in units, for measuring less: twice the price, and never behind by more than a purchase."""
-        ahead = self.history.alone_total + self.price(self.alone.items) - self.spend.maximum + self.history.dearest
-        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.books.accountant).bound, ahead))
+        paid = self.ledger.spend.maximum - self.history.dearest
+        ahead = self.history.alone_total + self.price(self.alone.items) - paid
+        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.ledger.accountant).bound, ahead))

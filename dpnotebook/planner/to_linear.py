@@ -42,7 +42,7 @@ class Assumption:
     value: float | None = None
 
 
-def prepare(
+def to_linear(
     measure: Measure,
     question: Question,
     domain: Domain,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, reduce
 from typing import Any
@@ -63,6 +63,10 @@ class Measurement:
     where: Predicate
     summand: Summand = field(default_factory=Summand)
 
+    _unit_costs: list[tuple[Domain, int, tuple[CostTerm, ...]]] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )  # the latest: plans price one measurement at many scales
+
     @cached_property
     def key(self) -> str:
         """A text that is equal for measurements of the same queries."""
@@ -112,8 +116,14 @@ class Measurement:
         before
             The larger scale that a lossless refinement starts from: only the difference is paid.
         """
-        power = norm_power(accountant.noise)
         rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)
+        units = self._cost_of_one(domain, norm_power(accountant.noise))
+        return CellCost(tuple(replace(term, rate=rate * term.rate) for term in units))
+
+    def _cost_of_one(self, domain: Domain, power: int) -> tuple[CostTerm, ...]:
+        """Return the column norms^power of every cell, as the cost at a rate of 1."""
+        if self._unit_costs and self._unit_costs[0][0] is domain and self._unit_costs[0][1] == power:
+            return self._unit_costs[0][2]
         costs: dict[tuple[tuple[str, bytes], ...], CostTerm] = {}
         for weight, part in self._parts(domain, power):
             for box in self._boxes():
@@ -121,8 +131,9 @@ class Measurement:
                 for name, mask in box.items():
                     norms[name] = norms.get(name, np.ones(mask.size, dtype=np.int64)) * mask
                 if all(norm.any() for norm in norms.values()):
-                    _add(costs, rate * weight, norms)
-        return CellCost(tuple(costs.values()))
+                    _add(costs, Fraction(weight), norms)
+        self._unit_costs[:] = [(domain, power, tuple(costs.values()))]
+        return self._unit_costs[0][2]
 
     def _boxes(self) -> Sequence[Mapping[str, NDArray[np.bool_]]]:
         """Disjoint boxes that hold every row that takes part."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import EngineError
-from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger import Charge, Ledger
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.combining import Promise, combined_details, linear_of
@@ -20,10 +20,7 @@ from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.progress import Progress
 from dpnotebook.query.question import Question
-from dpnotebook.session.execute import Draw, Redraw, measure
-from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.strategy.blas import threads_for
 
 if TYPE_CHECKING:
@@ -75,7 +72,7 @@ class Histories:
                 question,
                 query.accuracy,
                 table,
-                self.ledger,
+                self.ledger.moment(table.name),
                 history=self._history(table) if self.planner != "naive" else None,
                 planner=self.planner,
                 fresh=query.fresh,
@@ -95,25 +92,7 @@ class Histories:
                 self._free[table.name] = known
             return known[1]
 
-    def finish(self, protected: ProtectedTable, charge: Charge, draw: Draw, redraw: Redraw, report: Progress) -> Record:
-        """Measure and record what was charged and not recorded: nobody has seen an answer for that charge.
-
-        Parameters
-        ----------
-        protected, charge
-            What is measured, and what was paid for.
-        draw, redraw, report
-            As for `measure`.
-        """
-        table = protected.table
-
-        def checked(noisy: Sequence[Integers]) -> dict[str, Any]:
-            with self._lock, threads_for(0):
-                return self._details(charge, noisy, table)
-
-        return measure(self.ledger, protected, charge, draw, report, checked, redraw)
-
-    def _details(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any]:
+    def details(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any]:
         """Return what belongs to noisy numbers, after a look at the answers that will be shown of them.
 
         Raises
@@ -121,10 +100,11 @@ class Histories:
         EngineError
             If no answer follows from what was measured: a matter of what was planned, whatever was measured.
         """
-        if "combined" in charge.plan:
-            found = self._combined(charge, noisy, table)
-        else:  # the answer is that of its own measurement
-            found = {} if all(one.finite for one in self._own(charge, noisy, table)) else None
+        with self._lock, threads_for(0):
+            if "combined" in charge.plan:
+                found = self._combined(charge, noisy, table)
+            else:  # the answer is that of its own measurement
+                found = {} if all(one.finite for one in self._own(charge, noisy, table)) else None
         if found is None:
             raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
         return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -22,7 +21,6 @@ from dpnotebook.engine.source import source_of
 from dpnotebook.errors import (
     AccuracyError,
     ArgumentError,
-    BudgetExceeded,
     DomainError,
     EngineError,
     LedgerError,
@@ -31,20 +29,18 @@ from dpnotebook.errors import (
     shorten,
 )
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
-from dpnotebook.ledger.forks import in_child, lock
+from dpnotebook.ledger.forks import in_child
 from dpnotebook.planner.plan import Plan
-from dpnotebook.planner.plan_json import plan_to_json
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
-from dpnotebook.query.question import Accuracy, Question
-from dpnotebook.session.execute import Draw, Redraw, draw_noise, redraw_noise, reveal
-from dpnotebook.session.histories import Histories
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
+from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.query import Query
+from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.views import view
@@ -58,7 +54,6 @@ Confirm = Literal["auto", "always", "never"]
 PLANNERS = ("optimal", "pioneer", "naive")
 
 MOST_NAME = 100
-LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
 MOST_ROWS = 10**6
 
 _latest: Session | None = None
@@ -117,14 +112,12 @@ class Session:
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.ledger = Ledger(ledger, budget, timeout=timeout)
-        self._histories = Histories(self.ledger, planner)
-        self._statements = Statements(self.ledger)
         self._tables: dict[str, ProtectedTable] = {}
-        self._draw: Draw = draw_noise
-        self._redraw: Redraw = redraw_noise
+        self._pipeline = Pipeline(self.ledger)
+        self._statements = Statements(self.ledger, self.table)
+        self._questions = Questions(self.ledger, planner, self.table, self._statements.worked_out)
         self._callbacks: list[Callable[[], None]] = []
         self._endings: list[Callable[[], None]] = []
-        self._running = lock()
         self._closed = False
         in_child(self._forget_parent)
         global _latest
@@ -190,7 +183,7 @@ class Session:
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
             protected = ProtectedTable(self, table, data, self.ledger.key, known.get("fingerprint"))
-            self._statements.check_secret(protected)
+            self._statements.relations.check_secret(protected)
             self.ledger.register(
                 name,
                 fingerprint=protected.fingerprint,
@@ -199,13 +192,14 @@ class Session:
                 max_rows=table.max_rows if table.unit is not None else None,
                 population=table.population,
             )
-            self._statements.protect(protected)
+            self._statements.relations.protect(protected)
             self._tables[name] = protected
+            self._pipeline.forget_plans()
             frames.bind(data, protected)
             for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
                 if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
                     with contextlib.suppress(EngineError):  # listed in the history, to be tried again
-                        self._finish(protected, charge, report)
+                        self._pipeline.measure(self._questions, charge, report)
         return protected
 
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
@@ -234,7 +228,8 @@ class Session:
                 f"{shorten(name, 120)}, public=True) if nothing in it is about a person, or session.protect(...) if "
                 "something is"
             )
-        self._statements.register(name, source_of(data))
+        self._statements.relations.register(name, source_of(data))
+        self._pipeline.forget_plans()
 
     def table(self, name: str) -> ProtectedTable:
         """Return a protected table by name.
@@ -274,7 +269,7 @@ class Session:
     @property
     def relations(self) -> Mapping[str, Relation]:
         """What is public about every table that SQL can name, protected or registered: its columns, its unit."""
-        return self._statements.relations
+        return dict(self._statements.relations.known)
 
     def sql(
         self,
@@ -369,45 +364,7 @@ class Session:
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`."""
-        report = told(progress)
-        if isinstance(query.question, Statement):
-            self._check_tables(query.question)
-            with self._running:
-                try:
-                    release = self._statements.run(query, report)
-                except BudgetExceeded as refusal:
-                    raise self._explained(refusal, query, self._plan(query, alternatives=False)) from None
-            self._changed()
-            return release
-        protected = self.table(query.question.table)
-        with self._running:
-            protected.source.check_unchanged()
-            if query.guard is not None:
-                query.guard()
-            pending = () if query.fresh else self.ledger.pending(protected.table.name)
-            for charge in pending:  # paid for when measuring it was interrupted
-                if charge.question == query.question.key:
-                    self._finish(protected, charge, report)
-            report(0.0, "planning")
-            plan = self._plan(query, alternatives=False)
-            if plan.recorded is not None:
-                return self._reveal(self._recorded(protected, plan.recorded, report), query, paid=0)
-            details = self._histories.free(plan, protected.table) if plan.free else None
-            if plan.free and details is None:
-                raise LedgerError("another kernel changed just now what this follows from; run it again")
-            if details is not None:
-                record = self.ledger.note(plan.table, query.question.key, plan_to_json(plan), details)
-                release = self._reveal(record, query, paid=0)
-            else:
-                report(0.1, "charging the ledger")
-                refines = [item.refines for item in plan.measurements if item.refines is not None]
-                try:
-                    charge = self.ledger.charge(plan.table, query.question.key, plan_to_json(plan), plan.cells, refines)
-                except BudgetExceeded as refusal:
-                    raise self._explained(refusal, query, plan) from None
-                record = self._finish(protected, charge, report)
-                report(1.0, "done")
-                release = self._reveal(record, query, paid=charge.units)
+        release = self._pipeline.run(self._mechanism(query), query, told(progress))
         self._changed()
         return release
 
@@ -426,7 +383,8 @@ class Session:
         NotProtected
             If its table is not protected in this session.
         """
-        return self._again(self.ledger.get(_release_number(number)))
+        record = self.ledger.get(_release_number(number))
+        return self._mechanism_of(record).again(self, record)
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
@@ -450,17 +408,13 @@ class Session:
             If it fails again.
         """
         charge = self.ledger.charged(_release_number(number))
+        mechanism = self._mechanism_of(charge)
         if isinstance(charge, Record):
-            return self._again(charge)
-        protected = self.table(charge.table)
-        with self._running, watched() as report:
-            if "statement" in charge.plan:
-                record = self._statements.finish(self, charge, report)
-            else:
-                protected.source.check_unchanged()
-                record = self._finish(protected, charge, report)
+            return mechanism.again(self, charge)
+        with watched() as report:
+            record = self._pipeline.retry(mechanism, charge, report)
         self._changed()
-        return self._again(record)
+        return mechanism.again(self, record)
 
     @property
     def spent(self) -> Amount:
@@ -622,7 +576,7 @@ class Session:
             _latest = None
         for protected in self._tables.values():
             protected.engine.close()
-        self._statements.close()
+        self._statements.relations.close()
         self._tables.clear()
         self._closed = True
         self.ledger.close()
@@ -632,56 +586,25 @@ class Session:
         return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
 
     def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        if isinstance(query.question, Statement):
-            self._check_tables(query.question)
-            return self._statements.plan(query, alternatives=alternatives)
-        plan = self._histories.plan(query, self.table(query.question.table).table, alternatives=alternatives)
-        return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
+        return self._pipeline.plan(self._mechanism(query), query, alternatives=alternatives)
 
-    def _check_tables(self, statement: Statement) -> None:
-        """Raise NotProtected if a table is not there, as after this session was closed."""
-        for name in statement.tables:
+    def _mechanism(self, query: Query) -> Mechanism:
+        """Return what answers a query.
+
+        Raises
+        ------
+        NotProtected
+            If a table is not there, as after this session was closed.
+        """
+        asked = query.question
+        for name in asked.tables if isinstance(asked, Statement) else (asked.table,):
             self.table(name)
+        return self._statements if isinstance(asked, Statement) else self._questions
 
-    def _finish(self, protected: ProtectedTable, charge: Charge, report: Progress) -> Record:
-        return self._histories.finish(protected, charge, self._draw, self._redraw, report)
-
-    def _recorded(self, protected: ProtectedTable, number: int, report: Progress) -> Record:
-        """Return a record that answers a question, after measuring it where that was interrupted."""
-        for charge in self.ledger.pending(protected.table.name):
-            if charge.number == number:
-                return self._finish(protected, charge, report)
-        return self.ledger.get(number)
-
-    def _again(self, record: Record) -> Release:
-        """Return what a record answered, at no cost."""
-        protected = self.table(record.table)
-        if "statement" in record.plan:
-            return self._statements.again(self, record)
-        question = Question.from_json(record.plan["question"], protected.table.domain)
-        return self._reveal(record, Query(self, question, Accuracy(epsilon=1.0)), paid=0)
-
-    def _reveal(self, record: Record, query: Query, paid: int) -> Release:
-        release = reveal(record, query, self.table(record.table).table.domain, self.ledger.accountant, paid)
-        return release if query.statement is None else self._statements.worked_out(release, query.statement)
-
-    def _explained(self, refusal: BudgetExceeded, query: Query, plan: Plan) -> BudgetExceeded:
-        """Say what would still fit."""
-        if refusal.requested_delta is not None:  # of thresholds: another epsilon does not help
-            return refusal
-        left = self.remaining.epsilon
-        fits = float(f"{left * 0.9995:.3g}")
-        text = (
-            f"this query needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of {self.budget.epsilon:g} is left; "
-            "nothing was spent"
-        )
-        if fits > 1e-6:
-            error = self._plan(query.at(epsilon=fits), alternatives=False).error
-            if math.isfinite(error):  # not while it depends on bounds that are found from the data
-                text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
-        explained = BudgetExceeded(text)
-        explained.__dict__.update(refusal.__dict__)
-        return explained
+    def _mechanism_of(self, charge: Charge) -> Mechanism:
+        """Return what answers what was charged for."""
+        self.table(charge.table)
+        return self._statements if "statement" in charge.plan else self._questions
 
     def _changed(self) -> None:
         _call(self._callbacks)

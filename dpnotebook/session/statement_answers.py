@@ -1,4 +1,4 @@
-"""After the charge of a statement: measure, add noise, hide small groups, record, reveal."""
+"""What a statement measures: noise is added, small groups are hidden; and how its answer is shown."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.randomness import Randomness
-from dpnotebook.progress import Progress, silent
-from dpnotebook.session.execute import after_charge
+from dpnotebook.progress import Progress
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates.bounds import find_bounds
@@ -65,57 +64,45 @@ def statement_plan_to_json(
 
 
 def measure_statement(
-    ledger: Ledger,
     charge: Charge,
+    randomness: Randomness,
+    accountant: Accountant,
     execute: Execute,
+    report: Progress,
     *,
     draw: Draw | None = None,
     hide: bool = True,
-    report: Progress = silent,
-) -> Record:
-    """Measure what was charged for a statement and record it.
+) -> tuple[list[Integers], dict[str, Any]]:
+    """Return noisy numbers of the groups that may be shown, one array a private aggregation, and their keys and bounds.
 
     Parameters
     ----------
-    ledger, charge
-        Where it is recorded, and what was paid for.
+    charge
+        What was paid for.
+    randomness
+        Of the charge: trying again draws the same noise, and samples the same rows.
+    accountant
+        Of the session.
     execute
         Runs SQL over the named tables.
+    report
+        Told how far it is.
     draw
         Draws the noise instead of the charge's own randomness: in tests without noise.
     hide
         Whether thresholds hide small groups; not in tests without noise.
-    report
-        Told how far it is.
-
-    Returns
-    -------
-    Record
-        The only answer that may be shown: the first that was recorded of this charge.
-
-    Raises
-    ------
-    EngineError
-        If it failed, whatever the reason.
-    LedgerError
-        If it cannot be measured any more.
     """
-
-    def work(randomness: Randomness) -> Record:
-        statement = recorded_statement(charge)
-        numbers, told = [], []
-        for i, select in enumerate(statement.selects):
-            report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
-            units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
-            source, secret = randomness.source("noise", i), randomness.secret("sample", i)
-            law = draw or partial(draw_integers, source=source)
-            answer, about = _measured(select, units, delta, ledger.accountant, execute, law, secret, hide)
-            numbers.append(answer)
-            told.append(about)
-        report(0.9, "recording")
-        return ledger.record(charge.number, numbers, {"selects": told, "fingerprints": charge.plan["fingerprints"]})
-
-    return after_charge(ledger, charge, work)
+    statement = recorded_statement(charge)
+    numbers, told = [], []
+    for i, select in enumerate(statement.selects):
+        report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+        units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
+        source, secret = randomness.source("noise", i), randomness.secret("sample", i)
+        law = draw or partial(draw_integers, source=source)
+        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide)
+        numbers.append(answer)
+        told.append(about)
+    return numbers, {"selects": told, "fingerprints": charge.plan["fingerprints"]}
 
 
 def _measured(

@@ -139,7 +139,7 @@ def make_statement_plan(
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
     """Return number and price of the most accurate release of the very statement, if it is as good as asked."""
     key = statement.key
-    past = [*books.records(statement.table, key), *(c for c in books.pending(statement.table) if c.question == key)]
+    past = [*books.records(key), *(c for c in books.pending() if c.question == key)]
     found = [(int(one.plan["units"]), -one.number) for one in past if int(one.plan["units"]) >= units]
     return (-max(found)[1], max(found)[0]) if found else None
 

@@ -162,8 +162,8 @@ def test_whole_sessions(check, statement):
     class Halved(Session):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, **kwargs)
-            draw, law = self._draw, self._statements.draw
-            self._draw = lambda item, noise, source: draw(item, noise, source) // 2
+            draw, law = self._questions.draw, self._statements.draw
+            self._questions.draw = lambda item, noise, source: draw(item, noise, source) // 2
             self._statements.draw = lambda noise, scale, size, *more: law(noise, scale / 2, size, *more)
 
     def asking(kind):

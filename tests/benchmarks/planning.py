@@ -25,7 +25,7 @@ def line(name, session, queries, limit):
     queries[0].plan  # noqa: B018 - what is worked out once after a release
     found = times(queries)
     free = np.mean([query.plan.free for query in queries])
-    (history,) = session._histories._known.values()
+    (history,) = session._questions.histories._known.values()
     block = max((block for block, _ in history._blocks.values()), key=lambda block: block.atoms.count)
     median, high = np.percentile(found, [50, 95])
     print(

@@ -295,7 +295,7 @@ def test_groups_that_meet_in_python_show_nothing(monkeypatch):
     session = dpn.Session(budget=dpn.Budget(epsilon=8.0, delta=1e-3), confirm="never")
     session.protect((connection, "t"), "t")
     query = session.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v", epsilon=4.0)
-    workspace, said = session._statements.workspace, set()
+    workspace, said = session._statements.relations.workspace, set()
     run = workspace.run
 
     def one_key(*args, **how):

@@ -70,7 +70,7 @@ def test_a_refinement_that_was_interrupted_is_measured_for_its_charge(kernel, mo
     session, people = kernel()
     people.count(variance=32).run()
     with monkeypatch.context() as dying:
-        dying.setattr("dpnotebook.session.execute.refined_laplace", die)
+        dying.setattr("dpnotebook.session.questions.refined_laplace", die)
         with pytest.raises(EngineError, match=r"Release 2 was charged, .* was shown\. Run it again"):
             people.count(variance=8).run()
         spent = session.spent.epsilon
@@ -89,7 +89,7 @@ def test_of_two_kernels_that_plan_the_same_refinement_one_is_told(kernel, monkey
     first, people = kernel()
     people.count(variance=32).run()
     second, others = kernel()
-    planned = second._plan
+    planned = second._pipeline.plan
 
     def late(*args, **options):
         plan = planned(*args, **options)
@@ -97,7 +97,7 @@ def test_of_two_kernels_that_plan_the_same_refinement_one_is_told(kernel, monkey
         return plan
 
     with monkeypatch.context() as racing:
-        racing.setattr(second, "_plan", late)
+        racing.setattr(second._pipeline, "plan", late)
         with pytest.raises(LedgerConflict, match=r"release 1 was refined by release 2: .* Run the query again"):
             others.count(variance=2).run()
     assert len(second.history()) == 2
@@ -111,7 +111,7 @@ def test_the_slower_of_two_kernels_that_complete_a_charge_forgets_its_own_answer
     """Two draws for one charge: the one that was recorded first is all that either kernel may ever build on."""
     slow, people = kernel()
     with monkeypatch.context() as dying:
-        dying.setattr(slow, "_draw", die)
+        dying.setattr(slow._questions, "draw", die)
         with pytest.raises(EngineError):
             people.count(where="sex == 'F'", variance=8).run()
     record = slow.ledger.record
@@ -134,7 +134,7 @@ def test_the_slower_of_two_kernels_that_complete_a_charge_forgets_its_own_answer
     assert everybody.paid == 0
     assert abs(everybody.frame["value"].item() - 60) < 10**3
     for session in (slow, last):
-        history, record = session._histories._history(session.table("people").table), last.ledger.get(1)
+        history, record = session._questions.histories._history(session.table("people").table), last.ledger.get(1)
         (bits,) = (item["bits"] for item in [*record.plan["measures"], *record.plan.get("items", ())])
         assert history.items[1, 0].noisy.tolist() == np.ldexp(record.answers[0].astype(float), -bits).tolist()
     assert last.audit().ok

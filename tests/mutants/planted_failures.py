@@ -2,23 +2,23 @@
 
 from mutant import Mutant
 
-ANSWERING, STATEMENT_ANSWERS = "session/execute.py", "session/statement_answers.py"
+PIPELINE, QUESTIONS, STATEMENT_ANSWERS = "session/pipeline.py", "session/questions.py", "session/statement_answers.py"
 
 PLANTED = (
     Mutant(
         "a retry draws fresh noise",
         "interrupting a query again and again averages the noise out, for one charge",
-        ANSWERING,
-        "        return work(randomness)\n",
-        "        return work(Randomness())\n",
+        PIPELINE,
+        "return self._recorded(mechanism, charge, randomness, report)",
+        "return self._recorded(mechanism, charge, Randomness(), report)",
         ("test_after_charge.py::test_trying_again_draws_nothing_again",),
     ),
     Mutant(
         "all measurements of a charge share their noise",
         "differences of answers are exact",
-        ANSWERING,
-        'source = randomness.source("noise", i)',
-        'source = randomness.source("noise", 0)',
+        QUESTIONS,
+        'randomness.source("noise", i)',
+        'randomness.source("noise", 0)',
         ("test_fresh_randomness.py::test_every_measure_of_a_question_has_noise_of_its_own",),
     ),
     Mutant(
@@ -40,11 +40,10 @@ PLANTED = (
     Mutant(
         "an answer is shown that could not be recorded",
         "the next draw for the same charge is shown too: two draws for one charge",
-        ANSWERING,
-        "        return ledger.record(charge.number, noisy, combine(noisy) if combine is not None else {})\n",
-        "        details = combine(noisy) if combine is not None else {}\n"
+        PIPELINE,
+        "        return self.ledger.record(charge.number, noisy, details)\n",
         "        try:\n"
-        "            return ledger.record(charge.number, noisy, details)\n"
+        "            return self.ledger.record(charge.number, noisy, details)\n"
         "        except LedgerError:\n"
         "            from dpnotebook.ledger.releases import record_from\n\n"
         "            return record_from(charge, tuple(noisy), details)\n",
@@ -53,17 +52,18 @@ PLANTED = (
     Mutant(
         "the rows are read before they are paid for",
         "whether a refused query fails tells of the rows, for nothing",
-        "session/session.py",
-        '                report(0.1, "charging the ledger")\n                refines =',
-        "                protected.engine.totals(plan.measurements[0].measurement)\n                refines =",
+        QUESTIONS,
+        "        return plan_to_json(plan)\n",
+        "        self._table(plan.table).engine.totals(plan.measurements[0].measurement)\n"
+        "        return plan_to_json(plan)\n",
         ("test_after_charge.py::test_what_is_refused_reads_no_row",),
     ),
     Mutant(
         "what fails after a charge says what failed",
         "errors of databases quote values, and tell whether a person is there",
-        ANSWERING,
-        '    except Exception:\n        said = ""\n',
-        '    except Exception as failure:\n        said = f" {failure}"\n',
+        PIPELINE,
+        '        except Exception:\n            said = ""\n',
+        '        except Exception as failure:\n            said = f" {failure}"\n',
         ("test_after_charge.py::test_whatever_fails_after_a_charge_says_one_thing",),
     ),
     Mutant(
@@ -85,17 +85,17 @@ PLANTED = (
     Mutant(
         "a retry reads other rows than were charged for",
         "the same noise hides two tables: their difference is exact",
-        "session/statements.py",
-        "        self._check_same(charge, statement)\n        return self._measure(charge, report)",
-        "        return self._measure(charge, report)",
+        PIPELINE,
+        "        mechanism.check_same(charge)\n        return self.measure(mechanism, charge, report)",
+        "        return self.measure(mechanism, charge, report)",
         ("test_after_charge.py::test_a_retry_needs_the_very_same_columns",),
     ),
     Mutant(
         "the delta of a statement's thresholds is not charged",
         "groups of one person show with a probability that nobody paid for",
-        "session/statements.py",
-        "plan.cells, delta=plan.threshold_delta)",
-        "plan.cells)",
+        PIPELINE,
+        "plan.refines, plan.threshold_delta",
+        "plan.refines",
         ("test_statements.py::TestUnknownGroups::test_their_delta_adds_up_and_never_passes_what_is_kept",),
     ),
 )

@@ -7,9 +7,9 @@ PLANTED = (
         "the number of rows stands on a card",
         "a plan tells whether one more person is there, for nothing",
         "session/session.py",
-        "            self._statements.protect(protected)\n            self._tables[name] = protected\n",
+        "            self._statements.relations.protect(protected)\n            self._tables[name] = protected\n",
         "            protected.table = replace(table, rows=len(data)) if hasattr(data, 'columns') else table\n"
-        "            self._statements.protect(protected)\n            self._tables[name] = protected\n",
+        "            self._statements.relations.protect(protected)\n            self._tables[name] = protected\n",
         ("test_privacy.py::test_plans_do_not_depend_on_the_rows",),
     ),
     Mutant(
@@ -24,8 +24,8 @@ PLANTED = (
     Mutant(
         "a protected table can be registered as a public one",
         "statements show its rows",
-        "session/statements.py",
-        "        if name in self._protected:\n            raise DomainError(",
+        "session/relations.py",
+        "        if name in self.protected:\n            raise DomainError(",
         "        if name is None:\n            raise DomainError(",
         ("test_statements.py::TestTables::test_what_is_registered_must_be_said_to_be_public",),
     ),

@@ -146,7 +146,7 @@ PLANTED = (
     Mutant(
         "noise is not drawn on the grid of the strategy",
         "Gaussian noise is 2^bits times too small",
-        "session/execute.py",
+        "session/questions.py",
         "return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers, source)",
         "return draw_integers(noise, item.scale, item.measurement.answers, source)",
         ("test_noise_of_answers.py::test_noise_is_as_large_as_it_is_paid_for",),

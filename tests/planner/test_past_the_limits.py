@@ -290,14 +290,14 @@ def test_what_another_kernel_recorded_meanwhile_takes_nothing_from_a_promise(tmp
     other, same, _ = people("pure", tmp_path / "ledger")
     query = table.histogram("age", where="income >= 5000", variance=60.0)
     plan = query.plan
-    finish = session._finish
+    measure = session._pipeline.measure
 
-    def late(protected, charge, report):
+    def late(mechanism, charge, report):
         same.histogram("income", where="age >= 2", variance=90.0).run()
         same.crosstab("sex", "income", where="age >= 50", variance=90.0).run()
-        return finish(protected, charge, report)
+        return measure(mechanism, charge, report)
 
-    session._finish = late
+    session._pipeline.measure = late
     found = query.run().frame
     assert found["std_error"].max() <= plan.std_error * (1 + 1e-5)
     exact = np.bincount(frame["age"][frame["income"] >= 5_000], minlength=100)

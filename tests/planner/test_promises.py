@@ -87,14 +87,14 @@ class Scripted:
         self.session.protect(self.frame, "t", domain=domain)
         self.drawn, self.items = [], []
         if script is not None:
-            draw, redraw = self.session._draw, self.session._redraw
+            draw, redraw = self.session._questions.draw, self.session._questions.redraw
             given = iter(script)
-            self.session._draw = lambda item, *law: self._kept(item, next(given)(lambda: draw(item, *law)))
-            self.session._redraw = lambda item, *of: self._kept(item, next(given)(lambda: redraw(item, *of)))
+            self.session._questions.draw = lambda item, *law: self._kept(item, next(given)(lambda: draw(item, *law)))
+            self.session._questions.redraw = lambda item, *of: self._kept(item, next(given)(lambda: redraw(item, *of)))
         if plans is not None:
             # What is planned does not depend on the noise: planned once, it need not be planned again.
             recorded = iter(plans)
-            self.session._plan = lambda query, alternatives=True: next(recorded)
+            self.session._pipeline.plan = lambda mechanism, query, alternatives=True: next(recorded)
 
     def _kept(self, item, noise):
         self.items.append(item)

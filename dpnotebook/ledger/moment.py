@@ -1,0 +1,47 @@
+"""What a ledger says of one table at one moment: planning asks many things of it, and the answers must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpnotebook.ledger import snapshot
+from dpnotebook.ledger.checks import check_cost
+from dpnotebook.ledger.releases import Charge, Record
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.spend import CellCost, Spend
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a ledger says, read once.
+
+    Parameters
+    ----------
+    accountant
+        Of the budget that holds.
+    spent
+        Units spent so far, over all tables.
+    threshold_delta, delta_remaining
+        The delta that is kept for thresholds, and what is left of it.
+    spend
+        What every cell of the table has cost; read-only.
+    records
+        Finds recorded answers; by question, and but for some numbers, if these are given.
+    pending
+        Lists what was charged and can still be measured, of the table.
+    """
+
+    accountant: Accountant
+    spent: int
+    threshold_delta: Fraction
+    delta_remaining: Fraction
+    spend: Spend
+    records: Callable[..., Sequence[Record]]
+    pending: Callable[[], Sequence[Charge]]
+
+    def price(self, cost: CellCost) -> int:
+        """Return by how many units a cost would raise the session's total."""
+        check_cost(cost, self.spend.sizes)
+        return snapshot.plus(self.spend, cost)[1]

@@ -1,0 +1,240 @@
+"""What is asked, from its plan to its answer: plan, charge, measure, record, reveal, in this order for everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import BudgetExceeded, EngineError, LedgerError
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.forks import lock
+from dpnotebook.planner.plan import Plan
+from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.progress import Progress
+from dpnotebook.query.question import Question
+from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.release import Release
+
+if TYPE_CHECKING:
+    from dpnotebook.sql.statement import Statement
+
+PLANS_KEPT = 8  # of the queries that were looked at last: a card, its slider's neighbours, an offer
+
+Integers = NDArray[np.int64]
+Measured = tuple[Sequence[Integers], dict[str, Any]]
+
+
+class Mechanism(Protocol):
+    """One kind of what can be asked: what is particular to it in each of the five steps.
+
+    `Questions` are of declared columns and go to the planner; `Statements` are all other SQL.
+    """
+
+    def check(self, asked: Any) -> None:
+        """Make sure that all that is asked about is there, can be read, and is what it was when it was protected."""
+
+    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+        """Return the plan of a query as the ledger stands, with its other prices or without; reads no data."""
+
+    def follows(self, plan: Plan) -> dict[str, Any] | None:
+        """Return the answer of a free plan, as the ledger keeps it; None where it does not follow from what it has."""
+
+    def plan_json(self, plan: Plan) -> dict[str, Any]:
+        """Return what the ledger keeps of a plan: all that is needed to measure for its charge."""
+
+    def measure(self, charge: Charge, randomness: Randomness, report: Progress) -> Measured:
+        """Return noisy numbers for what was charged, one array a measurement, and what is recorded beside them."""
+
+    def reveal(self, record: Record, query: Query, paid: int) -> Release:
+        """Return what a record answers to a query, of which this run cost `paid` units."""
+
+    def asked_in(self, charge: Charge) -> Question | Statement:
+        """Return what was charged for."""
+
+    def check_same(self, charge: Charge) -> None:
+        """Make sure that what was read is what it was when it was charged for, where the ledger alone cannot tell."""
+
+    def again(self, session: SessionProtocol, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+
+
+class Pipeline:
+    """The five steps, over the ledger that pays; one question at a time.
+
+    Parameters
+    ----------
+    ledger
+        Who pays, and where everything is recorded.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self._running = lock()
+        self._plans: list[tuple[tuple[str, tuple[int, ...]], Query, bool, Plan]] = []  # the latest first
+
+    def run(self, mechanism: Mechanism, query: Query, report: Progress) -> Release:
+        """Return the answer of a query, from the ledger where it has one, and paid for where not; see `Query.run`."""
+        with self._running:
+            mechanism.check(query.question)
+            if query.guard is not None:
+                query.guard()
+            self._finish_interrupted(mechanism, query, report)
+            report(0.0, "planning")
+            plan = self.plan(mechanism, query, alternatives=False)
+            record, paid = self._known(mechanism, plan, report), 0
+            if record is None:
+                report(0.1, "charging the ledger")
+                charge = self._charge(mechanism, plan, query)
+                record, paid = self.measure(mechanism, charge, report), charge.units
+                report(1.0, "done")
+            return mechanism.reveal(record, query, paid)
+
+    def plan(self, mechanism: Mechanism, query: Query, *, alternatives: bool = True) -> Plan:
+        """Return the plan of a query: the one that was shown, as long as the ledger is as it was then."""
+        state = self.ledger.head, tuple(charge.number for charge in self.ledger.pending(query.question.table))
+        for known, shown, listed, plan in self._plans:
+            if (
+                known == state
+                and (listed or not alternatives)
+                and _is_same(shown, query)
+                and self._holds(mechanism, plan)
+            ):
+                return plan
+        plan = mechanism.plan(query, alternatives=alternatives)
+        self._plans = [(state, query, alternatives, plan), *self._plans[: PLANS_KEPT - 1]]
+        return plan
+
+    def forget_plans(self) -> None:
+        """Plan everything anew: a table was declared otherwise, or is another."""
+        self._plans = []
+
+    def measure(self, mechanism: Mechanism, charge: Charge, report: Progress) -> Record:
+        """Measure what was charged for and record it, or fail in the one way that tells nothing.
+
+        Whatever goes wrong between the charge and the record may depend on the rows and on the noise, so nothing of it
+        is passed on: not its kind, not its words, not its context. The noise stays as it is, so that trying again tells
+        no more. What the ledger says of its own file is about neither.
+
+        Returns
+        -------
+        Record
+            The only answer that may be shown: the first that was recorded of this charge.
+
+        Raises
+        ------
+        EngineError
+            If it failed, whatever the reason.
+        LedgerError
+            If what is random about it is gone, and nobody recorded it meanwhile.
+        """
+        randomness, said, stopped = self.ledger.randomness(charge), "", False
+        if randomness is None:
+            return self.ledger.get(charge.number)  # another kernel was faster
+        try:
+            return self._recorded(mechanism, charge, randomness, report)
+        except LedgerError as failure:
+            said = f" The ledger says: {failure}"
+        except KeyboardInterrupt:
+            stopped = True
+        except Exception:
+            said = ""
+        if stopped:
+            raise KeyboardInterrupt
+        raise EngineError(  # out here neither has a context
+            f"Release {charge.number} was charged, but answering it failed and nothing of it was shown. Run it again, "
+            f"or session.retry({charge.number}), for the same charge.{said}"
+        )
+
+    def _recorded(self, mechanism: Mechanism, charge: Charge, randomness: Randomness, report: Progress) -> Record:
+        noisy, details = mechanism.measure(charge, randomness, report)
+        report(0.9, "recording")
+        return self.ledger.record(charge.number, noisy, details)
+
+    def finish(self, mechanism: Mechanism, charge: Charge, report: Progress) -> Record:
+        """Measure and record what was charged when that was interrupted, of tables that are still the same.
+
+        Raises
+        ------
+        NotProtected
+            If a table is not protected in the session.
+        FrameChanged
+            If a table is another than it was.
+        EngineError
+            If it fails again.
+        """
+        mechanism.check(mechanism.asked_in(charge))
+        mechanism.check_same(charge)
+        return self.measure(mechanism, charge, report)
+
+    def retry(self, mechanism: Mechanism, charge: Charge, report: Progress) -> Record:
+        """Finish a charge, while nothing else runs; see `Session.retry`."""
+        with self._running:
+            return self.finish(mechanism, charge, report)
+
+    def _finish_interrupted(self, mechanism: Mechanism, query: Query, report: Progress) -> None:
+        """Measure what was paid for when the very same query was interrupted."""
+        for charge in () if query.fresh else self.ledger.pending(query.question.table):
+            if charge.question == query.question.key:
+                self.finish(mechanism, charge, report)
+
+    def _known(self, mechanism: Mechanism, plan: Plan, report: Progress) -> Record | None:
+        """Return the record of an answer that costs nothing; None where something has to be measured."""
+        if plan.recorded is not None:
+            for charge in self.ledger.pending(plan.table):
+                if charge.number == plan.recorded:
+                    return self.finish(mechanism, charge, report)
+            record = self.ledger.get(plan.recorded)
+            mechanism.check_same(record)
+            return record
+        if not plan.free:
+            return None
+        details = mechanism.follows(plan)
+        if details is None:
+            raise LedgerError("another kernel changed just now what this follows from; run it again")
+        return self.ledger.note(plan.table, plan.question.key, mechanism.plan_json(plan), details)
+
+    def _charge(self, mechanism: Mechanism, plan: Plan, query: Query) -> Charge:
+        """Pay for a plan; a refusal says what would still fit."""
+        told = mechanism.plan_json(plan)
+        try:
+            return self.ledger.charge(
+                plan.table, plan.question.key, told, plan.cells, plan.refines, plan.threshold_delta
+            )
+        except BudgetExceeded as refusal:
+            if refusal.requested_delta is not None:  # of thresholds: another epsilon does not help
+                raise
+            raise self._explained(refusal, mechanism, plan, query) from None
+
+    def _explained(self, refusal: BudgetExceeded, mechanism: Mechanism, plan: Plan, query: Query) -> BudgetExceeded:
+        left = self.ledger.accountant.epsilon(self.ledger.remaining)
+        fits = float(f"{left * 0.9995:.3g}")
+        text = (
+            f"this query needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of {self.ledger.budget.epsilon:g} is "
+            "left; nothing was spent"
+        )
+        if fits > 1e-6:
+            error = mechanism.plan(query.at(epsilon=fits), alternatives=False).error
+            if math.isfinite(error):  # not while it depends on bounds that are found from the data
+                text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
+        explained = BudgetExceeded(text)
+        explained.__dict__.update(refusal.__dict__)
+        return explained
+
+    @staticmethod
+    def _holds(mechanism: Mechanism, plan: Plan) -> bool:
+        """Whether what a plan gives for nothing still follows."""
+        return not plan.free or plan.recorded is not None or mechanism.follows(plan) is not None
+
+
+def _is_same(one: Query, other: Query) -> bool:
+    """Whether two queries have the same plan: the very same question, at the same accuracy."""
+    return (
+        one.question is other.question
+        and one.strategy is other.strategy
+        and one.statement is other.statement
+        and (one.accuracy, one.fresh, one.assumption) == (other.accuracy, other.fresh, other.assumption)
+    )

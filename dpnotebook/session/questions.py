@@ -1,0 +1,209 @@
+"""Questions of declared columns: the planner plans them, and counts of the domain's cells answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.engine.scans import exact_answers
+from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.planner import explain
+from dpnotebook.planner.adjusted import nonnegative_estimates
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.plan import Plan, Planned
+from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.noise_down import refined_laplace
+from dpnotebook.privacy.randomness import Randomness, Source
+from dpnotebook.progress import Progress
+from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.histories import Histories
+from dpnotebook.session.protected import ProtectedTable
+from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.release import Release, answer_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.sql.statement import Statement
+
+LINEAR = "the statement asks for declared columns of one table, so the planner answers it, with all that is recorded"
+
+Integers = NDArray[np.int64]
+Draw = Callable[[Planned, Noise, Source], Integers]
+Redraw = Callable[[Planned, Integers, Source], Integers]
+
+
+def draw_noise(item: Planned, noise: Noise, source: Source) -> Integers:
+    """Return exact integer noise for every answer of a planned measurement, on its grid; shape (answers,)."""
+    return draw_integers(noise, item.scale * 2**item.bits, item.measurement.answers, source)
+
+
+def redraw_noise(item: Planned, first: Integers, source: Source) -> Integers:
+    """Return the noise of a refinement, given that of the answers it refines, shape (answers,)."""
+    assert item.before is not None
+    return refined_laplace(first, item.before, item.scale, source)
+
+
+class Questions:
+    """The mechanism of questions: see `Mechanism`.
+
+    Parameters
+    ----------
+    ledger
+        Where everything is recorded.
+    planner
+        "optimal", "pioneer" or "naive".
+    table
+        Finds a protected table by its name.
+    worked_out
+        Turns the answer of a question into what the SQL that it came from calls it, and works out from it.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        planner: str,
+        table: Callable[[str], ProtectedTable],
+        worked_out: Callable[[Release, Statement], Release],
+    ) -> None:
+        self.ledger = ledger
+        self.histories = Histories(ledger, planner)
+        self.draw: Draw = draw_noise
+        self.redraw: Redraw = redraw_noise
+        self._table, self._worked_out = table, worked_out
+
+    def check(self, question: Question) -> None:
+        """Raise FrameChanged if the rows are not those that were protected."""
+        self._table(question.table).source.check_unchanged()
+
+    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+        """Return the plan of a query as the ledger stands; reads no data."""
+        plan = self.histories.plan(query, self._table(query.question.table).table, alternatives=alternatives)
+        return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
+
+    def follows(self, plan: Plan) -> dict[str, Any] | None:
+        """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
+        return self.histories.free(plan, self._table(plan.table).table)
+
+    def plan_json(self, plan: Plan) -> dict[str, Any]:
+        """Return what the ledger keeps of a plan."""
+        return plan_to_json(plan)
+
+    def measure(
+        self, charge: Charge, randomness: Randomness, report: Progress
+    ) -> tuple[list[Integers], dict[str, Any]]:
+        """Return exact answers plus noise, and what follows from them together with everything recorded.
+
+        Parameters
+        ----------
+        charge
+            What was paid for.
+        randomness
+            Of the charge: trying again draws the same noise.
+        report
+            Told how far it is.
+        """
+        protected = self._table(charge.table)
+        domain, noisy = protected.table.domain, []
+        measurements = planned_from_json(charge.plan, domain)
+        for i, item in enumerate(measurements):
+            report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
+            exact = exact_answers(item.measurement, domain, protected.engine.totals)
+            noisy.append(self._noisy(item, exact << item.bits, randomness.source("noise", i)))
+        return noisy, self.histories.details(charge, noisy, protected.table)
+
+    def _noisy(self, item: Planned, exact: Integers, source: Source) -> Integers:
+        if item.refines is None:
+            return exact + self.draw(item, self.ledger.accountant.noise, source).reshape(exact.shape)
+        release, place = item.refines
+        first = self.ledger.get(release).answers[place] - exact
+        return exact + self.redraw(item, first.ravel(), source).reshape(exact.shape)
+
+    def reveal(self, record: Record, query: Query, paid: int) -> Release:
+        """Return what a record answers to a query.
+
+        Parameters
+        ----------
+        record
+            From the ledger.
+        query
+            Names of the measures, order of the keys, confidence.
+        paid
+            What this run of it cost, in units.
+        """
+        release = _reveal(record, query, self._table(record.table).table.domain, self.ledger.accountant, paid)
+        return release if query.statement is None else self._worked_out(release, query.statement)
+
+    def asked_in(self, charge: Charge) -> Question:
+        """Return the question that was charged for."""
+        return Question.from_json(charge.plan["question"], self._table(charge.table).table.domain)
+
+    def check_same(self, charge: Charge) -> None:
+        """Nothing is left to check: a table that the ledger knows by another fingerprint cannot be protected."""
+
+    def again(self, session: SessionProtocol, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+        return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+
+
+def _reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:
+    confidence, question = query.accuracy.confidence, query.question
+    assert isinstance(question, Question)
+    found = combined_from_json(record.details, record.plan, accountant.noise, confidence)
+    combined = None if found is None else [found]
+    sources = (record.number,) if found is None else tuple(record.details["estimates"]["sources"])
+    if combined is not None and not record.plan["measures"]:
+        return _release(record, query, domain, accountant, paid, combined, sources)
+    recorded = plan_from_json(record.plan, domain, question, query.assumption)
+    measured = [
+        np.ldexp(noisy.astype(np.float64), -item.bits)
+        for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
+    ]
+    estimates = [
+        answer.estimate(noisy, accountant.noise, item.scale, confidence)
+        for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
+    ]
+
+    def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
+        found = [
+            nonnegative_estimates(answer, noisy, estimate, total, report)
+            for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
+        ]
+        return answer_frame(question, domain, found)[0]
+
+    return _release(record, query, domain, accountant, paid, combined or estimates, sources, adjusted)
+
+
+def _release(
+    record: Record,
+    query: Query,
+    domain: Domain,
+    accountant: Accountant,
+    paid: int,
+    estimates: Sequence[Estimates],
+    sources: tuple[int, ...],
+    adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = None,
+) -> Release:
+    question = query.question
+    assert isinstance(question, Question)
+    frame, ordered = answer_frame(question, domain, estimates)
+    return Release(
+        frame=frame,
+        question=question,
+        number=record.number,
+        epsilon=accountant.epsilon(record.plan["units"]),
+        delta=accountant.delta,
+        paid=accountant.epsilon(paid),
+        confidence=query.accuracy.confidence,
+        unit=explain.unit(question.measures[0]),
+        ordered=ordered,
+        adjusted=adjusted,
+        sources=sources,
+    )

@@ -1,0 +1,117 @@
+"""The five steps: a plan is made once for a question and a state of the ledger, and never outlives either."""
+
+import contextlib
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.session import histories
+from dpnotebook.sql import plan as statement_plans
+
+STATEMENT = "SELECT COUNT(*) AS bakers FROM people WHERE job = 'baker'"
+
+
+def frame():
+    return pd.DataFrame({"age": np.arange(300) % 100, "job": ["nurse", "baker", "clerk"] * 100})
+
+
+@pytest.fixture
+def made(monkeypatch):
+    """How many plans were made so far, of questions and of statements."""
+    count = [0]
+
+    def counted(function):
+        def call(*args, **kwargs):
+            count[0] += 1
+            return function(*args, **kwargs)
+
+        return call
+
+    monkeypatch.setattr(histories, "make_plan", counted(histories.make_plan))
+    monkeypatch.setattr(statement_plans, "make_statement_plan", counted(statement_plans.make_statement_plan))
+    return count
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    with contextlib.ExitStack() as stack:
+
+        def opened():
+            session = dpn.Session(dpn.Budget(epsilon=5.0), ledger=tmp_path / "people.ledger")
+            stack.callback(session.close)
+            session.protect(frame(), "people", domain={"age": dpn.Range(0, 99)})
+            return session
+
+        yield opened
+
+
+def ask(session, kind):
+    if kind == "statement":
+        return session.sql(STATEMENT, epsilon=0.5)
+    return session.table("people").histogram("age", epsilon=0.5)
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_what_was_looked_at_is_what_runs(kernel, made, kind):
+    query = ask(kernel(), kind)
+    plan = query.plan
+    assert query.plan is plan
+    release = query.run()
+    assert made == [1]
+    assert release.paid == pytest.approx(plan.cost.epsilon)
+    assert query.run().paid == 0  # by another plan: the ledger has the answer now
+    assert made == [2]
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_another_accuracy_is_another_plan(kernel, made, kind):
+    query = ask(kernel(), kind)
+    assert query.at(epsilon=0.25).plan.epsilon == pytest.approx(query.plan.epsilon / 2)
+    assert made == [2]
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_what_another_kernel_charges_makes_plans_anew(kernel, made, kind):
+    first, second = kernel(), kernel()
+    query = ask(first, kind)
+    before = query.plan
+    ask(second, kind).run()
+    assert query.plan.recorded == 1
+    assert before.recorded is None
+    assert query.run().paid == 0
+
+
+def test_a_charge_that_cannot_be_finished_any_more_makes_plans_anew(kernel, tmp_path, monkeypatch):
+    session = kernel()
+    query = ask(session, "question")
+    with monkeypatch.context() as patched:
+        patched.setattr(session.ledger, "record", lambda *_: 1 / 0)
+        with pytest.raises(dpn.EngineError):
+            query.run()
+    assert query.plan.recorded == 1
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.name != "people.ledger":
+            file.unlink()  # what is random about the answer: it can never be measured
+    assert query.plan.recorded is None
+    assert query.run().paid == pytest.approx(0.5)
+
+
+def test_a_public_table_that_changes_makes_plans_anew(kernel, made):
+    session = kernel()
+    session.register(pd.DataFrame({"job": ["nurse", "baker"]}), "jobs", public=True)
+    query = ask(session, "statement")
+    _ = query.plan
+    session.register(pd.DataFrame({"job": ["nurse"]}), "jobs", public=True)
+    _ = query.plan
+    assert made == [2]
+
+
+def test_a_plan_without_other_prices_is_none_to_look_at(kernel, made):
+    query = ask(kernel(), "question")
+    session = query.session
+    assert session._plan(query, alternatives=False).alternatives == ()
+    assert len(query.plan.alternatives) > 1
+    assert session._plan(query, alternatives=False) is query.plan
+    assert made == [2]
