@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, literal
-from dpnotebook.engine.digests import row_sums
+from dpnotebook.engine.digests import digest_column, row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
-from dpnotebook.engine.frame_digests import digest_column
 from dpnotebook.engine.frame_transfer import carried
 from dpnotebook.engine.frames import FrameColumns
 from dpnotebook.engine.keyed import keyed

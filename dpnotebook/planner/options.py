@@ -13,7 +13,7 @@ import numpy as np
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
 from dpnotebook.planner.combining import exact_half_width
-from dpnotebook.planner.explain_reuse import described
+from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned

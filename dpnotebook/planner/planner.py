@@ -16,11 +16,11 @@ from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Expected
 from dpnotebook.planner.history import History
+from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.planner.pricing import cost_of, scales
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
-from dpnotebook.planner.relative import resolved
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
 from dpnotebook.query.question import Accuracy, Question
@@ -28,6 +28,8 @@ from dpnotebook.strategy import Strategy
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows, of a question that is asked by itself
 ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers help
+
+SURE = 2.0  # standard errors that an answer must be above nothing, to be a size that others can be compared with
 
 
 def make_plan(
@@ -223,3 +225,47 @@ def _other_prices(
         price = ledger.price(cost_of(items, table, accountant))
         found.append(Alternative.at(accountant, spent, price, error, other, False))
     return found
+
+
+# A relative error as an error in the answer's own units, from what past noisy answers or public knowledge say.
+def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None, table: TableSchema) -> Accuracy:
+    """Return a relative accuracy as one in the answer's own units.
+
+    One answer is to be right within a share of itself; several, each within that share of their average, because
+    answers near 0 cannot be had within a share of nothing.
+
+    Parameters
+    ----------
+    accuracy
+        With `relative`.
+    question, table
+        What is asked, of which table.
+    asked
+        What past answers say, if anything.
+
+    Raises
+    ------
+    AccuracyError
+        If neither past answers nor the public number of rows say about how large the answers are.
+    """
+    assert accuracy.relative is not None
+    if asked is not None and asked.block.sources:
+        values, variances, _ = asked.block.estimates(asked.queries)
+        known = np.isfinite(variances)
+        if known.any():
+            size = float(np.abs(values[known]).mean()) * asked.step
+            spread = float(np.sqrt(variances[known].mean())) * asked.step
+            if size > SURE * spread:
+                return accuracy.resolved(accuracy.relative * size)
+            raise AccuracyError(
+                f"the noisy answer so far, about {size:,.3g} give or take {spread:,.3g}, is too uncertain to plan "
+                f"{accuracy.percent} of it; ask once with error={spread / 2:,.2g} or so"
+            )
+    counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
+    if table.rows is not None and counts and asked is not None:
+        return accuracy.resolved(accuracy.relative * table.rows / asked.queries.count)
+    rows = f", or say about how many rows there are with rows= when you protect {shorten(table.name)}" if counts else ""
+    raise AccuracyError(
+        f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "
+        f"it once with error= or epsilon= (any accuracy will do){rows if table.rows is None else ''}"
+    )

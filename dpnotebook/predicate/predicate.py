@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.values import Mask
+from dpnotebook.domain.values import Mask, is_missing
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate import diagram
-from dpnotebook.predicate.diagram import FALSE, TRUE, Node
+from dpnotebook.predicate.diagram import FALSE, TRUE, Node, choice, combine_all, pack
 from dpnotebook.predicate.explain import expression_of
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
-from dpnotebook.predicate.meaning import Nulls, columns_of, diagram_of, index_of
-from dpnotebook.predicate.predicate_json import read, write
 from dpnotebook.predicate.where import parse_where
 
 __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Predicate"]
@@ -30,6 +28,10 @@ __all__ = ["And", "Compare", "Expression", "IsNull", "Not", "OneOf", "Or", "Pred
 MAX_PRODUCTS = 100_000
 MAX_DENSE = 10**8
 MAX_TEXT = 400
+
+MAX_NESTING = 100
+
+Nulls = Literal["pandas", "sql"]
 
 
 class Predicate:
@@ -267,3 +269,137 @@ def _nothing(expression: Expression, domain: Domain) -> str:
     if isinstance(expression, IsNull):
         text += "; nullable=True would count its missing values"
     return text
+
+
+# What an expression means over a domain: which levels of which columns make it true.
+def index_of(domain: Domain, name: str) -> int:
+    """Return the place of a declared column."""
+    if name not in domain:
+        raise PredicateError(domain.unknown(name))
+    return domain.names.index(name)
+
+
+def diagram_of(expression: Expression, domain: Domain, nulls: Nulls, want: bool = True, depth: int = 0) -> Node:
+    """Return the diagram of rows for which `expression` is `want`; what is neither true nor false is in none.
+
+    Raises
+    ------
+    PredicateError
+        If a column is not declared, or a comparison cannot be decided by the levels of its column.
+    """
+    if depth > MAX_NESTING:
+        raise PredicateError(f"the condition is nested more than {MAX_NESTING} deep; write it flatter")
+    match expression:
+        case Not(part):
+            return diagram_of(part, domain, nulls, not want, depth + 1)
+        case And(parts) | Or(parts):
+            conjunction = isinstance(expression, And) == want
+            return combine_all([diagram_of(part, domain, nulls, want, depth + 1) for part in parts], conjunction)
+        case Compare(name) | OneOf(name) | IsNull(name):
+            index = index_of(domain, name)
+            mask = _mask(expression, domain, nulls, want)
+            return choice(index, pack(mask), domain.shape[index])
+    raise PredicateError(
+        f"a condition is made of Compare, OneOf, IsNull, And, Or and Not, not of {type(expression).__name__}"
+    )
+
+
+def _mask(atom: Compare | OneOf | IsNull, domain: Domain, nulls: Nulls, want: bool) -> Mask:
+    """Return the levels of one column at which an atom is `want`."""
+    attribute = domain[atom.attribute]
+    missing = np.zeros(attribute.size, dtype=bool)
+    if attribute.null_index is not None:
+        missing[attribute.null_index] = True
+    unknown = False  # whether rows that the atom does not select are undecided rather than refused
+    match atom:
+        case IsNull():
+            return missing if want else ~missing
+        case Compare(name, op, value):
+            if is_missing(value) and nulls == "sql":
+                return np.zeros(attribute.size, dtype=bool)
+            mask = attribute.compare(op, value, name)
+        case OneOf(name, values):
+            mask = np.zeros(attribute.size, dtype=bool)
+            for value in values:
+                if not is_missing(value):
+                    mask[attribute.level_of(value, name)] = True
+            if any(map(is_missing, values)):
+                unknown = nulls == "sql"
+                mask |= missing
+    if nulls == "sql":
+        return mask & ~missing if want else ~mask & ~missing & (not unknown)
+    return mask if want else ~mask
+
+
+def columns_of(expression: Expression) -> set[str]:
+    """Return the columns that an expression names."""
+    match expression:
+        case Compare(name) | OneOf(name) | IsNull(name):
+            return {name}
+        case Not(part):
+            return columns_of(part)
+    return set().union(*(columns_of(part) for part in expression.parts))
+
+
+# Decision diagrams as JSON values: `nodes` are [column, [[child, [[start, stop], ...]], ...]].
+#
+# Child 0 is "no", 1 is "yes", and 2 and up are the nodes in order; the sets of levels that lead to a child are runs.
+def write(root: Node, names: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
+    """Return a diagram as JSON values, the same for equal diagrams."""
+    number = {FALSE: 0, TRUE: 1}
+    found = []
+    for at in diagram.nodes(root):
+        edges = [[number[child], _runs(diagram.unpack(bits, shape[at.index]))] for bits, child in at.edges]
+        found.append([names[at.index], edges])
+        number[at] = len(number)
+    return {"root": number[root], "nodes": found}
+
+
+def read(obj: Mapping[str, Any], names: Sequence[str], shape: Sequence[int]) -> Node:
+    """Return the diagram that `write` wrote.
+
+    Raises
+    ------
+    PredicateError
+        If the object is no diagram over columns with these names and numbers of levels.
+    """
+    known = [FALSE, TRUE]
+    places = {name: place for place, name in enumerate(names)}
+    try:
+        for name, edges in obj["nodes"]:
+            below = [(_child(known, child), runs) for child, runs in edges]
+            known.append(_node(places[name], shape[places[name]], below))
+        return _child(known, obj["root"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PredicateError("this is not a recorded condition over this domain") from error
+
+
+def _runs(mask: Mask) -> list[list[int]]:
+    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), mask.size]
+    first = 0 if mask[:1].any() else 1
+    return [list(run) for run in zip(cuts[first::2], cuts[first + 1 :: 2], strict=False)]
+
+
+def _child(known: list[Node], number: int) -> Node:
+    if number < 0:
+        raise ValueError("nodes are counted from 0")
+    return known[number]
+
+
+def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
+    """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
+    covered = np.zeros(size, dtype=np.int64)
+    found = []
+    for child, runs in edges:
+        mask = np.zeros(size, dtype=bool)
+        for start, stop in runs:
+            if not 0 <= start < stop <= size:
+                raise ValueError("levels out of range")
+            mask[start:stop] = True
+        if child.index <= index:
+            raise ValueError("columns out of order")
+        covered += mask
+        found.append((diagram.pack(mask), child))
+    if not (covered == 1).all():
+        raise ValueError("levels missing or twice")
+    return diagram.node(index, found)

@@ -14,7 +14,7 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import LedgerCorrupt, LedgerError, LedgerFull, LedgerReadOnly
-from dpnotebook.ledger import Ledger, audit_file, copies, files
+from dpnotebook.ledger import Ledger, audit_file, files, opened
 from dpnotebook.privacy.budget import Budget
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -149,7 +149,7 @@ def test_a_closed_ledger_and_a_backup_that_fails(ledger, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as failing:
-        failing.setattr(copies.os, "fsync", full)
+        failing.setattr(opened.os, "fsync", full)
         with pytest.raises(LedgerFull):
             ledger.backup(tmp_path / "copy.ledger")
     with monkeypatch.context() as failing:

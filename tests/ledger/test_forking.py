@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.errors import LedgerError
-from dpnotebook.ledger import Ledger, forking
+from dpnotebook.ledger import Ledger, store
 from dpnotebook.privacy.budget import Budget
 
 
@@ -149,7 +149,7 @@ def test_a_connection_of_another_process_is_never_closed(ledger, kit, monkeypatc
     handle.close()
     monkeypatch.undo()
     assert connection.execute("SELECT spent FROM state").fetchone() == (10**11,)
-    assert connection in forking._foreign
-    forking._foreign.remove(connection)
+    assert connection in store._foreign
+    store._foreign.remove(connection)
     connection.close()
     assert ledger.spent == 10**11

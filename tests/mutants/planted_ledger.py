@@ -128,7 +128,7 @@ PLANTED = (
     Mutant(
         "a forked kernel goes on with its parent's connection",
         "two processes write the ledger without holding its lock: both spend what is left",
-        "ledger/forking.py",
+        "ledger/store.py",
         "        if not handle.survives:\n            handle.close()\n",
         "",
         ("ledger/test_forking.py",),

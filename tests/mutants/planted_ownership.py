@@ -56,7 +56,7 @@ PLANTED = (
     Mutant(
         "TABLESAMPLE is left to the engine",
         "which rows of others are in the sample depends on a person's rows",
-        "sql/ownership/sampling_clause.py",
+        "sql/ownership/sources.py",
         "    if source.unit is None:\n",
         "    if source.unit is None or source.owner is not None:\n",
         ("sql/test_ownership.py::test_attacks_are_refused",),

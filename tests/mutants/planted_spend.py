@@ -57,7 +57,7 @@ PLANTED = (
     Mutant(
         "levels that share cells are charged for the last of them",
         "past a million cells, a person in a dear level pays the price of a cheap one",
-        "privacy/cell_classes.py",
+        "privacy/spend.py",
         "np.maximum.at(found, labels, norm)",
         "found[labels] = norm",
         ("privacy/test_alike.py::test_a_class_costs_what_its_dearest_level_costs",),
@@ -65,7 +65,7 @@ PLANTED = (
     Mutant(
         "levels of the same total spend are taken for alike",
         "past a million cells, spends of different cells are mixed up and forgotten",
-        "privacy/cell_classes.py",
+        "privacy/spend.py",
         "found[index] = seen.setdefault(np.take(cells, index, axis=axis).tobytes(), int(index))",
         "found[index] = seen.setdefault(cells.sum().tobytes(), int(found[index]))",
         ("privacy/test_alike.py::test_slices_are_the_same_where_every_entry_is",),

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpnotebook.notebook.slider_stops import LEAST, REACH, errors, stops
+from dpnotebook.notebook.controls import LEAST, REACH, errors, stops
 
 
 @pytest.fixture

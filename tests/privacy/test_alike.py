@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.ledger import snapshot
-from dpnotebook.privacy.cell_classes import dearest, same_slices, told_apart
-from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
+from dpnotebook.privacy.spend import CellCost, CostTerm, Spend, dearest, same_slices, told_apart
 
 LARGE = {"age": 120, "region": 300, "income": 200, "job": 500}  # 3.6 billion cells
 SMALL = {"age": 6, "sex": 2, "region": 4}

@@ -10,11 +10,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from dpnotebook.errors import WorkloadError
 from dpnotebook.strategy import Strategy, blas, explicit, hierarchical, identity, select
 from dpnotebook.strategy.bounds import svd_bound
-from dpnotebook.strategy.explicit import choice_error, explicit_choice, opt_0, product_certificate
+from dpnotebook.strategy.explicit import choice_error, explicit_choice, merged, opt_0, product_certificate
 from dpnotebook.strategy.gaussian import gaussian_optimum
-from dpnotebook.strategy.gram_product import gram_product
-from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
-from dpnotebook.strategy.merging import merged
+from dpnotebook.strategy.laplace import gram_product, loss_and_gradient, p_identity
 from dpnotebook.strategy.product import library_choice
 from dpnotebook.strategy.rounding import l2_objective, rounded_gram, rounded_p_identity
 from dpnotebook.strategy.two_weights import two_weights

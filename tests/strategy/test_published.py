@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.strategy import Strategy, hierarchical, identity, itself, select
-from dpnotebook.strategy.union import union_operator
+from dpnotebook.strategy.operators import union_operator
 from dpnotebook.workload import AllRange, Explicit, Hierarchy, Identity, Kron, Prefix, Stack, Total
 from dpnotebook.workload.terms import terms
 

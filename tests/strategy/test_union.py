@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from dpnotebook.strategy import Strategy
-from dpnotebook.strategy.union import integer_weights, union_operator
+from dpnotebook.strategy.operators import integer_weights, union_operator
 from dpnotebook.workload import Identity, Kron, Prefix, Stack, Total
 from dpnotebook.workload.terms import terms
 
