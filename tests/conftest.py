@@ -1,9 +1,13 @@
 """Shared by the tests: random workloads, workloads built row by row from definitions, and a table of made-up people."""
 
 import importlib.util
+import os
 import sys
 from functools import reduce
 from pathlib import Path
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the processors: threads of BLAS would wait for each other
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import pandas as pd

@@ -2,7 +2,8 @@
 
 Every number below comes through the whole of `Query.run`: planned, charged, counted, drawn, recorded, estimated.
 Nothing is seeded, so every bound is at least four standard errors of what it is held against: a sample variance of N
-Laplace draws scatters by sqrt(5 / N), so a promise within 5% takes tens of thousands of draws, pooled over groups.
+Laplace draws scatters by sqrt(5 / N), so a promise within 8% takes some twenty thousand draws, pooled over groups.
+Noise of a tenth less is a variance of a fifth less, and noticed.
 """
 
 from dataclasses import replace
@@ -18,7 +19,7 @@ from dpnotebook.session.questions import draw_noise
 
 pytestmark = pytest.mark.statistical
 
-RUNS = 1000
+RUNS = 400
 AGES, EACH = 100, 40
 ROWS = AGES * EACH
 # Every age has the same sexes and incomes, so that every group has the same number of rows and the same mean.
@@ -60,8 +61,8 @@ def check_unbiased(errors, std_errors):
     assert each.max() < 6, each.max()
 
 
-def check_variance(errors, std_errors, tolerance=0.05):
-    """The variance over all runs and answers is the plan's within 5%."""
+def check_variance(errors, std_errors, tolerance=0.08):
+    """The variance over all runs and answers is the plan's within 8%."""
     ratio = float(((errors / std_errors) ** 2).mean())
     assert abs(ratio - 1) < tolerance, ratio
 
@@ -69,16 +70,17 @@ def check_variance(errors, std_errors, tolerance=0.05):
 def check_coverage(inside, confidence=0.95):
     """The share of intervals that hold the exact answer is the promised one within 1.5 points.
 
-    Of 1,000 single intervals the share itself scatters by 0.7 points: they are granted 3.6 standard errors.
+    A few hundred single intervals scatter by more: they are granted 4.5 standard errors.
     """
     share = float(inside.mean())
-    assert abs(share - confidence) < (0.015 if inside.shape[1] > 1 else 0.025), share
+    scatter = 4.5 * np.sqrt(confidence * (1 - confidence) / inside.size)
+    assert abs(share - confidence) < (0.015 if inside.shape[1] > 1 else scatter), share
 
 
 def many(session):
-    """Return, per kind, a query with many answers, the exact ones, and how many runs tell its variance within 5%.
+    """Return, per kind, a query with many answers, the exact ones, and how many runs tell its variance within 8%.
 
-    So many that 5% are four and a half standard errors for Laplace noise; half of them do for Gaussian noise.
+    So many that 8% are four and a half standard errors for Laplace noise; half of them do for Gaussian noise.
 
     Counts and sums are at scales where the integer grid is fine enough for their intervals. A mean is a ratio, planned
     to first order in the noise: there it is small beside the 40 rows of a group, so that the second order is below 1%.
@@ -93,13 +95,13 @@ def many(session):
     by_level = dp.groupby("age").cdf("income", where="age < 40", epsilon=0.05)
     unions = dp.answer(dpn.identity("age") + 2 * dpn.identity("age", "sex"), epsilon=0.05)
     return {
-        "histogram": (dp.histogram("age", epsilon=0.05), np.full(AGES, EACH), 500),
-        "crosstab": (dp.crosstab("sex", "age", epsilon=0.05), np.full(2 * AGES, EACH / 2), 200),
-        "sums": (dp.groupby("age").sum("income", epsilon=0.4), np.full(AGES, EACH * MEAN), 500),
-        "means": (means, np.full(AGES, MEAN), 300),
-        "cumulative counts": (by_level, np.tile(np.cumsum(bins), 40), 450),
-        "ranges": (by_range, np.tile(ranges, 20), 350),
-        "marginals": (unions, np.repeat([EACH, EACH / 2], [AGES, 2 * AGES]), 400),
+        "histogram": (dp.histogram("age", epsilon=0.05), np.full(AGES, EACH), 200),
+        "crosstab": (dp.crosstab("sex", "age", epsilon=0.05), np.full(2 * AGES, EACH / 2), 80),
+        "sums": (dp.groupby("age").sum("income", epsilon=0.4), np.full(AGES, EACH * MEAN), 200),
+        "means": (means, np.full(AGES, MEAN), 125),
+        "cumulative counts": (by_level, np.tile(np.cumsum(bins), 40), 180),
+        "ranges": (by_range, np.tile(ranges, 20), 140),
+        "marginals": (unions, np.repeat([EACH, EACH / 2], [AGES, 2 * AGES]), 160),
     }
 
 
@@ -122,7 +124,7 @@ def test_a_tenth_less_noise_is_noticed(session, kind):
     session._questions.draw = lambda item, noise, source: draw_noise(
         replace(item, scale=item.scale * less), noise, source
     )
-    errors, _ = errors_of(frames_of(query, times // 5), exact)
+    errors, _ = errors_of(frames_of(query, times // 2), exact)
     with pytest.raises(AssertionError):
         check_variance(errors, query.plan.std_errors)
 
@@ -130,8 +132,8 @@ def test_a_tenth_less_noise_is_noticed(session, kind):
 def test_single_answers(session):
     """One number a run and measure: a count, a sum and a mean that share the cost of one statement.
 
-    1,000 of them do not tell a variance within 5%. So every run is held against the very noise that was drawn for it,
-    and the variance of that noise is taken from many more draws of the same planned law.
+    A few hundred of them do not tell a variance. So every run is held against the very noise that was drawn for it, and
+    the variance of that noise is taken from many more draws of the same planned law.
     """
     accountant = session.ledger.accountant
     statement = "SELECT COUNT(*) AS n, SUM(income) AS total, AVG(income) AS average FROM people"

@@ -150,9 +150,11 @@ def on_simplex(v: Array, total: float) -> Array:
 def _within(operator: Workload, measured: Array, x: Array, total: float, precision: float) -> bool:
     """Return whether the answers of x are proven to be that near to the best, as a share of the residuals' length."""
     answers = operator.matvec(x)
-    least = max(precision * float(np.linalg.norm(answers - measured)), ROUNDING * float(np.linalg.norm(measured)))
+    residual, rounding = float(np.linalg.norm(answers - measured)), ROUNDING * float(np.linalg.norm(measured))
+    if residual <= rounding:  # the best lies between these answers and what was measured
+        return True
     slope = operator.rmatvec(answers - measured)
-    return 2 * float(slope @ x - total * slope.min()) <= least**2
+    return 2 * float(slope @ x - total * slope.min()) <= max(precision * residual, rounding) ** 2
 
 
 def _steepness(operator: Workload) -> float:
