@@ -54,18 +54,20 @@ clocks = _load("clocks", "clocks.py")
 servers = _load("servers", "engine/servers.py")
 fresh = _load("fresh", "fresh.py")
 privacy_part = _load("privacy_part", "privacy_part.py")
+quick_part = _load("quick_part", "quick_part.py")
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Read only the files of the quick privacy part where nothing else is asked for: reading all takes longer."""
-    if config.getoption("markexpr") == "privacy" and collection_path.name.startswith("test_"):
-        return not privacy_part.has_part(collection_path.relative_to(Path(__file__).parent).as_posix()) or None
+    """Read only the files of a part where nothing else is asked for: reading all takes longer."""
+    part = {"privacy": privacy_part, "quick": quick_part}.get(config.getoption("markexpr"))
+    if part is not None and collection_path.name.startswith("test_"):
+        return not part.has_part(collection_path.relative_to(Path(__file__).parent).as_posix()) or None
     return None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what belongs to the quick privacy part, and what takes minutes, before anything is chosen by its marks."""
+    """Mark what belongs to the quick parts, and what takes minutes, before anything is chosen by its marks."""
     here = Path(__file__).parent
     for item in items:
         if item.path.name == "published.ipynb":
@@ -74,6 +76,9 @@ def pytest_collection_modifyitems(items):
             name = getattr(item, "originalname", None) or item.name
             if privacy_part.is_part(item.path.relative_to(here).as_posix(), name):
                 item.add_marker(pytest.mark.privacy)
+            chosen = quick_part.has_part(item.path.relative_to(here).as_posix())
+            if chosen and not any(item.get_closest_marker(name) for name in ("slow", "statistical")):
+                item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture(scope="session")
