@@ -113,6 +113,8 @@ class WorkloadRequest:
         WorkloadError
             If an attribute is not declared, or is asked for but not in `on`; if ranges or cumulative counts are asked
             of one without an order; if marginals need more attributes than there are, or are too many.
+
+        Source: HDMM, section 5.3 (the algorithm ImpVec).
         """
         self._named(domain)
         axes = _axes(domain, on, levels or {})

@@ -1,7 +1,7 @@
 """Private-PGM: the non-negative histogram of greatest entropy that fits noisy marginals best, as a graphical model.
 
 Source: McKenna, Sheldon and Miklau, "Graphical-model based estimation and inference for differential privacy" (2019),
-through the package `mbi` of its authors, which brings jax and is loaded when it is first needed.
+through the package `mbi` of its authors, which brings jax and is loaded when it is first needed (HDMM, section 10.1).
 """
 
 from __future__ import annotations

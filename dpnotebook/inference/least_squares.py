@@ -1,7 +1,8 @@
 """Reconstruct the cells from noisy answers of a strategy: x = A^+ y.
 
-Source: HDMM, section 10 (RECONSTRUCT): the pseudo-inverse of a product is the product of its factors'; unions of
-products are solved iteratively, with the implicit operator.
+Source: HDMM, section 10 (RECONSTRUCT): the pseudo-inverse of a product is the product of its factors' (case 1,
+Proposition 6); unions of products are solved iteratively, with the implicit operator, where the paper is content with
+local least squares (case 3).
 """
 
 from __future__ import annotations

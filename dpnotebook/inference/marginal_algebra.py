@@ -3,7 +3,8 @@
 In the coordinates of `attribute_split` the normal matrix of weighted marginals is diagonal, one entry a subset S of
 attributes: p_S = sum over measured b containing S of theta_b^2 times the product of s_i over i in b but not in S.
 So what varies within S alone has its own best estimate, and these are independent: an answer is a sum of one part for
-every S among its attributes, and its variance the sum of theirs (HDMM, section 8, for Identity factors).
+every S among its attributes, and its variance the sum of theirs (HDMM, Theorems 8 and 9, for Identity factors: p_S are
+the eigenvalues).
 """
 
 from __future__ import annotations

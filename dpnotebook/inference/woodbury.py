@@ -1,6 +1,6 @@
 """The inverse of the normal matrix of a p-Identity, by p x p matrices.
 
-Source: HDMM, Theorem 2 (the Woodbury identity): with A'A = D^2 + X'X, its inverse is D^-2 - Y'Y, where
+Source: HDMM, the proof of Theorem 17 (the Woodbury identity): with A'A = D^2 + X'X, its inverse is D^-2 - Y'Y, where
 Y = L^-1 X D^-2 and LL' = I + X D^-2 X'.
 """
 

@@ -1,6 +1,6 @@
 """Buying a strategy for the ranges that are likely to be asked of one ordered attribute.
 
-The strategy is a p-Identity (HDMM, section 5.2) over merged cells, with three differences. It adds to what history
+The strategy is a p-Identity (HDMM, Definition 13) over merged cells, with three differences. It adds to what history
 knows; a cell may cost more the less it has spent so far, since only the rise of the dearest cell is paid; and not the
 mean variance of the ranges is bounded but nearly the largest. A range that ends inside of a merged cell needs a part
 of it: the parts of a cell are measured one by one, which among few parts is as good as anything.

@@ -250,7 +250,7 @@ def _positive(number: int) -> int:
 def _log_delta(mu: float, epsilon: float) -> float:
     from scipy.special import erfcx, log_ndtr
 
-    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu  # HDMM, Proposition 2, for mu = 1 / sigma
     if a < 0:  # both terms are tails: subtract them at a common scale, or nothing is left of them
         return math.log(0.5) - a * a / 2 + math.log(max(erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)), 1e-320))
     upper, lower = float(log_ndtr(a)), epsilon + float(log_ndtr(b))

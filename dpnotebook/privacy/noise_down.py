@@ -97,8 +97,8 @@ def refined_laplace(first: ArrayLike, before: object, after: object, source: Sou
         If `first` is not an array of integers below 2^61 in size.
 
     Source: the lossless gradual release of Laplace noise (Koufogiannis, Han and Pappas, "Gradual release of sensitive
-    data under differential privacy", 2017), here for the discrete law; it does what Pioneer, section II-B, asks of its
-    NoiseDown operator.
+    data under differential privacy", 2017), here for the discrete law; it does what Pioneer, section II-B (eq. 4), asks
+    of its NoiseDown operator.
     """
     scales = checked_scale(before), checked_scale(after)
     if scales[1] >= scales[0]:

@@ -36,7 +36,7 @@ def svd_bound(workload: Workload) -> float:
             return bound
     parts = terms(workload)
     if len(parts) == 1:
-        return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)
+        return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)  # Theorem 5
     if workload.shape[1] <= EIGEN_CELLS:
         return gram_bound(workload.gram().astype(float))
     return sum(part.weight**2 * svd_bound(part.product) for part in parts)
@@ -83,7 +83,7 @@ def gram_bound(gram: Array) -> float:
     n = len(gram)
     values = np.linalg.eigvalsh(gram)
     kept = values[values > values[-1] * n * 8 * np.finfo(float).eps]  # the root of what is rounding is not small
-    return float(np.sqrt(kept).sum() ** 2 / n)
+    return float(np.sqrt(kept).sum() ** 2 / n)  # Definition 11
 
 
 def _moment_bound(workload: Workload) -> float:
@@ -95,7 +95,7 @@ def _marginals_bound(workload: Workload) -> float | None:
     """Return the SVD bound of a union of products that treat all cells of every attribute alike; None for others.
 
     Their Gram matrices share eigenvectors (HDMM, Theorem 9), one eigenvalue for every subset of the attributes; only
-    subsets that some product is about have one above 0, so this works for any number of attributes.
+    subsets that some product is about have one above 0, so this works for any number of attributes (Theorem 12).
     """
     found = lattice(workload)
     attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]

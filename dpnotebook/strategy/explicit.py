@@ -1,7 +1,8 @@
 """OPT_0: the best strategy for workloads over one attribute, from the Gram matrix alone.
 
-Source: HDMM, section 5 (p-Identity strategies, for Laplace noise); for Gaussian noise, the optimum of the convex
-problem with its certificate (see `gaussian`). Strategies are rounded to integers and compared by their exact error.
+Source: HDMM, section 4.3 (p-Identity strategies, for Laplace noise); for Gaussian noise, the optimum of the convex
+problem of section 4.2 with its certificate (see `gaussian`). Strategies are rounded to integers and compared by their
+exact error.
 """
 
 from __future__ import annotations

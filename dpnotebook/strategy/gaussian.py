@@ -1,7 +1,7 @@
 """The best strategy for Gaussian noise, with proof: the A'A of least error, and a lower bound that meets it.
 
 The problem is convex in X = A'A: minimise tr(X^+ V) subject to diag X <= 1, for a workload with the Gram matrix V = W'W
-(HDMM, Problem 1 with the L2 norm). With one multiplier v_i a cell, its Lagrange dual is to maximise
+(HDMM, Definition 12, eq. 2). With one multiplier v_i a cell, its Lagrange dual is to maximise
 (tr S)^2 / sum(v), S = (D^1/2 V D^1/2)^1/2, D = diag(v): every v >= 0 gives a lower bound on the error of every strategy
 (at v = 1 it is the SVD bound), and X = D^-1/2 S D^-1/2, scaled, a strategy. The optimum is where diag X = 1, which is a
 fixed point of v <- v diag(X); Anderson's acceleration finds it in a few eigendecompositions.

@@ -1,7 +1,8 @@
 """p-Identity strategies for Laplace noise: a few weighted sums over the cells, found by descent.
 
-Source: HDMM, Definition 13 and section 5.2 (OPT_0): A = [I; Theta] D, Theta >= 0, where D scales every column to sum
-one. Its error on a workload with the Gram matrix V, and the gradient, take one product of a p x n matrix with V.
+Source: HDMM, section 4.3 (Definitions 13 and 14, OPT_0): A = [I; Theta] D, Theta >= 0, where D scales every column to
+sum one. Its error on a workload with the Gram matrix V, and the gradient, take one product of a p x n matrix with V
+(Theorem 17).
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ def starting_point(n: int, p: int) -> Array:
 
 
 def default_rows(n: int) -> int:
-    """Return the number of rows besides the identity: n/16 as in HDMM, section 5.2, and a few where n is small."""
+    """Return the number of rows besides the identity: n/16 as in HDMM, section 9, and a few where n is small."""
     return max(1, n // 16, min(4, n // 4))
 
 
@@ -110,7 +111,7 @@ def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[flo
     """Return |W A^+|_F^2 of the p-Identity of Theta, and its gradient by Theta.
 
     With s the column sums of [I; Theta], R = (I + Theta Theta')^-1 and M = R Theta, the loss is
-    sum_i V_ii s_i^2 - tr(M G Theta') for G_ij = s_i s_j V_ij.
+    sum_i V_ii s_i^2 - tr(M G Theta') for G_ij = s_i s_j V_ij (HDMM, the proof of Theorem 17).
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[flo
     gram, diagonal
         The function X -> X V, and the diagonal of V.
     """
-    sums = 1 + theta.sum(axis=0)
+    sums = 1 + theta.sum(axis=0)  # 1 / D of Definition 13
     inner = theta @ theta.T
     inner[np.diag_indices_from(inner)] += 1
     solved = np.linalg.inv(inner) @ theta

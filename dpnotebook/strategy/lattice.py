@@ -6,7 +6,7 @@ With alpha = |W z|^2 and beta the variance of the rest, the loss of a subset S o
     L_S = sum over products whose attributes contain S of w^2 prod_(i in S) beta_i prod_(i outside S) alpha_i,
 
 and every strategy of (weighted) marginals has the error sum over S of L_S / p_S, p_S being what it measures of S.
-Source: HDMM, Theorem 9 (for Identity and Total); the residual basis of marginals.
+Source: HDMM, Theorems 9 to 11 (for Identity and Total); the residual basis of marginals.
 """
 
 from __future__ import annotations

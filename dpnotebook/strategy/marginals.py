@@ -1,10 +1,10 @@
 """OPT_M: measured subsets of the attributes, each with its own weight, for Laplace noise.
 
 With one operator A_i an attribute, the measurements of subset b are the product of A_i over b. The paper's A_i is the
-identity (Definitions 21 and 22); but its algebra holds for any A_i of full rank (see `inference.attribute_split`), so
+identity (Definitions 20 and 22); but its algebra holds for any A_i of full rank (see `inference.attribute_split`), so
 where an attribute's queries have an order, A_i is the best known operator for them, chosen in turn with the weights.
 
-Source: HDMM, section 8.
+Source: HDMM, section 8 (Theorem 11 and Definition 22).
 """
 
 from __future__ import annotations

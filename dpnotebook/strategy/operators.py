@@ -147,7 +147,7 @@ def integer_weights(errors: Array, squares: Array, noise: Noise) -> Array:
     noise
         How sensitivities add up.
     """
-    shares = (errors * squares) ** (1 / 3 if noise == "laplace" else 1 / 4) / np.sqrt(squares)
+    shares = (errors * squares) ** (1 / 3 if noise == "laplace" else 1 / 4) / np.sqrt(squares)  # Definition 19
     best = _split_error(shares, errors, squares, noise)
     found, least = np.ones(len(errors)), np.inf
     for scale in _scales(shares):

@@ -53,6 +53,7 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
         counted = squared if round_ or emphasis is None else squared * emphasis
         for axis in range(len(sizes)):
             others = np.delete(errors, axis, axis=1).prod(axis=1) * counted
+            # W_i of Definition 18, its weights c_j squared.
             union = _merged([(weight, part.factors[axis]) for weight, part in zip(others, parts, strict=True)])
             found = choose(union)
             if found != operators[axis]:

@@ -5,7 +5,8 @@ attributes. What these measure is independent of what is measured for every othe
 v_S of the squared norm leaves the error sum over S of L_S / v_S (see `lattice`), which is least, (sum of sqrt L_S)^2,
 for v_S proportional to sqrt L_S. For marginals this is the optimum over all strategies: it equals the SVD bound.
 
-Source: the residual basis of marginals (ResidualPlanner), for which HDMM, Theorem 9, gives the eigenvectors.
+Source: the residual basis of marginals (ResidualPlanner), for which HDMM, Theorem 9, gives the eigenvectors; for
+marginals what it finds is the optimum of HDMM, Theorem 13.
 """
 
 from __future__ import annotations

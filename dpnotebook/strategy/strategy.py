@@ -82,7 +82,7 @@ class Strategy:
 
     @cached_property
     def objective(self) -> float:
-        """Return |A|^2 |W A^+|_F^2 (HDMM, Problem 1); infinite if the strategy does not support the workload."""
+        """Return |A|^2 |W A^+|_F^2 (HDMM, eq. 1); infinite if the strategy does not support the workload."""
         return (self.norm**2 if self.noise == "laplace" else self.norm) * self._reconstruction.total_variance()
 
     @cached_property
@@ -151,8 +151,8 @@ class Strategy:
     def answers(self, noisy: ArrayLike) -> Array:
         """Return the answers that the noisy measurements imply, shape (m,).
 
-        They are W A^+ y: `error_factors` and `answer_weights` describe exactly these. Products are never expanded to
-        all cells.
+        They are W A^+ y (HDMM, Definition 10): `error_factors` and `answer_weights` describe exactly these. Products
+        are never expanded to all cells.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ def unit_variance(noise: Noise, epsilon: float, delta: float = 0.0) -> float:
     if noise == "laplace":
         if delta:
             raise AccuracyError("Laplace noise is private without a delta; leave delta out or select Gaussian noise")
-        return 2 / budget**2
+        return 2 / budget**2  # HDMM, Proposition 3
     if not 0 < float(positive(delta, "the delta of Gaussian noise")) < 1:
         raise AccuracyError(f"the delta of Gaussian noise must be between 0 and 1, not {shorten(delta)}")
     return 1 / mu_of_budget(budget, float(delta)) ** 2

@@ -1,6 +1,6 @@
 """The best strategy for totals and single cells: the identity and the total, each with one weight.
 
-Source: HDMM, Table 3 (OPT_x with p = 1) and section 5.2: for a workload made of Total and Identity alone a p-Identity
+Source: HDMM, section 9 (p = 1) and Table 3 (row OPT_x): for a workload made of Total and Identity alone a p-Identity
 with one constant row is as expressive as is useful; with Gaussian noise it is the optimum.
 """
 

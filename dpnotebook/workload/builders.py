@@ -1,6 +1,6 @@
 """Sets of marginals over attributes given by their numbers of cells.
 
-Source: HDMM, section 4 (marginals, prefix-marginals) and the workloads of its section 11.
+Source: HDMM, Example 7 (marginals, prefix-marginals) and the workloads of its section 11.2.
 """
 
 from __future__ import annotations

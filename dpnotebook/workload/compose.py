@@ -64,7 +64,10 @@ class Kron(Workload):
         return all(factor.integer for factor in self.factors)
 
     def apply(self, x: Array) -> Array:
-        """Return the product with each factor in turn, those that shrink their axis first (HDMM, Algorithm 1)."""
+        """Return the product with each factor in turn, those that shrink their axis first.
+
+        Source: HDMM, section 10, Algorithm 1.
+        """
         order = sorted(range(len(self.factors)), key=lambda i: self.factors[i].shape[0] / self.factors[i].shape[1])
         return apply_factors(x, [f.shape[1] for f in self.factors], [(i, self.factors[i].apply) for i in order])
 
@@ -80,7 +83,7 @@ class Kron(Workload):
         return row_products([factor.rows(index) for factor, index in zip(self.factors, where, strict=True)])
 
     def column_norms(self, power: int = 1) -> Array:
-        """Return the products of the factors' column norms."""
+        """Return the products of the factors' column norms (HDMM, Theorem 3)."""
         require_memory(self.shape[1], "the column norms of this workload")
         norms = [factor.column_norms(power) for factor in self.factors]
         require_exact(math.prod(int(norm.max()) for norm in norms) if self.integer else 0)
@@ -91,7 +94,7 @@ class Kron(Workload):
         return math.prod(factor.max_column_norm(power) for factor in self.factors)
 
     def frobenius_squared(self) -> float:
-        """Return the product over the factors."""
+        """Return the product over the factors (HDMM, Theorem 3)."""
         return math.prod(factor.frobenius_squared() for factor in self.factors)
 
     def quadratic(self, matrix: Array) -> Array:
@@ -107,7 +110,7 @@ class Kron(Workload):
         return outer.reshape(*matrix.shape[:-2], self.shape[0])
 
     def _gram(self) -> Array:
-        return reduce(np.kron, [factor.gram() for factor in self.factors])
+        return reduce(np.kron, [factor.gram() for factor in self.factors])  # Proposition 6, mixed product
 
     @classmethod
     def _from_fields(cls, values: dict[str, Any]) -> Workload:
@@ -291,7 +294,10 @@ class Weighted(Workload):
 
 
 def apply_factors(x: Array, sizes: list[int], steps: list[tuple[int, Any]]) -> Array:
-    """Return x after each (axis, function on the middle axis) in turn; x is (a, prod(sizes), b)."""
+    """Return x after each (axis, function on the middle axis) in turn; x is (a, prod(sizes), b).
+
+    Source: HDMM, section 10, Algorithm 1.
+    """
     a, b, dims = x.shape[0], x.shape[2], list(sizes)
     for axis, function in steps:
         before, after = a * math.prod(dims[:axis]), math.prod(dims[axis + 1 :]) * b

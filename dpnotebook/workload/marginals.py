@@ -28,7 +28,7 @@ class Marginals(Workload):
     """For each of some subsets of the attributes, a weight times every combination of the queries of its attributes.
 
     Attributes outside a subset are summed over. With Identity factors these are marginals, with Prefix factors
-    prefix-marginals (HDMM, Example 7); a strategy of weighted marginals is one too (HDMM, Definition 21).
+    prefix-marginals (HDMM, Example 7); a strategy of weighted marginals is one too (HDMM, Definition 20).
 
     Parameters
     ----------
@@ -143,7 +143,10 @@ class Marginals(Workload):
         )
 
     def max_column_norm(self, power: int = 1) -> Number:
-        """Return the largest column norm, over any domain: an attribute's dearest level is dearest in every subset."""
+        """Return the largest column norm, over any domain: an attribute's dearest level is dearest in every subset.
+
+        For marginals it is the sum of the weights, or of their squares (HDMM, Proposition 7).
+        """
         norms = [factor.max_column_norm(power) for factor in self.factors]
         return sum(weight**power * math.prod(norms[i] for i in subset) for subset, weight in self.weights)
 

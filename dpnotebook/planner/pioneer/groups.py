@@ -126,7 +126,7 @@ class Groups:
 
     def refine(self, group: int, variance: float) -> None:
         """Make every answer of a group more accurate."""
-        self.spend[self.union(group)] += cost(variance) - cost(self.variances[group])
+        self.spend[self.union(group)] += cost(variance) - cost(self.variances[group])  # eq. 4
         self.variances[group] = variance
 
     def after(self, refine: Sequence[tuple[int, float]], measure: Sequence[tuple[Mask, float, int | None]]) -> Floats:

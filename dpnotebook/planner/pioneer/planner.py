@@ -12,7 +12,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Identity
 
-GROUPS = 4  # of past queries that a plan may use: the paper's default
+GROUPS = 4  # of past queries that a plan may use: the default k of the paper's Table III
 
 
 def pioneer_items(asked: LinearTarget, target: float, history: History) -> tuple[Planned, ...] | None:

@@ -25,7 +25,7 @@ class Past:
         Noise variance of its recorded answer; None for a new query that is answered beside the question at the same
         variance v', for nothing more, because the two select no row in common.
     coefficient
-        Its coefficient in the sum that it is part of.
+        Its coefficient in the sum that it is part of: c_ij of eq. 5.
     sensitivity
         Largest change of its answer by one record, times the number of times it is measured.
     refinable
@@ -40,7 +40,7 @@ class Past:
 
 @dataclass(frozen=True)
 class SumOfQueries:
-    """A sum of past queries (positions in the plan's list) and of averages of such sums, equal to what is asked."""
+    """A sum of past queries (positions in the plan's list) and averages of such sums, equal to the question (eq. 5)."""
 
     leaves: tuple[int, ...]
     averages: tuple[tuple[SumOfQueries, ...], ...] = ()
@@ -178,7 +178,7 @@ class _Tree:
         if self.variance(refined, math.inf) <= variance * (1 + _TINY):
             return math.inf
         if all(query.variance is not None for query in self.queries):
-            return 1 / (1 / variance - 1 / self.variance(refined, math.inf))
+            return 1 / (1 / variance - 1 / self.variance(refined, math.inf))  # eq. 8
         high = variance
         while self.variance(refined, high) < variance:
             high *= 4
@@ -206,7 +206,7 @@ def _average(variances: Sequence[float]) -> float:
     if min(variances) == 0:
         return 0.0
     precision = sum(1 / variance for variance in variances)
-    return 1 / precision if precision else math.inf
+    return 1 / precision if precision else math.inf  # eq. 7 with the weights of eq. 8; eq. 10
 
 
 def _nodes(total: SumOfQueries) -> Iterator[SumOfQueries]:
@@ -217,7 +217,7 @@ def _nodes(total: SumOfQueries) -> Iterator[SumOfQueries]:
 
 
 def _level(query: Past, variance: float) -> float:
-    return variance * math.pow(query.coefficient**2 / query.sensitivity, 2 / 3)
+    return variance * math.pow(query.coefficient**2 / query.sensitivity, 2 / 3)  # eq. 17, all but what a sum shares
 
 
 def _lower(queries: Sequence[Past], refined: list[float], group: Sequence[int], level: float) -> None:
@@ -238,7 +238,7 @@ def _best(
         top = max(levels.values())
         group = [i for i, level in levels.items() if level >= top * (1 - 1e-9)]
         query = tree.queries[group[0]]
-        score = gains[group[0]] * refined[group[0]] ** 1.5 / query.sensitivity
+        score = gains[group[0]] * refined[group[0]] ** 1.5 / query.sensitivity  # eq. 14 and 24; eq. 12 is the price
         if score > most:
             below = max((level for level in levels.values() if level < top * (1 - 1e-9)), default=0.0)
             best, most = (node, group, below), score
@@ -256,7 +256,7 @@ def _stage(queries: Sequence[Past], refined: Sequence[float], new: float, sensit
         if query.variance is not None and after < query.variance
     )
     after = tuple(new if query.variance is None else value for query, value in zip(queries, refined, strict=True))
-    return Stage(cost(new, sensitivity) + spent, new, after)
+    return Stage(cost(new, sensitivity) + spent, new, after)  # eq. 11, 16, 18 and 23
 
 
 def _reach(tree: _Tree, refined: Sequence[float], group: Sequence[int], below: float, variance: float) -> list[float]:

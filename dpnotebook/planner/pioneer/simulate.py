@@ -138,7 +138,7 @@ def _parallel(ranges: Ranges) -> Iterator[float]:
 
 
 def _baseline(ranges: Ranges) -> Iterator[float]:
-    """Coalesce with the disjoint group to whose price least is added, the cheapest of those."""
+    """Coalesce with the disjoint group to whose price least is added, the cheapest of those (section IV, Baseline)."""
     masks = _masks(ranges)
     unions = np.zeros((len(ranges), masks[0].size), dtype=np.float32)
     prices: list[float] = []

@@ -1,7 +1,7 @@
 """Joins: rows of two units are never joined, and no row is left without its unit.
 
-The rules are those of Table 4.3 of the paper, for joins: private tables equate their units, and outer joins keep the
-rows of the private side only, or of one population (`dpnotebook.sql.ownership.populations`). Equal units are always
+The rules are those of Table 4.3 of Wilson et al., for joins: private tables equate their units, and outer joins keep
+the rows of the private side only, or of one population (`dpnotebook.sql.ownership.populations`). Equal units are always
 written into the condition by us, whatever the statement says.
 """
 

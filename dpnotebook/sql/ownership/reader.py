@@ -1,7 +1,7 @@
 """Ownership: every row below a private aggregation belongs to exactly one privacy unit.
 
-The check of Table 4.3 of the paper, applied bottom-up. Each query over private rows carries the unit of each row in a
-column of its own, which no statement can name or overwrite, through projections, groupings, joins and set operations;
+The check of Table 4.3 of Wilson et al., applied bottom-up. Each query over private rows carries the unit of each row in
+a column of its own, which no statement can name or overwrite, through projections, groupings, joins and set operations;
 what a statement says about the unit's column is checked against the rules, and never trusted.
 """
 

@@ -3,7 +3,7 @@
 Each part of a query is a common table expression over the part before it: what takes part, the rows that are drawn,
 what each unit adds to each group, the groups that are drawn, the sums.
 
-Sources: Wilson et al., section 4.2 (two-stage aggregation with bounded contributions); clipping a unit's whole vector
+Sources: Wilson et al., section 4.2.3 (two-stage aggregation, bounded contributions); clipping a unit's whole vector
 to an L2 norm is the usual step before Gaussian noise.
 """
 

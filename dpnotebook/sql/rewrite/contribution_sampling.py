@@ -3,7 +3,7 @@
 What is drawn depends on nothing but what the unit itself has and a secret that is fresh in every query: when another
 unit leaves, the sample stays. Places in a fixed order are drawn, or groups, by the order of their keyed digests.
 
-Source: Wilson et al., section 4.2.2 (a uniform sample of the partitions of each user).
+Source: Wilson et al., section 4.2.3 (stability bounding: a uniform sample of the partitions of each user).
 """
 
 from __future__ import annotations

@@ -105,9 +105,9 @@ def _design(factor: Workload, plan: _Plan) -> tuple[Workload, float]:
     gram = factor.gram().astype(float)
     values, vectors = np.linalg.eigh(gram)
     kept = values > values[-1] * n * 8 * np.finfo(float).eps
-    values, queries = values[kept][::-1], vectors[:, kept].T[::-1]
+    values, queries = values[kept][::-1], vectors[:, kept].T[::-1]  # Program 2, step 1; Definition 6
     roots = np.sqrt(values)
-    bound = float(roots.sum() ** 2 / n)
+    bound = float(roots.sum() ** 2 / n)  # Theorem 2
     plan.report(None, "weighing eigen-queries")
     even = values ** (1 / 4 if plan.noise == "gaussian" else 1 / 3)
     if plan.noise == "gaussian" and (roots @ queries**2).max() * roots.sum() <= bound * (1 + plan.tolerance):
@@ -153,7 +153,7 @@ def eigen_weights(
         amounts = np.concatenate((found[:-1], np.full(len(values) - principal, found[-1])))
     else:
         amounts = weigh_queries(values, usage, power, tolerance=tolerance, report=report).amounts
-    return np.asarray(np.sqrt(amounts) if noise == "gaussian" else amounts)
+    return np.asarray(np.sqrt(amounts) if noise == "gaussian" else amounts)  # Theorem 1
 
 
 def _separated(values: Array, usage: Array, power: int, group: int, tolerance: float, report: Progress) -> Array:

@@ -40,7 +40,7 @@ def completed_error(directions: Array, lengths: Array, gram: Array, noise: Noise
     normal = rows.T @ rows
     if noise == "gaussian":
         used = np.diagonal(normal).copy()
-        room = used.max() - used
+        room = used.max() - used  # step 4
     else:
         used = np.abs(rows).sum(axis=0)
         room = (used.max() - used) ** 2
