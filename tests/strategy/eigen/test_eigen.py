@@ -143,6 +143,16 @@ def test_all_ranges(n, bound):
     assert ratio(wavelet(Permuted(w, 5), "gaussian"), permuted) > 1.7
 
 
+def test_only_the_gram_matrix_counts():
+    # Error equivalence (Proposition 6): queries that are rotated into others have the same error.
+    rng = np.random.default_rng(0)
+    rotation, _ = np.linalg.qr(rng.normal(size=(8, 8)))
+    w = Explicit(FIGURE_1.matrix + rng.normal(scale=0.1, size=(8, 8)))  # without eigenvalues that are equal
+    rotated = Explicit(rotation @ w.matrix)
+    assert not np.allclose(rotated.matrix, w.matrix)
+    assert eigen_design(rotated).objective == pytest.approx(eigen_design(w).objective, rel=1e-3)
+
+
 @pytest.mark.parametrize("n", [64, 256, 512])
 def test_cdf(n):
     # Table 2: 1.01 times better than Wavelet, and the bound is 0.80 of it.
