@@ -51,6 +51,7 @@ def _load(name, path):
 
 
 clocks = _load("clocks", "clocks.py")
+noise_laws = _load("noise_laws", "noise_laws.py")
 servers = _load("servers", "engine/servers.py")
 fresh = _load("fresh", "fresh.py")
 privacy_part = _load("privacy_part", "privacy_part.py")

@@ -20,6 +20,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
+from noise_laws import gaussian_log_mass
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
@@ -30,7 +31,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, IsNull, Not, OneOf, Or
 from dpnotebook.privacy.accountant import UNITS, delta_of_mu
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import gaussian_log_mass, laplace_log_mass
+from dpnotebook.privacy.noise import laplace_log_mass
 from dpnotebook.progress import silent
 from dpnotebook.session.questions import draw_noise
 from dpnotebook.session.session import Session

@@ -10,13 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpnotebook as dpn
-from dpnotebook.session.spreadsheet import as_text, from_text, write_csv
+from dpnotebook.session.spreadsheet import _FORMULA, as_text, write_csv
 
 EVIL = [
     "=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", '=HYPERLINK("http://x";"y")', "=cmd|' /C calc'!A0",
     "\uff1d1+1", "\ufeff=1", "'=1", "''=1", "-", "x;=1", "x\n=1", 'say "=1"', "'", "plain", "5", "", "a=b", "1-2",
 ]  # fmt: skip
 RUNS = re.compile(r"^[\s\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r\n]")
+
+
+def from_text(value):
+    """Return the text that `as_text` was given."""
+    return value[1:] if isinstance(value, str) and value.startswith("'") and _FORMULA.match(value) else value
 
 
 def cells(path):

@@ -183,27 +183,6 @@ def bound_precision(before: Floats, factors: Floats, variances: Floats) -> float
     return float((factors * np.maximum(1 / variances - 1 / before, 0.0)).max(initial=0.0))
 
 
-def strategy_precision(
-    covariance: Floats, variances: Floats, measured: Floats, asked: Floats, residual: Floats | None = None
-) -> float:
-    """Return the least precision of a strategy's measurements after which no answer is worse than asked.
-
-    Parameters
-    ----------
-    covariance, residual
-        What is known of n numbers, as for `together`.
-    variances
-        What each answer may have, shape (m,).
-    measured, asked
-        The strategy's queries, of full column rank, and the questions, over the n numbers; shapes (p, n) and (m, n).
-    """
-    # A'A = L L': measuring A tells as much as measuring every one of L'x once.
-    factor = np.linalg.cholesky(measured.T @ measured)
-    left = None if residual is None else factor.T @ residual
-    known = together(factor.T @ covariance @ factor, left)
-    return known.least(variances, np.linalg.solve(factor, asked.T).T)
-
-
 def known_of(block: LeastSquaresState, queries: Queries) -> tuple[Floats, Floats] | None:
     """Return what a block knows about some queries and their combinations.
 

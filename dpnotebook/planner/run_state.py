@@ -58,23 +58,6 @@ class RunState:
         return self.corners + prior * (self.groups[:, None] == self.groups)
 
 
-def line_of_covariance(covariance: ArrayLike, connected: ArrayLike | None = None) -> RunState:
-    """Return the line whose runs between neighbouring cut points have these covariances, all known unless said.
-
-    Parameters
-    ----------
-    covariance
-        Shape (cells, cells).
-    connected
-        Groups of the cut points, shape (cells + 1,).
-    """
-    matrix = np.asarray(covariance, dtype=float)
-    corners = np.zeros((len(matrix) + 1, len(matrix) + 1))
-    corners[1:, 1:] = matrix.cumsum(axis=0).cumsum(axis=1)
-    groups = np.zeros(len(corners), dtype=np.intp) if connected is None else np.asarray(connected, dtype=np.intp)
-    return RunState(corners, groups)
-
-
 @dataclass(frozen=True, eq=False)
 class LineIndex:
     """All that history knows along an attribute, summed up once, so that a line at any cut points is read off.

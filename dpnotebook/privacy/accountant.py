@@ -212,21 +212,6 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
     return _bisect(lambda epsilon: _log_delta(mu, epsilon) > target, 0.0, high)[1]
 
 
-def mu_of_pure(epsilon: float) -> float:
-    """Return the least mu such that every epsilon-DP mechanism is mu-GDP, rounded up.
-
-    Source: 2 Phi^-1(e^eps / (1 + e^eps)) = 2 sqrt(2) erf^-1(tanh(eps / 2)), exact because a convex trade-off function
-    through (0, 1) and the corner of the epsilon-DP one lies below its chord.
-    """
-    from scipy.special import erfinv, ndtri_exp
-
-    if epsilon < 1:
-        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(epsilon / 2)))
-    else:
-        mu = -2 * float(ndtri_exp(-math.log1p(math.exp(-epsilon)) - epsilon))
-    return mu * (1 + 1e-12)
-
-
 @lru_cache(maxsize=4096)
 def _gaussian_units(epsilon: float, delta: float) -> int:
     # 1e-9: where a cost is 1000 units or more (mu > 3e-5) floating point is off by less than 4e-11 of mu^2, measured

@@ -58,8 +58,3 @@ def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 def as_text(value: Any) -> Any:
     """Return a text so that no spreadsheet runs it; what is no text is returned as it is."""
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else value
-
-
-def from_text(value: Any) -> Any:
-    """Return the text that `as_text` was given."""
-    return value[1:] if isinstance(value, str) and value.startswith("'") and _FORMULA.match(value) else value

@@ -160,11 +160,6 @@ def l1_objective(operator: PIdentity, workload_gram: Array) -> float:
     return float(operator.max_column_norm(1)) ** 2 * WoodburyInverse(operator).total_of_gram(workload_gram)
 
 
-def l2_objective(operator: Workload, workload_gram: Array) -> float:
-    """Return |A|_2^2 |W A^+|_F^2 of an operator of full rank; infinite if its rank is lower."""
-    return _error(operator.dense().astype(float), workload_gram)
-
-
 def _error(matrix: Array, workload_gram: Array) -> float:
     """Return |A|_2^2 |W A^+|_F^2, or infinity where A'A cannot be inverted with certainty."""
     found = certified_inverse(matrix.T @ matrix)

@@ -30,7 +30,6 @@ TRIALS = (0.1, 0.4, 0.7, 1.0, 1.3)  # share of a union, in terms of the shares o
 BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
 PROMISING = 1.05  # ratio up to which they are tried at all
 VERIFIED = 40  # and how many
-PAIRS = 2**21  # pairs of measured subsets that are looked at
 
 
 @dataclass(frozen=True)

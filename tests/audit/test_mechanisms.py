@@ -6,10 +6,11 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from noise_laws import gaussian_mass
 
 import dpnotebook as dpn
 from dpnotebook.privacy.accountant import epsilon_of_mu
-from dpnotebook.privacy.noise import discrete_laplace, gaussian_mass, laplace_mass, rounded_gaussian
+from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, rounded_gaussian
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.session.session import Session

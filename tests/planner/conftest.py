@@ -1,4 +1,4 @@
-"""Gives the tests of reuse the generators of `sequences.py`."""
+"""Gives the tests of reuse the generators of `sequences.py` and what `run_states.py` makes."""
 
 import importlib.util
 import sys
@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-_spec = importlib.util.spec_from_file_location("sequences", Path(__file__).parent / "sequences.py")
-_sequences = importlib.util.module_from_spec(_spec)
-sys.modules["sequences"] = _sequences
-_spec.loader.exec_module(_sequences)
+for _name in ("sequences", "run_states"):
+    _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
+    _module = importlib.util.module_from_spec(_spec)
+    sys.modules[_name] = _module
+    _spec.loader.exec_module(_module)
 
 
 @pytest.fixture(scope="session")
 def sequences():
     """The module of generators."""
-    return _sequences
+    return sys.modules["sequences"]

@@ -12,7 +12,6 @@ from dpnotebook.planner.joint_measurement import (
     bound_precision,
     joint_precision,
     known_of,
-    strategy_precision,
     together,
 )
 from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Repeat
@@ -115,6 +114,14 @@ def test_what_is_chosen_keeps_every_promise(seed):
 
 def _swapped(state, wanted):
     return state[0], wanted, state[1]
+
+
+def strategy_precision(covariance, variances, measured, asked, residual):
+    """Return the least precision of a strategy's measurements after which no answer is worse than asked."""
+    # A'A = L L': measuring A tells as much as measuring every one of L'x once.
+    factor = np.linalg.cholesky(measured.T @ measured)
+    known_of_it = together(factor.T @ covariance @ factor, factor.T @ residual)
+    return known_of_it.least(variances, np.linalg.solve(factor, asked.T).T)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from run_states import line_of_covariance
 
 from dpnotebook.planner.information import Information
-from dpnotebook.planner.run_state import line_index, line_of_covariance
+from dpnotebook.planner.run_state import line_index
 
 
 def _levels(information, labels):

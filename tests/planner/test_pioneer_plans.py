@@ -16,7 +16,6 @@ from dpnotebook.planner.pioneer.plans import (
     cost,
     flat,
     hybrid,
-    leaf_refining,
     noise_down,
     stages,
     top_branching,
@@ -29,6 +28,12 @@ positive = st.floats(0.1, 10)
 
 def plain(*partitions):
     return flat([[Past(variance) for variance in partition] for partition in partitions])
+
+
+def leaf_refining(queries, totals, variance):
+    """Return the plan that asks nothing new (Fig. 4; CLRP, Fig. 5), None where no refinement reaches the variance."""
+    *_, last = stages(queries, totals, variance)
+    return last if math.isinf(last.variance) else None
 
 
 def least_squares(vectors, variances, asked):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from run_states import line_of_covariance
 
 from dpnotebook.planner.range_forecast import range_forecast
 from dpnotebook.planner.range_strategy import SHARE, _gram, _Search, price_of, range_strategy, to_be_paid
-from dpnotebook.planner.run_state import line_of_covariance
 from dpnotebook.privacy.accountant import UNITS
 
 UNKNOWN = 1e12

@@ -4,8 +4,8 @@ import itertools
 
 import numpy as np
 import pytest
+from run_states import line_of_covariance
 
-from dpnotebook.planner.run_state import line_of_covariance
 from dpnotebook.planner.spare_segments import CLOSE, spare_pieces
 from dpnotebook.privacy.accountant import UNITS
 

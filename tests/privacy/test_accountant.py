@@ -4,7 +4,6 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,6 @@ from dpnotebook.privacy.accountant import (
     delta_of_mu,
     epsilon_of_mu,
     mu_of_budget,
-    mu_of_pure,
 )
 from dpnotebook.privacy.budget import Budget
 
@@ -94,20 +92,6 @@ def test_conversions_at_their_ends():
     for epsilon in (1e-300, 1e-40, 1e300):
         for delta in (1e-300, 1e-17, 1e-6, 0.999):
             assert mu_of_budget(epsilon, delta) > 0
-
-
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.1, 0.9999, 1.0001, 3.0, 12.0])
-def test_pure_privacy_in_terms_of_mu(epsilon, phi):
-    mu = mu_of_pure(epsilon)
-    with localcontext() as context:
-        context.prec = 60
-        corner = 1 / (1 + Decimal(epsilon).exp())
-        assert phi(Decimal(-mu) / 2) <= corner <= phi(Decimal(-mu * (1 - 1e-11)) / 2)
-    # The trade-off function of mu-GDP lies below that of epsilon-DP everywhere.
-    alpha = np.linspace(1e-6, 1 - 1e-6, 1001)
-    gaussian = stats.norm.cdf(stats.norm.isf(alpha) - mu)
-    pure = np.maximum(np.maximum(1 - math.exp(epsilon) * alpha, math.exp(-epsilon) * (1 - alpha)), 0)
-    assert np.all(gaussian <= pure + 1e-12)
 
 
 # -- units -----------------------------------------------------------------------------------------

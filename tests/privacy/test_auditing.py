@@ -5,12 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from noise_laws import gaussian_mass
 from scipy import stats
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.accountant import delta_of_mu, epsilon_of_mu
 from dpnotebook.privacy.auditing import audit, exact_epsilon
-from dpnotebook.privacy.noise import discrete_laplace, gaussian_mass, laplace_mass, rounded_gaussian
+from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, rounded_gaussian
 
 LESS = Fraction(9, 10)
 

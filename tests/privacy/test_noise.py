@@ -7,14 +7,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from clocks import processor_time
+from noise_laws import gaussian_log_mass, gaussian_mass
 from scipy import stats
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.accountant import GaussianAccountant, PureAccountant
 from dpnotebook.privacy.noise import (
     discrete_laplace,
-    gaussian_log_mass,
-    gaussian_mass,
     gaussian_variance,
     laplace_log_mass,
     laplace_mass,

@@ -5,8 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from noise_laws import gaussian_mass
 
-from dpnotebook.privacy.noise import gaussian_mass, laplace_mass
+from dpnotebook.privacy.noise import laplace_mass
 from dpnotebook.privacy.randomness import LazyUniform
 from dpnotebook.privacy.sampler import Coin, DiscreteLaplace, Geometric, RoundedGaussian
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noise_laws import gaussian_mass
 from private_selects import aggregate, plan, select, totals
 
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.noise import draw_integers, laplace_mass
 from dpnotebook.sql.aggregates.bins import BINS, bins
 from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
 from dpnotebook.sql.aggregates.estimating import estimate, whole_width
@@ -122,8 +123,6 @@ def test_counts_and_sums_err_as_they_say(accountant):
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_half_widths_of_whole_noise_are_the_least_that_cover(noise):
-    from dpnotebook.privacy.noise import gaussian_mass, laplace_mass
-
     mass = gaussian_mass if noise == "gaussian" else laplace_mass
     for scale in (Fraction(1, 5), Fraction(1, 2), Fraction(3), Fraction(17, 2), Fraction(300)):
         for confidence in (0.5, 0.9, 0.95, 0.999):

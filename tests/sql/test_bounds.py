@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from noise_laws import gaussian_mass
 from private_selects import aggregate, plan, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers, gaussian_mass, laplace_mass
+from dpnotebook.privacy.noise import draw_integers, laplace_mass
 from dpnotebook.sql.aggregates.bounds import (
     LEAST,
     MOST,

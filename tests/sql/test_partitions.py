@@ -5,10 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from noise_laws import gaussian_mass
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.exact import exp_minus, normal_beyond
-from dpnotebook.privacy.noise import gaussian_mass, laplace_mass, rounded_gaussian
+from dpnotebook.privacy.noise import laplace_mass, rounded_gaussian
 from dpnotebook.sql.aggregates.partitions import (
     PARTS,
     appearance,

@@ -96,12 +96,6 @@ def top_branching(
     return next(stages(queries, totals, variance, sensitivity))
 
 
-def leaf_refining(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float) -> Stage | None:
-    """Return the plan that asks nothing new (Fig. 4; CLRP, Fig. 5), None where no refinement reaches the variance."""
-    *_, last = stages(queries, totals, variance)
-    return last if math.isinf(last.variance) else None
-
-
 def hybrid(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0) -> Stage:
     """Return the cheapest of all stages (Fig. 6; CHP, Fig. 7): the plan for composite structures too (eq. 23)."""
     return min(stages(queries, totals, variance, sensitivity), key=lambda stage: stage.epsilon)

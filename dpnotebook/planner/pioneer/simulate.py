@@ -69,13 +69,6 @@ def running_epsilon(
     return np.array(totals)
 
 
-def total_epsilon(
-    ranges: Ranges, method: Method, *, k: int = 4, exactly: bool = False, domain: int | None = None
-) -> float:
-    """Return the total epsilon of a sequence; see `running_epsilon`."""
-    return float(running_epsilon(ranges, method, k=k, exactly=exactly, domain=domain)[-1]) if ranges else 0.0
-
-
 def answered(
     ranges: Ranges,
     method: Method,
