@@ -20,7 +20,8 @@ from dpnotebook.workload.base import Array, require_memory
 from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.terms import SparseTerm
 
-ITERATIONS = 5_000
+ITERATIONS = 5_000  # after which the result must be accepted or is refused
+TOLD = 10  # iterations from one report to the next
 PRECISE = 1e-11  # of the total: largest entry below 0 at which to stop
 ACCEPTED = 1e-6  # the same, at which to be content after all iterations
 PULL = 3.0  # weight of staying near the point of the other constraint, over that of the measurements
@@ -87,7 +88,7 @@ def nearest_marginals(
         off = float((np.maximum(np.abs(agreed - inside), np.abs(inside - before)) / units).max())
         if off <= PRECISE * total:
             break
-        if iteration % 10 == 0:
+        if iteration % TOLD == 0:
             report(None, "finding the nearest marginals that are not negative")
     if off > ACCEPTED * total:
         raise WorkloadError(f"non-negative marginals of {shorten(operator)} did not converge")

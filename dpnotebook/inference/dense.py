@@ -13,6 +13,9 @@ from dpnotebook.workload.base import Array, Workload, corner_sums, run_sums
 
 UNSUPPORTED = 1e-9  # squared share of a row outside the row space of A that is not rounding
 BATCH = 2**22  # entries of measured runs handled at a time
+# Of an eigenvalue of a Gram matrix of n rows, relative to the largest and times n: what is smaller may be rounding.
+EIGENVALUE_ROUNDING = 8 * float(np.finfo(float).eps)
+CERTAIN = 1e-7  # |G M - I| below which M is certainly near the inverse of G
 
 Integers = NDArray[np.int64]
 
@@ -133,7 +136,7 @@ class WideInverse:
 def _eigen(gram: Array) -> tuple[Array, Array, Array]:
     """Return the eigenvalues that are not rounding, their eigenvectors, and the eigenvectors of the rest."""
     values, vectors = np.linalg.eigh(gram)
-    seen = values > values[-1] * len(values) * 8 * np.finfo(float).eps
+    seen = values > values[-1] * len(values) * EIGENVALUE_ROUNDING
     return values[seen], vectors[:, seen], vectors[:, ~seen]
 
 
@@ -145,6 +148,6 @@ def certified_inverse(gram: Array) -> Array | None:
         return None
     residual = gram @ found
     residual[np.diag_indices_from(residual)] -= 1
-    if not np.linalg.norm(residual) < 1e-7:
+    if not np.linalg.norm(residual) < CERTAIN:
         return None
     return (found + found.T) / 2

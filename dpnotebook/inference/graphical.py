@@ -25,7 +25,7 @@ from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 TREE = 2**22  # most cells of the cliques of a junction tree
-ITERATIONS = 5_000
+ITERATIONS = 5_000  # of mirror descent at most
 _Table = tuple[Subset, Array, float]
 TOLERANCE = 1e-9  # relative decrease of the loss in fifty iterations below which no more is expected
 

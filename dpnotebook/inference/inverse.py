@@ -28,8 +28,8 @@ from dpnotebook.workload.weighted_rows import WeightedRows
 
 DENSE_CELLS = 4096  # beyond it, a dense pseudo-inverse takes minutes
 DIRECT_CELLS = 1024  # up to it, less than a second
-WIDE_ROWS = 1024  # most measurements, and most entries of theirs, for the form that goes through A A'
-WIDE_ENTRIES = 2**24
+WIDE_ROWS, WIDE_ENTRIES = 1024, 2**24  # most measurements, and most entries of theirs, to go through A A'
+RUN_ENTRIES = 8  # of a run of cells, which is handled by its ends
 CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
@@ -119,7 +119,8 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
     if isinstance(workload, Stack):
         return np.concatenate([variances(inverse_, part) for part in workload.parts])
     if isinstance(workload, Contiguous):
-        return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in _chunks(workload.shape[0], 8)])
+        chunks = _chunks(workload.shape[0], RUN_ENTRIES)
+        return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in chunks])
     if isinstance(workload, Permuted) and inverse_.rank == inverse_.n <= DENSE_CELLS:
         return workload.quadratic(inverse_.apply(np.eye(inverse_.n)[None])[0])
     if isinstance(workload, Explicit) or not isinstance(inverse_, DenseInverse):

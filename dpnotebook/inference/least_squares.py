@@ -21,6 +21,7 @@ from dpnotebook.workload.terms import terms
 
 Solver = Callable[[Array], Array]
 TOLERANCE = 1e-12  # relative accuracy asked of the iteration
+ITERATIONS = 10_000  # after which the result must be accepted or is refused
 ACCEPTED = 1e-7  # relative size of the normal residual above which its result is refused
 
 
@@ -72,7 +73,7 @@ def _iterate(operator: Workload, measured: Array) -> Array:
     from scipy.sparse.linalg import LinearOperator, lsmr
 
     matrix = LinearOperator(operator.shape, matvec=operator.matvec, rmatvec=operator.rmatvec, dtype=np.float64)
-    found = lsmr(matrix, measured, atol=TOLERANCE, btol=TOLERANCE, conlim=0, maxiter=10_000)
+    found = lsmr(matrix, measured, atol=TOLERANCE, btol=TOLERANCE, conlim=0, maxiter=ITERATIONS)
     estimate = np.asarray(found[0])
     # Relative to |A'y| alone: where y is nearly all noise outside the range of A, the residual itself stays large.
     scale = np.linalg.norm(operator.rmatvec(measured))

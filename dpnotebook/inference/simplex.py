@@ -13,10 +13,15 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.workload.base import Array, Workload
 
 DENSE_CELLS = 1024  # most cells whose Gram matrix is factored, again and again
-ITERATIONS = 5_000
+ITERATIONS = 5_000  # of descent, after which the result must be accepted or is refused
 CHECKED = 20  # iterations from one check of the accuracy to the next
 PRECISE = 1e-2  # error of the answers, over the length of the residuals, at which to stop
-INTERIOR_STEPS = 50
+INTERIOR_STEPS = 50  # of the interior-point method; it ends earlier where it is precise enough
+SHORT = 0.99  # of the way to the border: an interior point stays one
+GROWTH = 1.5  # of the steepness, where a step turns out too long
+NOISE = 1e-12  # of the answers, what rounding adds to a difference of them
+STEEPER = 1 + 1e-9  # by which a change may pass what the steepness allows, by rounding
+POWERS = 10  # steps of the power method: near enough to begin with, and never too large
 INTERIOR_PRECISE = 3e-4  # the same, for the interior-point method; rounding stops it near a tenth of that
 ACCEPTED = 1e-1  # the same, at which to be content after all iterations
 DOING = "finding the nearest counts that are not negative"
@@ -78,7 +83,7 @@ def _interior(operator: Workload, measured: Array, total: float, report: Progres
         near = float((x + _longest(x, change) * change) @ (prices + _longest(prices, priced) * priced))
         now = float(x @ prices)
         change, more, priced = newton((near / now) ** 3 * now / n - change * priced)
-        short = 0.99 * min(_longest(x, change), _longest(prices, priced))
+        short = SHORT * min(_longest(x, change), _longest(prices, priced))
         x, level, prices = x + short * change, level + short * more, prices + short * priced
     return np.asarray(total * x / x.sum())
 
@@ -115,14 +120,14 @@ def _descend(operator: Workload, measured: Array, total: float, report: Progress
                 break
             report(None, DOING)
         slope = operator.rmatvec(ahead_answers - measured)
-        rounding = (1e-12 * np.linalg.norm(ahead_answers)) ** 2
+        rounding = (NOISE * np.linalg.norm(ahead_answers)) ** 2
         while True:
             new = on_simplex(ahead - slope / steepness, total)
             new_answers = operator.matvec(new)
             change, moved = new - ahead, new_answers - ahead_answers
-            if moved @ moved <= steepness * (change @ change) * (1 + 1e-9) + rounding:
+            if moved @ moved <= steepness * (change @ change) * STEEPER + rounding:
                 break
-            steepness *= 1.5
+            steepness *= GROWTH
         if (ahead - new) @ (new - x) > 0:
             momentum = 1.0
         grown = (1 + math.sqrt(1 + 4 * momentum**2)) / 2
@@ -161,7 +166,7 @@ def _steepness(operator: Workload) -> float:
     """Return about the largest eigenvalue of A'A across changes that keep the sum, by the power method; never more."""
     v = np.arange(operator.shape[1]) * (math.sqrt(5) - 1) / 2 % 1  # of no direction in particular
     size = 1.0
-    for _ in range(10):
+    for _ in range(POWERS):
         v = v - v.mean()
         v /= np.linalg.norm(v)
         v = operator.rmatvec(operator.matvec(v))

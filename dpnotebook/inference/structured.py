@@ -14,6 +14,7 @@ from dpnotebook.workload.base import Array, Workload
 from dpnotebook.workload.hierarchy import Hierarchy
 
 Integers = NDArray[np.int64]
+CONSTANT = 1e-12  # of the largest entry: entries of a row that differ by less are the same
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ class TotalInverse:
 
     def of_rows(self, rows: Array) -> Array:
         """Return w'Mw for every row, infinity for those that are not constant."""
-        constant = np.ptp(rows, axis=1) <= 1e-12 * np.abs(rows).max(axis=1)
+        constant = np.ptp(rows, axis=1) <= CONSTANT * np.abs(rows).max(axis=1)
         return np.where(constant, quadratic(rows, self.apply), np.inf)
 
 

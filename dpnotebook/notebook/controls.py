@@ -37,6 +37,8 @@ _live: list[Strip] = []
 
 # Ten in every factor of ten, in numbers that a person would type.
 STOPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
+CHEAPER = 5  # times less than the least price on offer is where the slider begins
+SAME = 0.02  # relative difference of two stops that would be one to the hand
 REACH = 10.0  # of the errors on offer: so many times less and more than the plan's own
 LEAST = 1e-3  # where nothing has a price: what is free can still be asked anew, for this and more
 
@@ -353,7 +355,7 @@ def stops(plan: Plan, left: float) -> list[float]:
     """
     own = plan.epsilon
     priced = [epsilon for epsilon in (own, *(other.epsilon for other in plan.alternatives)) if epsilon > 0]
-    least = min(priced, default=LEAST) / 5
+    least = min(priced, default=LEAST) / CHEAPER
     affordable = [other.epsilon for other in plan.alternatives if other.affordable]
     most = max(*affordable, own, float(formatting.left(left).replace(",", "")), least)
     found = {most}
@@ -370,4 +372,4 @@ def errors(plan: Plan) -> list[float]:
 
 
 def _close(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=0.02)
+    return math.isclose(one, other, rel_tol=SAME)

@@ -10,6 +10,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from fractions import Fraction
 
 MOST_NAMED = 6  # releases by their numbers
+BEST = 1.0005  # ratio to the least error that is possible, up to which it is that to the digits shown
+DIGITS = 6  # of a number that is known exactly
+MOST_DECIMALS = 12  # of a number beside its error
+LARGEST_ODDS = 30  # epsilon from which on nobody can read the odds: e^30 is more than 10^13
 
 
 def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -67,14 +71,14 @@ def value(number: float, half_width: float = math.nan) -> str:
         return rounded(number)
     half_width = float(half_width)
     if not (math.isfinite(half_width) and half_width > 0):
-        return rounded(number, 6)
+        return rounded(number, DIGITS)
     text = f"{number:,.{0 if number.is_integer() else decimals(half_width)}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text  # no "-0"
 
 
 def decimals(half_width: float) -> int:
     """Return the decimals that show two significant digits of `half_width`."""
-    return min(12, max(0, 1 - math.floor(math.log10(half_width))))
+    return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half_width))))
 
 
 def share(confidence: float) -> str:
@@ -83,7 +87,7 @@ def share(confidence: float) -> str:
         cases = Fraction(repr(float(confidence))) * whole
         if cases.denominator == 1:
             return f"{cases} of {whole:,}"
-    return f"{rounded(100 * confidence, 6)}%"
+    return f"{rounded(100 * confidence, DIGITS)}%"
 
 
 def percent(confidence: float) -> str:
@@ -93,7 +97,9 @@ def percent(confidence: float) -> str:
 
 def odds(epsilon: float) -> str:
     """Return e^epsilon, rounded up: the most by which an answer can change the odds of a statement about a unit."""
-    return rounded(math.exp(epsilon), rounding=ROUND_CEILING) if epsilon < 30 else "more than 10 million million"
+    return (
+        rounded(math.exp(epsilon), rounding=ROUND_CEILING) if epsilon < LARGEST_ODDS else "more than 10 million million"
+    )
 
 
 def releases(numbers: tuple[int, ...]) -> str:

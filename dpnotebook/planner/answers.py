@@ -29,13 +29,16 @@ from dpnotebook.workload.terms import row_weights
 WEIGHTS_LIMIT = 2_000_000
 MEANT = 6  # digits of an answer below its standard error
 EXACT = 9  # digits of a standard error, and of the reach of an interval
-MOST_DECIMALS = 300
+MOST_DECIMALS = 300  # of an answer that is written: floats have none beyond 10^-308
 DIGITS = 14  # that floating point keeps through sums
 COARSE = 8  # scale of noise below which single steps decide which answer reaches farthest
 FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
 NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
 # Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
 GRID_BITS = 10
+BELOW = 1 - 1e-9  # of a scale that an error leads to, so that floating point does not pass the error again
+LEAST_STEP = 1 - 1e-6  # by which a scale is lowered at least, so that lowering ends
+ONE = 1e-9  # from 1, a variance factor that is one noisy number's but for rounding
 
 Floats = NDArray[np.float64]
 
@@ -174,7 +177,7 @@ class LinearAnswers:
         if accuracy.error is not None:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
             while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
-                scale = _positive_scale(float(scale) * min(accuracy.error / reach * (1 - 1e-9), 1 - 1e-6))
+                scale = _positive_scale(float(scale) * min(accuracy.error / reach * BELOW, LEAST_STEP))
         return scale
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
@@ -203,7 +206,7 @@ class LinearAnswers:
     def direct(self) -> bool:
         """Whether every answer is one noisy number: then W A^+ is a projection with ones on its diagonal."""
         same = self.strategy.workload == self.strategy.operator and np.ptp(self.units) == 0
-        return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=1e-9))
+        return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=ONE))
 
     def std_errors(self, noise: Noise, scale: Fraction) -> Floats:
         """Return the standard error of every answer, shape (answers,)."""

@@ -26,9 +26,10 @@ from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.query.question import Question
 
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
-MOST_DRAWS = 2_000
+MOST_DRAWS = 2_000  # of noise in one answer, up to which its law is worked out; above, the worst of all laws stands in
 MOST_EXACT = 64  # answers whose intervals are found so
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
+NARROWER = 1 - 1e-6  # of a width: what is narrower by less is so by rounding, and is not preferred
 ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
 
 Own = Callable[[], Estimates | None]
@@ -156,7 +157,7 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
         return other if best is None else best
     keeps, other_keeps = promise.kept(best), promise.kept(other)
     width = np.where(np.isfinite(best.std_error), best.upper - best.lower, np.inf)
-    narrower = other.upper - other.lower < width * (1 - 1e-6)
+    narrower = other.upper - other.lower < width * NARROWER
     chosen = np.where(keeps, other_keeps & narrower, other_keeps | narrower)
     return Estimates(
         np.where(chosen, other.value, best.value),

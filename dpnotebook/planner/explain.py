@@ -20,7 +20,9 @@ from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Identity, Kron
 
-WEAK_EPSILON = 5.0
+WEAK_EPSILON = 5.0  # from which on a plan warns: odds may change by a factor of e^5 = 148
+MOST_SAID = 50.0  # epsilon up to which that factor is written out: e^50 has 22 digits
+LEAST_SAID = 1e-4  # above the least error: what is less is said as 0.01%, the last digit that is shown
 CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 
 LISTED = 6  # releases that are named one by one
@@ -84,7 +86,7 @@ def warnings(
     if epsilon >= WEAK_EPSILON:
         found.append(
             f"ε = {epsilon:g} is weak protection: an observer's odds about a person may change by a factor of "
-            f"{math.exp(min(epsilon, 50)):,.0f}"
+            f"{math.exp(min(epsilon, MOST_SAID)):,.0f}"
         )
     return tuple(found)
 
@@ -165,7 +167,7 @@ def _how_good(strategy: Strategy) -> str:
     """Return how near the strategy is to the best there can be, where its optimizer proved that."""
     if not strategy.certificate or strategy.objective > CLOSE * strategy.certificate:
         return ""
-    above = max(math.sqrt(strategy.objective / strategy.certificate) - 1, 0.0001)
+    above = max(math.sqrt(strategy.objective / strategy.certificate) - 1, LEAST_SAID)
     return f", within {above:.2%} of the least error that any strategy has"
 
 

@@ -20,13 +20,15 @@ from dpnotebook.privacy.accountant import Noise
 HORIZON = 10  # questions that are expected before any was asked; each that was asked adds one
 # What is measured for one of them serves the next, so that together they cost less than one by one.
 WORTH: dict[Noise, float] = {"laplace": 0.5, "gaussian": 0.7}
-RAISES = 16  # steps by which the rate of a marginal may rise, from a fiftieth of what is ever useful
+RAISES = 16  # steps by which the rate of a marginal may rise,
+SHORTEST, LONGEST = 0.02, 0.8  # as shares of the largest rate that is ever useful, in a geometric sequence
 VARIANCES = 6  # quantiles of the accuracies that were asked
-ROUNDS = 40
-HALVINGS = 12
+ROUNDS = 40  # of raising one marginal: an end where gains stay above the least
+HALVINGS = 12  # of the interval in which a rate lies: to 1 / 4,096 of it
 ENOUGH = 1.01  # for levels that are known less well than others
 LEAST_GAIN = 1e-2  # of the expected cost, below which nothing more is bought
-NOTHING = 1e-12
+NOTHING = 1e-12  # relative: what rounding leaves of nothing
+ROUNDING = 1 + 1e-9  # by which a price may pass the credit
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ class _Prices:
 
     def trials(self, rates: Floats) -> Floats:
         """Return rates of which one is changed: by steps, by what the credit allows, by what the question needs."""
-        steps = np.concatenate([[0.0], np.geomspace(0.02, 0.8, RAISES) * self.top])
+        steps = np.concatenate([[0.0], np.geomspace(SHORTEST, LONGEST, RAISES) * self.top])
         left = self.credit - float((rates - self.start).sum())
         if math.isfinite(left):
             steps = np.concatenate([steps, [max(left - self.alone, 0.0), max(left, 0.0)]])
@@ -148,7 +150,7 @@ class _Prices:
         rest = np.full(paid.size, self.alone)
         if self.missing > 0:
             rest *= _rate(self._short(told, self.now, 1 / self.wanted), self.noise) / self.missing
-        return np.where((paid > 0) & (paid + rest > self.credit * (1 + 1e-9)), np.inf, paid + rest + later)
+        return np.where((paid > 0) & (paid + rest > self.credit * ROUNDING), np.inf, paid + rest + later)
 
     @staticmethod
     def _short(told: Floats, question: Floats, precision: float) -> Floats:

@@ -21,8 +21,12 @@ RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depend
 UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
 DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
 ONE_BY_ONE = 16  # so many measurements are added by rank-one updates, more by one factorisation
-REFINEMENTS = 4
+REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
+REFINED = RESIDUAL / 100  # residual above which there is something to take back
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
+# Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
+ANGLES = (2.0, 3.0, 5.0)  # squares of r, in radians: roots of primes, so that the three never keep step
+MIDDLE = 1.5  # above 1, so that no entry of a probe is near 0
 
 
 class Information:
@@ -50,8 +54,8 @@ class Information:
     def probes(self) -> tuple[Floats, Floats]:
         """A few fixed vectors and what X makes of them, shape (atoms, 3) each: through them residuals are screened."""
         if self._probes is None:
-            angles = np.arange(1.0, self.atoms + 1)[:, None] * np.sqrt([2.0, 3.0, 5.0])
-            vectors = 1.5 + np.cos(angles)  # as good as random, and no row of small integers is orthogonal to all
+            angles = np.arange(1.0, self.atoms + 1)[:, None] * np.sqrt(ANGLES)
+            vectors = MIDDLE + np.cos(angles)
             self._probes = vectors, self.matrix @ vectors
         return self._probes
 
@@ -191,7 +195,7 @@ def solve(information: Information, queries: Floats) -> Solved:
     sizes = np.abs(queries).max(axis=1, initial=0.0)
     residual = np.abs(queries - told).max(axis=1, initial=0.0)
     for _ in range(REFINEMENTS):  # each takes back most of what rounding lost in G
-        open_ = (residual > RESIDUAL / 100 * sizes) & (residual < UNSEEN * sizes)
+        open_ = (residual > REFINED * sizes) & (residual < UNSEEN * sizes)
         if not open_.any():
             break
         z[open_] += (queries[open_] - told[open_]) @ inverse

@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 # forgets what was paid for, and promises nothing false.
 DETERMINED = 1e-14
 CLOSE = 1e-9  # relative precision to which the least precision is found, from above
+OUTSIDE = 1e-9  # squared share of an answer outside of all that is known, below which that is rounding
+SINGULAR = 1e-14  # of the largest variance: a smaller one is what rounding has left of nothing
 FEWER = 1.02  # precision may rise by so much where fewer numbers are then measured: what is left serves later
 
 
@@ -94,7 +96,7 @@ class Together:
         along = parts**2
         size = np.ones(parts.shape[0]) if asked is None else (asked**2).sum(axis=1)
         outside = size - along.sum(axis=1)
-        return along, np.where(outside > 1e-9 * size, outside, 0.0)
+        return along, np.where(outside > OUTSIDE * size, outside, 0.0)
 
 
 def together(covariance: Floats, residual: Floats | None = None) -> Together:
@@ -122,7 +124,7 @@ def together(covariance: Floats, residual: Floats | None = None) -> Together:
     inside = directions.T @ covariance @ directions
     values, vectors = np.linalg.eigh((inside + inside.T) / 2)
     # A variance that rounding has made nothing, or less, is taken for the least that rounding allows.
-    least = max(1e-14 * float(values.max(initial=0.0)), 1e-300)
+    least = max(SINGULAR * float(values.max(initial=0.0)), 1e-300)
     return Together(directions @ vectors, 1 / np.maximum(values, least))
 
 

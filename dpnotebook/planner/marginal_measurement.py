@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
 from dpnotebook.planner.history import History
+from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
 from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState, Queries
@@ -31,6 +32,8 @@ ENOUGH = 1e200  # variances above it are all the same
 MOST_TOGETHER = 600  # counts that are planned as one
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
+SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by rounding only
+MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
 
 
@@ -139,7 +142,7 @@ def certain(asked: LinearTarget) -> LinearTarget:
         return asked
     variances = asked.block.estimates(asked.queries)[1]
     # Computed in another order: what differs by rounding only need not be planned anew.
-    same = variances <= asked.known.variances * (1 + 1e-9)
+    same = variances <= asked.known.variances * SAME
     return asked if same.all() else replace(asked, known=replace(asked.known, variances=variances))
 
 
@@ -217,14 +220,14 @@ def half_width(
     return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
 
 
-def sources_of(asked: LinearTarget, limit: int = 16) -> tuple[int, ...]:
+def sources_of(asked: LinearTarget, limit: int = MOST_SOURCES) -> tuple[int, ...]:
     """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
     queries, known = asked.queries, np.isfinite(asked.known.variances)
     columns = queries.columns[known]
     if not columns.shape[0]:
         return ()
     if columns.shape[0] > limit:
-        columns = (1.5 + np.cos(np.arange(columns.shape[0]) * math.sqrt(2)))[None, :] @ columns
+        columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
     found: set[int] = set()
     rows = asked.block.rows(replace(queries, columns=columns, bins=False))
     for z in rows @ asked.block.information.inverse:

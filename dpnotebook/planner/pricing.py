@@ -12,13 +12,13 @@ from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale
 from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import LEAST_UNITS, Accountant, Noise
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement, norm_power
 from dpnotebook.query.question import Accuracy
 from dpnotebook.strategy import Strategy
 
-LEAST_UNITS = 1000
+FIGURES = 4  # of a price in units: a person reads it, and it is rounded up by a thousandth at most
 
 
 def units_for(
@@ -45,7 +45,7 @@ def least_units(measurement: Measurement, scale: Fraction, table: TableSchema, a
     """
     cost = math.ceil(_norm(measurement, table, accountant) * accountant.rate(scale))
     units = max(cost + _rounding(measurement, table, accountant), LEAST_UNITS)
-    step = 10 ** max(len(str(units)) - 4, 0)
+    step = 10 ** max(len(str(units)) - FIGURES, 0)
     return -(-units // step) * step
 
 

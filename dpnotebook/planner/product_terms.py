@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.planner.information import ANGLES
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Coarse, Identity, Kron, Workload
@@ -22,6 +23,8 @@ from dpnotebook.workload.terms import sparse_terms
 
 MOST_PRODUCTS = 1_000  # of a union that are all looked at
 PROBES = 2**20  # numbers by which columns are told apart
+WHOLE = 2**53  # up to it floats are exact on whole numbers
+TOTAL = 1e-10  # by which a combination of answers may miss the total of a cell: rounding
 LARGEST_FACTOR = 250_000  # entries of a factor whose total is looked for
 
 Floats = NDArray[np.float64]
@@ -166,7 +169,7 @@ def _total_of(factor: Workload) -> Floats | None:
     matrix = np.asarray(factor.dense(), dtype=float)
     combination: Floats = np.linalg.lstsq(matrix.T, np.ones(matrix.shape[1]), rcond=None)[0]
     told = combination @ matrix
-    return combination if np.allclose(told, 1.0, rtol=0, atol=1e-10) else None
+    return combination if np.allclose(told, 1.0, rtol=0, atol=TOTAL) else None
 
 
 def is_identity(operator: Workload) -> bool:
@@ -216,9 +219,9 @@ def _distinct(matrix: Floats) -> tuple[Floats, NDArray[np.intp]]:
     Columns of whole numbers are told apart by their products with a few fixed vectors, which are exact.
     """
     largest = float(np.abs(matrix).max(initial=0.0)) * matrix.shape[0]
-    if largest * PROBES < 2**53 and np.array_equal(matrix, np.rint(matrix)):
+    if largest * PROBES < WHOLE and np.array_equal(matrix, np.rint(matrix)):
         rows = np.arange(1, matrix.shape[0] + 1)[:, None]
-        probes = np.floor(PROBES * (rows * np.sqrt([2.0, 3.0, 5.0]) % 1.0))
+        probes = np.floor(PROBES * (rows * np.sqrt(ANGLES) % 1.0))
         _, first, which = np.unique(probes.T @ matrix, axis=1, return_index=True, return_inverse=True)
         order = np.argsort(first)
         which = np.argsort(order)[which.reshape(-1)]

@@ -28,7 +28,7 @@ from dpnotebook.workload import Identity, Kron, Workload
 
 MOST_CELLS = 2_000  # of the attributes in play, for which marginals are bought
 MOST_AHEAD = 1_000  # cells up to which attributes that nobody has asked about yet are counted among them
-MOST_ATTRIBUTES = 6
+MOST_ATTRIBUTES = 6  # in play, of which all 64 subsets are compared
 
 Floats = NDArray[np.float64]
 # The alternatives of a plan are priced from the same history.

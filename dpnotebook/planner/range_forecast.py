@@ -24,6 +24,9 @@ LEAST_SPREAD = 0.7  # levels
 WIDER = 1.3  # than a kernel for normal cuts: a cut that was not foreseen costs more than a few more cells
 REACH = 40  # spreads beyond the outermost cut
 GRIDDED = 4  # ranges whose cuts all lie on a grid, from which on it is taken for one
+NORMAL = 1.35  # standard deviations between the quartiles of a normal law
+ENOUGH, CAUTION = 10, 1.2  # cuts from which on quartiles say something, and by how much the deviation may pass theirs
+COARSER = 1.1  # by which the share of a merged cell grows until there are few enough cells
 STRICT = 2.0  # standard deviations of the asked variances below their mean, for which a strategy is bought
 
 Floats = NDArray[np.float64]
@@ -113,9 +116,9 @@ def _spread(cuts: Integers) -> float:
     """Return the spread of the kernel around each cut."""
     m = cuts.size
     deviation = float(np.std(cuts, ddof=1))
-    quartiles = float(np.subtract(*np.quantile(cuts, (0.75, 0.25)))) / 1.35
-    if m >= 10 and quartiles > 0:
-        deviation = min(deviation, 1.2 * quartiles)
+    quartiles = float(np.subtract(*np.quantile(cuts, (0.75, 0.25)))) / NORMAL
+    if m >= ENOUGH and quartiles > 0:
+        deviation = min(deviation, CAUTION * quartiles)
     return max(LEAST_SPREAD, WIDER * deviation * m**-0.2 * (1 + 2 / m))
 
 
@@ -137,7 +140,7 @@ def _edges(places: Integers, asked: Integers, spreads: list[float], step: int, c
         kept = np.diff(counts, prepend=0.0) > 0
         if np.count_nonzero(kept) <= cells + 1:
             break
-        share *= 1.1
+        share *= COARSER
     kept[np.isin(places, asked[:, -1])] = True
     return places[kept]
 

@@ -25,7 +25,7 @@ LEAST_ASKED = 4  # ranges from which it is guessed what comes
 CELLS = 160  # that a strategy tells apart
 AGAIN = 1.25  # how much more must have been paid before a price is worked out anew
 LEAST_PAID = 3  # prices of the range that is asked, after a first purchase: no strategy will be cheaper
-NEVER = 2**62
+NEVER = 2**62  # units, more than any budget has: the price of what is not for sale
 
 
 def ranges_to_buy(

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.planner.range_forecast import Forecast
 from dpnotebook.planner.run_state import RunState
 from dpnotebook.privacy.accountant import UNITS, Noise
-from dpnotebook.strategy.laplace import default_rows, starting_point
+from dpnotebook.strategy.laplace import LARGEST, default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
 # Shares of the price of a strategy that must have been paid one by one: before the first one, and before another one.
@@ -24,12 +24,14 @@ FIRST, CHANGED, AGAIN = 0.6, 1.0, 3.0
 HIGH_RATE = 0.25  # see `to_be_paid`
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
 STEPS = 40  # of each descent
-TOLERANCE = 1e-5
+TOLERANCE = 1e-5  # relative decrease of the loss in one of them, at which a descent ends
+EASED, STRESSED = 0.05, 3.0  # factors by which the weight of a range falls and rises at most in one round
+KNOWN = 1e-9  # least variance with which history is taken to know a part of a cell: its inverse stays finite
 SHARE = 0.97  # of the ranges that are bounded
 SLIVER = 0.05  # of the variance of a range, left for what is cut off a part that is not told apart
 PRIOR = 1e6  # variance of what is unknown, relative to the one that is aimed at
 LEAST, MOST = 0.02, 100.0  # rise, in prices of one range
-HALVINGS = 9
+HALVINGS = 9  # of the logarithm of the rise: to 2%
 NEARLY = 0.99  # of a rise, above which another one is no better
 BITS = 14  # of the integers of a strategy
 GRADED = 1e-9  # weight of the single cells: so that a workload of full rank is optimised
@@ -239,7 +241,7 @@ class _Search:
     def stress(self, room: Floats, rise: float, share: float) -> None:
         """Give more weight to ranges that are too uncertain, and less to others."""
         variances = self.variances(self.matrix(self.columns(room, rise, share)[0]))
-        weights = self.weights * np.clip(variances, 0.05, 3.0)
+        weights = self.weights * np.clip(variances, EASED, STRESSED)
         self.weights = weights / weights.sum()
 
     def improve(self, columns: Floats) -> None:
@@ -260,7 +262,7 @@ class _Search:
             self.theta.ravel(),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(0, 1e3)] * self.theta.size,
+            bounds=[(0, LARGEST)] * self.theta.size,
             options={"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": TOLERANCE},
         ).x.reshape(shape)
 
@@ -308,7 +310,7 @@ def _of_parts(corners: Floats, at: NDArray[np.intp]) -> Floats:
         if inside.size:
             from_first = corners[first, first] + corners[inside, inside] - 2 * corners[first, inside]
             to_last = corners[last, last] + corners[inside, inside] - 2 * corners[last, inside]
-            found[cell] = max(float(np.minimum(from_first, to_last).mean()), 1e-9)
+            found[cell] = max(float(np.minimum(from_first, to_last).mean()), KNOWN)
     return found
 
 

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.planner.information import Information
+from dpnotebook.planner.information import ANGLES, MIDDLE, Information
 
 ALIKE = 1e-7  # relative difference of residuals that is rounding
-PROBES = (2.0, 3.0, 5.0)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -110,16 +109,16 @@ def line_index(information: Information, labels: ArrayLike) -> LineIndex:
     corners[1:, 1:] = padded[np.ix_(runs, runs)]
     np.cumsum(corners, axis=0, out=corners)
     np.cumsum(corners, axis=1, out=corners)
-    probes = 1.5 + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(PROBES))
-    by_atom = np.zeros((information.atoms, len(PROBES)))
+    probes = MIDDLE + np.cos(np.arange(1.0, atom_of.size + 1)[:, None] * np.sqrt(ANGLES))
+    by_atom = np.zeros((information.atoms, len(ANGLES)))
     np.add.at(by_atom, atom_of, probes)
-    told = np.zeros((information.atoms + 1, len(PROBES)))
+    told = np.zeros((information.atoms + 1, len(ANGLES)))
     told[:-1] = information.inverse @ (information.matrix @ by_atom)
     return LineIndex(
         starts,
         corners,
-        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(told[runs], axis=0)]),
-        np.concatenate([np.zeros((1, len(PROBES))), np.cumsum(probes, axis=0)]),
+        np.concatenate([np.zeros((1, len(ANGLES))), np.cumsum(told[runs], axis=0)]),
+        np.concatenate([np.zeros((1, len(ANGLES))), np.cumsum(probes, axis=0)]),
     )
 
 

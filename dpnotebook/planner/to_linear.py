@@ -21,9 +21,9 @@ from dpnotebook.workload import Identity, Kron, Prefix, Workload
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import terms
 
-MAX_CELLS = 10**7
+MAX_CELLS = 10**7  # of one question: 80 MB of counts
 MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
-DEFAULT_ROWS = 1000.0
+DEFAULT_ROWS = 1000.0  # that the expected error of a mean assumes, and says that it does, unless rows= tells
 
 
 @dataclass(frozen=True)

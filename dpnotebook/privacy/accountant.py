@@ -19,7 +19,12 @@ from typing import Literal, Protocol
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import Budget, positive
 
-UNITS = 10**12
+UNITS = 10**12  # of a cost, to epsilon = 1 or mu^2 = 1: costs add up in whole numbers
+LEAST_UNITS = 1000  # of a cost: mu is then above 3e-5, where floating point is off by less than SAFE
+SAFE = 1 - 1e-9  # of mu^2, what is spent of it: floating point is off by less than 4e-11, measured against 80 digits
+SCALE_BITS = 42  # of sigma: 40 beyond its leading one, a short fraction that is hardly larger
+TINIEST = 1e-320  # of a difference of tails that floating point has lost: its logarithm stays finite
+HALVINGS = 200  # of an interval: it ends earlier, where no float lies between its ends
 DELTA_UNITS = 10**24  # the delta of thresholds adds up in whole units of 10^-24
 
 Noise = Literal["laplace", "gaussian"]
@@ -148,7 +153,7 @@ class GaussianAccountant:
     def scale(self, units: int, norm: int) -> Fraction:
         """Return sigma = sqrt(norm / mu^2), rounded up to 40 bits beyond its leading one."""
         variance = Fraction(_positive(norm) * UNITS, _positive(units))
-        shift = 2 * max(0, 42 - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
+        shift = 2 * max(0, SCALE_BITS - (variance.numerator.bit_length() - variance.denominator.bit_length()) // 2)
         root = math.isqrt(math.ceil(variance * (1 << shift)) - 1) + 1
         return Fraction(root, 1 << (shift // 2))
 
@@ -214,13 +219,11 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _gaussian_units(epsilon: float, delta: float) -> int:
-    # 1e-9: where a cost is 1000 units or more (mu > 3e-5) floating point is off by less than 4e-11 of mu^2, measured
-    # against 80 digits.
-    return math.floor(mu_of_budget(epsilon, delta) ** 2 * (1 - 1e-9) * UNITS)
+    return math.floor(mu_of_budget(epsilon, delta) ** 2 * SAFE * UNITS)
 
 
 def _at_least(units: int, epsilon: object) -> int:
-    if units < 1000:
+    if units < LEAST_UNITS:
         small = float(positive(epsilon, "epsilon"))
         raise AccuracyError(f"epsilon = {small:g} is too small to measure anything; write 1e-6 or more")
     return units
@@ -237,13 +240,13 @@ def _log_delta(mu: float, epsilon: float) -> float:
 
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu  # HDMM, Proposition 2, for mu = 1 / sigma
     if a < 0:  # both terms are tails: subtract them at a common scale, or nothing is left of them
-        return math.log(0.5) - a * a / 2 + math.log(max(erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)), 1e-320))
+        return math.log(0.5) - a * a / 2 + math.log(max(erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)), TINIEST))
     upper, lower = float(log_ndtr(a)), epsilon + float(log_ndtr(b))
-    return upper + math.log(max(-math.expm1(lower - upper), 1e-320))
+    return upper + math.log(max(-math.expm1(lower - upper), TINIEST))
 
 
 def _bisect(holds_below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    for _ in range(200):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         if middle in (low, high):
             break

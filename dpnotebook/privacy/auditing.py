@@ -26,7 +26,13 @@ from dpnotebook.privacy.outputs import Outputs, Score, ShapesDiffer, read_output
 Floats = NDArray[np.float64]
 Mechanism = Callable[[Any, int], Sequence[Any]]
 
-CONFIDENCE = 0.999
+CONFIDENCE = 0.999  # of the bound, unless asked for: of a thousand right claims one may be called wrong
+SAMPLES = 100_000  # outputs drawn of each database, unless asked for
+LEVELS = 500  # of a score that are tried as events, of each database
+MOST_EPSILON = 100.0  # for which the number of outputs that could refute it is still worked out
+TO_ONE = 1e-6  # by which probabilities may miss 1 together
+TINIEST = 1e-320  # of a probability: its logarithm stays finite
+FINITE = 10**300  # above it, a number is none that was meant
 LEAST = 1000  # outputs, below which nothing is said
 RARE = 20  # outputs that an event must have on one side to be chosen, beyond the few that delta may have
 
@@ -79,7 +85,7 @@ def audit(
     *,
     epsilon: float,
     delta: float = 0.0,
-    samples: int = 100_000,
+    samples: int = SAMPLES,
     confidence: float = CONFIDENCE,
 ) -> PrivacyAudit:
     """Bound from below how much privacy a mechanism loses on two neighbouring databases.
@@ -157,7 +163,8 @@ def _chosen(
     best, found = -math.inf, None
     for words, score in scored:
         first, second = np.sort(score(one)), np.sort(score(other))
-        levels = np.unique(np.concatenate([first[:: max(len(first) // 500, 1)], second[:: max(len(second) // 500, 1)]]))
+        some = [values[:: max(len(values) // LEVELS, 1)] for values in (first, second)]
+        levels = np.unique(np.concatenate(some))
         above = [len(values) - np.searchsorted(values, levels, side="left") for values in (first, second)]
         for turned in (False, True):
             more, less = reversed(above) if turned else above
@@ -217,7 +224,7 @@ def _too_few(half: int, epsilon: float, delta: float, confidence: float) -> str:
         all_of_them, none = np.array([half]), np.array([0])
         if float(_bounds(all_of_them, none, half, delta, confidence)[0]) >= epsilon + math.log(2):
             return ""
-    enough = math.ceil(4 * math.exp(min(epsilon, 100.0)) * -math.log((1 - confidence) / 2))
+    enough = math.ceil(4 * math.exp(min(epsilon, MOST_EPSILON)) * -math.log((1 - confidence) / 2))
     return f"{2 * half:,} outputs are too few to refute ε = {epsilon:g}: draw {max(enough, LEAST):,} or more"
 
 
@@ -230,7 +237,7 @@ def _exact(masses: Any, data: Any, neighbour: Any, epsilon: float, delta: float)
         p, q = (np.array([float(known.get(output, 0)) for output in outputs]) for known in (one, other))
     except Exception as failure:
         return replace(result, problems=(f"its masses stopped with a {type(failure).__name__}",))
-    if not all(np.all(known >= 0) and abs(known.sum() - 1) < 1e-6 for known in (p, q)):
+    if not all(np.all(known >= 0) and abs(known.sum() - 1) < TO_ONE for known in (p, q)):
         return replace(result, problems=("its masses are no probabilities that add up to one",))
     return replace(result, lower_bound=max(exact_epsilon(p, q, delta), exact_epsilon(q, p, delta)), event="exact")
 
@@ -240,16 +247,16 @@ def exact_epsilon(p: Floats, q: Floats, delta: float = 0.0) -> float:
     if float(p[q == 0].sum()) > delta:
         return math.inf
     with np.errstate(divide="ignore"):
-        ratios = np.where(q > 0, np.log(np.maximum(p, 1e-320)) - np.log(np.maximum(q, 1e-320)), -math.inf)
+        ratios = np.where(q > 0, np.log(np.maximum(p, TINIEST)) - np.log(np.maximum(q, TINIEST)), -math.inf)
     order = np.argsort(-ratios)
     above_p, above_q = np.cumsum(p[order]) + p[q == 0].sum(), np.cumsum(q[order])
     ends = np.append(ratios[order][1:], -math.inf)
     for here, next_one, more, less in zip(ratios[order], ends, above_p, above_q, strict=True):
         if more - math.exp(max(next_one, 0.0)) * less > delta or next_one < 0:  # epsilon lies between the two ratios
-            found = math.log(max(more - delta, 1e-320) / less) if less > 0 else here
+            found = math.log(max(more - delta, TINIEST) / less) if less > 0 else here
             return max(0.0, min(found, float(here)))
     return 0.0
 
 
 def _number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < 10**300  # type: ignore[operator]
+    return isinstance(value, Real) and not isinstance(value, bool) and abs(value) < FINITE  # type: ignore[operator]

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from dpnotebook.errors import AccuracyError, shorten
 
+PARTS = 10  # of delta, one of which is kept for thresholds unless asked for: the noise stays nearly what it was
+
 
 @dataclass(frozen=True)
 class Amount:
@@ -82,7 +84,7 @@ class Budget:
         """The part of delta that is kept for thresholds, as the exact decimal."""
         if self.noise == "laplace":
             return _decimal(self.delta)
-        return _decimal(float(_decimal(self.delta) / 10) if self.threshold_delta is None else self.threshold_delta)
+        return _decimal(float(_decimal(self.delta) / PARTS) if self.threshold_delta is None else self.threshold_delta)
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget as JSON values."""

@@ -13,13 +13,14 @@ from fractions import Fraction
 from functools import lru_cache
 
 Bounds = tuple[Fraction, Fraction]
+GUARD, NORMAL_GUARD = 10, 12  # digits beyond those asked for, of which rounding may take some
 
 
 def exp_minus(x: Fraction, digits: int) -> Bounds:
     """Return a lower and an upper bound on exp(-x), x >= 0, at most about 10^-digits apart."""
     if x > 3 * digits + 3:  # exp(-x) < 10^-digits
         return Fraction(0), Fraction(1, 10**digits)
-    precision = digits + 10
+    precision = digits + GUARD
     with decimal.localcontext(_context(precision)):
         value = (-_decimal(x)).exp()
     # The argument is off by a relative 2 ulp, hence the result by 2 x ulp, and exp by half of one.
@@ -33,7 +34,7 @@ def normal_beyond(q: Fraction, digits: int) -> Bounds:
     """
     if q * q > 5 * digits + 5:  # P(|Z| > q) <= exp(-q^2 / 2) < 10^-digits
         return Fraction(0), Fraction(1, 10**digits)
-    precision = digits + 12
+    precision = digits + NORMAL_GUARD
     with decimal.localcontext(_context(precision)):
         x = _decimal(q)
         square = x * x
@@ -52,7 +53,7 @@ def normal_beyond(q: Fraction, digits: int) -> Bounds:
 @lru_cache(maxsize=64)
 def _pi(precision: int) -> Decimal:
     """Return pi to a relative error below 10^(1 - precision). Source: Machin, 16 atan(1/5) - 4 atan(1/239)."""
-    unit = 10 ** (precision + 10)
+    unit = 10 ** (precision + GUARD)
 
     def arctan_inverse(n: int) -> int:
         power, total, k = unit // n, 0, 0

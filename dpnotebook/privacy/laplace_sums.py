@@ -20,12 +20,18 @@ TERMS = 16  # distinct weights of a sum that are treated exactly
 _MIXED_TERMS = 32  # the same for pairs of a weight and a scale, where scales differ
 _SAME = 1e-9  # weights closer than this, relative to the largest, count as equal
 _FREQUENCIES = 1 << 14  # most frequencies of a sum
-_LEAST_FREQUENCIES = 1 << 6
+_LEAST_FREQUENCIES = 1 << 6  # with which the search for how many matter begins
 _SMOOTH = 1 << 8  # frequencies within which a sum without noticeable atoms is done
 _GRID = 1 << 12  # least points of a distribution function
 _LATTICE = 1 << 12  # most points of a lattice; a finer one is close to a continuum
 _DIVISORS = 12  # a lattice's gap is the least weight divided by at most this
 _BATCH = 1 << 18  # numbers in a working array
+_WRAPPED = 1e-4  # of beta: what may lap over, and what frequencies left out may add
+_ROOM = 1.05  # times the reach of a single draw of the same variance: how far a law is worked out
+_RARE = 1e-5  # of beta, for all draws together: those that are not zero more seldom are left out and made up for
+_ON_GRID = 1e-6  # of a gap, by which a weight may miss a multiple of it
+_ROUNDED = 9  # decimals to which sums are compared: what differs beyond them is one sum
+_SINES = 64  # multiples of an angle that are worked out before the addition theorem takes over
 
 
 @dataclass(frozen=True)
@@ -91,8 +97,8 @@ def combined_quantiles(weights: Floats, scales: Floats, confidence: float) -> Fl
     unit = sizes.max(axis=1)
     sums, which = _distinct(weights / unit[:, None], sizes / unit[:, None], scales)
     # A tail is at most that of a single draw of the same variance, so that what laps over is below beta / 10^4.
-    reach = math.log(1 / (1 - confidence)) + math.log(1e4 / (1 - confidence))
-    length = 4 * sums.weights.max(axis=1) + 1.05 * reach * sums.norm
+    reach = math.log(1 / (1 - confidence)) + math.log(1 / _WRAPPED / (1 - confidence))
+    length = 4 * sums.weights.max(axis=1) + _ROOM * reach * sums.norm
     lattice = np.where(sums.exponent == 0, sums.gap, 0.0)
     points = _power_of_two(1.5 * length / np.where(lattice > 0, lattice, length / 2**60))
     frequencies = np.where(points <= _LATTICE, 0, _frequencies(sums, lattice, length, 1 - confidence))
@@ -109,7 +115,7 @@ def combined_quantiles(weights: Floats, scales: Floats, confidence: float) -> Fl
 def _without_rare(weights: Floats, scales: Floats, confidence: float) -> tuple[Floats, float]:
     """Leave out of wider noise the draws that are nearly always zero, and make up for what they may add."""
     apart = 2 / (1 + np.exp(np.minimum(1 / scales, 700)))  # P(V != 0)
-    rare = np.flatnonzero((apart < 1e-5 * (1 - confidence) / scales.size) & (scales < scales.max()))
+    rare = np.flatnonzero((apart < _RARE * (1 - confidence) / scales.size) & (scales < scales.max()))
     if not rare.size:
         return weights, confidence
     kept = weights.copy()
@@ -154,7 +160,7 @@ def _distinct(weights: Floats, sizes: Floats, scales: Floats) -> tuple[_Sums, In
     norm = np.linalg.norm(ordered * (scales / scales[-1]), axis=1)
     relative = np.stack([second, fourth], axis=1) / np.maximum(variance[-1], 1e-300) ** np.array([1, 2])
     key = np.hstack([shares, widths, counts, relative, norm[:, None]])
-    _, chosen, which = np.unique(np.round(key, 9), axis=0, return_index=True, return_inverse=True)
+    _, chosen, which = np.unique(np.round(key, _ROUNDED), axis=0, return_index=True, return_inverse=True)
     exponent, square = _variance_gamma(second[chosen], fourth[chosen])
     gap = _gaps(table[chosen])
     more = np.flatnonzero((exponent > 0) & (gap > 0))
@@ -189,7 +195,7 @@ def _gaps(weights: Floats) -> Floats:
     open_ = np.isfinite(least)
     for divisor in range(1, _DIVISORS + 1):
         places = weights * (divisor / least)[:, None]
-        fits = open_ & np.all(np.abs(places - np.rint(places)) < 1e-6, axis=1)
+        fits = open_ & np.all(np.abs(places - np.rint(places)) < _ON_GRID, axis=1)
         gap[fits] = least[fits] / divisor
         open_ &= ~fits
     return gap
@@ -206,7 +212,7 @@ def _frequencies(sums: _Sums, gap: Floats, length: Floats, beta: float) -> NDArr
     size = _LEAST_FREQUENCIES
     while size < _FREQUENCIES:
         t = 2 * math.pi * size / length
-        matters = sums.log_bound(t, np.minimum(2 * t, end)) - math.log(size) > math.log(1e-4 * beta)
+        matters = sums.log_bound(t, np.minimum(2 * t, end)) - math.log(size) > math.log(_WRAPPED * beta)
         size *= 2
         needed[matters & (t < end)] = size
     return np.where(needed <= _SMOOTH, needed, _FREQUENCIES)
@@ -249,8 +255,8 @@ def _on_line(sums: _Sums, length: Floats, frequencies: int, confidence: float) -
 
 def _sines(angle: Floats, count: int) -> Floats:
     """Return sin(k angle) for k < count by the addition theorem, shape (angles, count)."""
-    coarse = angle[:, None] * np.arange(0, count, 64)
-    fine = angle[:, None] * np.arange(64)
+    coarse = angle[:, None] * np.arange(0, count, _SINES)
+    fine = angle[:, None] * np.arange(_SINES)
     left = np.stack([np.sin(coarse), np.cos(coarse)], axis=2)
     right = np.stack([np.cos(fine), np.sin(fine)], axis=1)
     return np.asarray((left @ right).reshape(angle.size, -1)[:, :count])

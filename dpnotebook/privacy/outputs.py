@@ -18,6 +18,7 @@ Score = Callable[["Outputs"], Floats]
 
 BINS = 50  # of a column of numbers, equally full
 FEW = 1000  # different outputs up to which each is looked at by itself
+STEADY, LEAST_STEADY = 1e-9, 1e-12  # of the whole spread, and at least, added to each part's: it can be inverted
 
 
 class ShapesDiffer(ValueError):
@@ -181,5 +182,5 @@ def _of_bins(one: Floats, other: Floats) -> Callable[[Floats], Floats]:
 def _discriminant(one: Floats, other: Floats) -> Floats:
     """Return Fisher's linear discriminant, shape (parts,)."""
     spread = np.atleast_2d(np.cov(one.T) + np.cov(other.T))
-    steady = spread + np.eye(len(spread)) * max(1e-9 * float(np.trace(spread)), 1e-12)
+    steady = spread + np.eye(len(spread)) * max(STEADY * float(np.trace(spread)), LEAST_STEADY)
     return np.asarray(np.linalg.solve(steady, one.mean(axis=0) - other.mean(axis=0)))

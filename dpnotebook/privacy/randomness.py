@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 Source = Callable[[int], bytes]
 """Takes a number of bytes and returns exactly that many uniform random ones."""
 
-KEY_BYTES = 32
+KEY_BYTES = 32  # of the key of one charge: 256 bits, as many as SHAKE256 can make use of
 _BLOCK = 1 << 13  # bytes of a stream that are made at a time
 
 

@@ -26,7 +26,8 @@ _LEAD, _NEXT = 16, 64  # bits compared at once, and on a tie
 _FINE = 20  # a Gaussian is inverted to blocks of sigma / 2^20 or more, where 53 bits leave few draws undecided
 _NEAR = 2.0**-42  # 100 times what float64 and scipy.special.ndtri are off by (2e-15 sigma (1 + |z|), by 50 digits)
 _TAIL = 1 << 43  # of 2^63: below it the known bits are too few for that margin
-_NEAR_COIN = 2.0**-40
+_NEAR_COIN = 2.0**-40  # a coin this near the float that decides it is decided again, with all its digits
+_RARE_DIGITS = 12  # a geometric number has a digit beyond those drawn with a probability of exp(-12)
 
 
 class Coin:
@@ -71,8 +72,8 @@ class Geometric:
     """
 
     def __init__(self, rate: Fraction) -> None:
-        self.cut = rate * 2**MOST_PLACES < 12
-        self.places = MOST_PLACES if self.cut else max(0, math.ceil(math.log2(12 / rate)))
+        self.cut = rate * 2**MOST_PLACES < _RARE_DIGITS
+        self.places = MOST_PLACES if self.cut else max(0, math.ceil(math.log2(_RARE_DIGITS / rate)))
         self.digits = tuple(Coin(_digit(rate * 2**j)) for j in range(self.places))
         self.beyond = Coin(_power(rate * 2**self.places))
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import shorten
 
-DENSE_LIMIT = 10**6
+DENSE_LIMIT = 10**6  # cells whose spend is kept one by one: 8 MB
 _MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
 Integers = NDArray[np.int64]

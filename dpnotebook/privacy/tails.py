@@ -22,7 +22,10 @@ from dpnotebook.privacy.noise import checked_scale
 Floats = NDArray[np.float64]
 
 COMPUTED = 1.003  # by how much a half-width that is computed from a law may pass the exact one
-MOST_CONFIDENCE = 1 - 1e-9
+MOST_CONFIDENCE = 1 - 1e-9  # beyond it 1 - confidence has too few digits left
+HALVINGS = 60  # of an interval: more than the 53 bits that a float has
+WITHIN = 1 + 1e-12  # an error that is k steps but for floating point means k steps
+SCALE_BITS = 40  # of a scale: short fractions in the ledger, and well above what floating point may have lost
 
 
 def half_widths(weights: ArrayLike, scale: object, noise: Noise, confidence: float, step: float = 1.0) -> Floats:
@@ -108,18 +111,17 @@ def laplace_scale_for(error: float, confidence: float) -> Fraction:
     if not (math.isfinite(error) and error >= 0):
         raise AccuracyError(f"error must be a finite number above 0, not {shorten(error)}")
     beta = 1 - checked_confidence(confidence)
-    k = math.floor(error * (1 + 1e-12))  # an error that is k steps but for floating point means k steps
+    k = math.floor(error * WITHIN)
 
     def excess(x: float) -> float:  # log of P(|V| > k) / beta at b = 1 / x
         return math.log(2 / beta) - (k + 1) * x - math.log1p(math.exp(-x))
 
     low, high = math.log(1 / beta) / (k + 1), math.log(2 / beta) / (k + 1)
-    for _ in range(60):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    # 40 bits: short fractions in the ledger, and well above what floating point may have lost.
     mantissa, exponent = math.frexp(1 / high)
-    return Fraction(math.floor(mantissa * 2**40) - 1) * Fraction(2) ** (exponent - 40)
+    return Fraction(math.floor(mantissa * 2**SCALE_BITS) - 1) * Fraction(2) ** (exponent - SCALE_BITS)
 
 
 @lru_cache(maxsize=1024)
@@ -212,7 +214,7 @@ def checked_confidence(confidence: object) -> float:
 def _two_equal(beta: float) -> float:
     """Return h / (2 b) with P(|L1 + L2| > h) = beta, L1 and L2 Laplace of scale b: exp(-x) (1 + x / 2), x = h / b."""
     low, high = 0.0, 2 * math.log(2 / beta)
-    for _ in range(60):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if math.exp(-middle) * (1 + middle / 2) > beta else (low, middle)
     return high / 2

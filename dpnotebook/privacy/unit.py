@@ -7,7 +7,7 @@ from typing import Any
 
 from dpnotebook.errors import DomainError, shorten
 
-MOST_NAME = 100
+MOST_NAME = 100  # characters of a name, which stands in errors, cards and the ledger
 EXAMPLE = 'dpn.Unit("patient", column="patient_id")'
 
 

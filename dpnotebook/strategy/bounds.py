@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpnotebook.inference.dense import EIGENVALUE_ROUNDING
 from dpnotebook.strategy.lattice import is_lattice, lattice
 from dpnotebook.strategy.splits import attribute, residual_objective, uniform
 from dpnotebook.workload import AllRange, Identity, Padded, Permuted, Prefix, Total, Workload
@@ -82,7 +83,7 @@ def gram_bound(gram: Array) -> float:
     """Return the SVD bound of the workload with this Gram matrix, shape (n, n)."""
     n = len(gram)
     values = np.linalg.eigvalsh(gram)
-    kept = values[values > values[-1] * n * 8 * np.finfo(float).eps]  # the root of what is rounding is not small
+    kept = values[values > values[-1] * n * EIGENVALUE_ROUNDING]  # the root of what is rounding is not small
     return float(np.sqrt(kept).sum() ** 2 / n)  # Definition 11
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.dense import EIGENVALUE_ROUNDING
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.workload.base import Array, require_memory
@@ -23,6 +24,10 @@ from dpnotebook.workload.base import Array, require_memory
 DEFICIENT = 1e-10  # an eigenvalue of V below this share of the largest: the form for full rank would lose digits
 MEMORY = 10  # steps that the acceleration remembers
 STEP = 0.1  # an accelerated sqrt(v_i) is kept within this factor of the plain one
+FELL = 1 - 1e-13  # of the dual value before: a step that takes more of it is taken back
+STEADY = 1e-12  # singular value of the remembered steps, relative to the largest, below which one is left out
+NEGATIVE = 1e-8  # of the largest eigenvalue: a matrix with one this far below 0 is no Gram matrix
+SYMMETRIC = 1e-8  # relative difference of two entries that is rounding
 ROUNDING = 1e-11  # relative error allowed for in a bound that is computed in floating point
 
 
@@ -125,7 +130,7 @@ def _solve(gram: Array, v: Array, tolerance: float, iterations: int, report: Pro
         if gap <= tolerance:
             break
         report(None, f"looking for the best strategy for Gaussian noise, within {gap:.1g} of it")
-        if memory.steps and point.dual < last * (1 - 1e-13):
+        if memory.steps and point.dual < last * FELL:
             v, memory = fallback, _Memory()
             continue
         last, fallback = point.dual, v * point.diagonal
@@ -149,7 +154,7 @@ class _Memory:
         if len(self.steps) == 1:
             return image
         moved, changed = np.diff(np.array(self.points), axis=0), np.diff(np.array(self.steps), axis=0)
-        share = np.linalg.lstsq(changed.T, self.steps[-1], rcond=1e-12)[0]
+        share = np.linalg.lstsq(changed.T, self.steps[-1], rcond=STEADY)[0]
         return np.asarray(image - share @ (moved + changed))
 
 
@@ -201,12 +206,12 @@ class _Deficient:
 def _factor(gram: Array) -> Array | None:
     """Return F with F'F = V and as many rows as V has rank; None where that is all of them."""
     values = np.linalg.eigvalsh(gram)
-    if values[0] < -1e-8 * values[-1]:
+    if values[0] < -NEGATIVE * values[-1]:
         raise WorkloadError("a Gram matrix has no negative eigenvalues; pass W'W of a workload")
     if values[0] > DEFICIENT * values[-1]:
         return None
     values, vectors = np.linalg.eigh(gram)
-    kept = values > len(gram) * 8 * np.finfo(float).eps * values[-1]
+    kept = values > len(gram) * EIGENVALUE_ROUNDING * values[-1]
     return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)
 
 
@@ -215,7 +220,7 @@ def _checked(gram: ArrayLike) -> Array:
     if whole.ndim != 2 or whole.shape[0] != whole.shape[1] or not whole.size or not np.isfinite(whole).all():
         raise WorkloadError("a Gram matrix is square, with one row and one column of finite numbers a cell")
     require_memory(whole.size, f"the {len(whole):,} x {len(whole):,} Gram matrix of this workload")
-    if not np.allclose(whole, whole.T, rtol=1e-8, atol=1e-8 * float(np.abs(whole).max())):
+    if not np.allclose(whole, whole.T, rtol=SYMMETRIC, atol=SYMMETRIC * float(np.abs(whole).max())):
         raise WorkloadError("a Gram matrix is symmetric; pass W'W of a workload")
     if not (np.diagonal(whole) > 0).any():
         raise WorkloadError("a workload that asks nothing needs no strategy")

@@ -34,6 +34,7 @@ QUICK_PARTS = 50  # where there is no time
 QUICK_CELLS, QUICK_PRODUCT_CELLS = 128, 64  # of an attribute whose residual is optimised where there is no time
 LARGEST_NORM = {"laplace": 2**46, "gaussian": 2**60}  # noise has fewer than 2^53 steps from epsilon = 0.01 on
 ANSWERS = 2**28  # noisy answers that fit in memory: 2 GiB
+REACHED = 1 + 1e-9  # times the bound: nothing can be better
 OPTIMISED_CELLS = 4096  # of a workload over one attribute: minutes for Laplace noise
 
 
@@ -85,7 +86,7 @@ def best_of(strategies: Iterable[Strategy]) -> Strategy:
         fits, fitted = _fits(found), best is not None and _fits(best)
         if best is None or (fits and not fitted) or (fits == fitted and found.objective < best.objective * BETTER):
             best = found
-        if fits and best.objective <= best.bound * (1 + 1e-9):
+        if fits and best.objective <= best.bound * REACHED:
             break
     if best is None:
         raise WorkloadError("no strategy that is known here answers this workload")

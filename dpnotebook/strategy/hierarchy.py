@@ -19,7 +19,9 @@ from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.base import Array, Energy
 
 EXHAUSTIVE = 1024  # up to this many cells every branching factor is tried; beyond, up to 64 and then a geometric grid
-CACHED = 4096
+CACHED = 4096  # cells up to which the list of all trees is kept
+SMALL, GRID = 64, 400  # every branching up to this one, and so many beyond
+BETTER = 1 - 1e-12  # of an objective: less of a gain is rounding, and the tree before is kept
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def best_hierarchy(
     for (arity, depth), gain in zip(trees.shapes, gained, strict=True):
         total = gain if depth == 2 else total + gain
         objective = (depth**2 if noise == "laplace" else depth) * (size - total)
-        if levels in (None, depth) and objective < least * (1 - 1e-12):
+        if levels in (None, depth) and objective < least * BETTER:
             best, least = Hierarchy(n, arity, depth), float(objective)
     if not np.isfinite(least):
         raise WorkloadError(f"no such tree over {n:,} cells has {levels} levels")
@@ -77,8 +79,8 @@ def branchings(n: int) -> list[int]:
     """
     if n <= EXHAUSTIVE:
         return list(range(n, 1, -1))
-    grid = np.geomspace(64, n, 400).astype(int)
-    return sorted({*range(2, 65), *map(int, grid)}, reverse=True)
+    grid = np.geomspace(SMALL, n, GRID).astype(int)
+    return sorted({*range(2, SMALL + 1), *map(int, grid)}, reverse=True)
 
 
 def _trees(n: int, branching: int | None) -> _Trees:

@@ -22,9 +22,13 @@ SEVERAL = 256  # up to this many cells several starts are tried; beyond it, the 
 SKETCH, SKETCH_TOLERANCE = 150, 1e-6  # iterations of each, and the relative decrease in one at which they stop
 HASTE = 80  # iterations where there is no time
 CLOSE = 1.005  # starts that come within this factor of the best are refined
-TOLERANCE = 1e-9
+TOLERANCE = 1e-9  # relative decrease of the loss in one iteration at which a refinement ends
+FLAT = 1e-10  # entry of the gradient of the scaled loss, below which it is none
 # Iterations of a refinement over few cells; over 1,024; over more, where the start is further from the end.
 MOST, LEAST, WIDE = 1000, 400, 600
+MANY_CELLS = 1024  # that more are
+PART, FEWEST = 16, 4  # rows: one for so many cells, and where cells are few so many, or one for so many cells
+LEAST_SHARE = 1.2  # of a row, from which on a width gets rows of its own
 # The rows start as overlapping triangles of several widths: of each width about 2.8 times fewer than of the one before;
 # and, where that is cheap, also in these proportions. Which is best depends on the workload.
 RATIO = 2.8
@@ -83,7 +87,7 @@ def p_identity(
     if rows > n:
         raise WorkloadError(f"a p-Identity over {n:,} cells has at most {n:,} rows, not {rows:,}")
     starts = list(_starts(n, rows, whole(restarts, "the number of restarts", 0), rng))
-    iterations = WIDE if n > 1024 else min(MOST, LEAST * 1024**2 // n**2)
+    iterations = WIDE if n > MANY_CELLS else min(MOST, LEAST * MANY_CELLS**2 // n**2)
     with threads_for(n):
         if quick:
             return [_descend(gram, starts[0], HASTE, SKETCH_TOLERANCE, report)]
@@ -104,7 +108,7 @@ def starting_point(n: int, p: int) -> Array:
 
 def default_rows(n: int) -> int:
     """Return the number of rows besides the identity: n/16 as in HDMM, section 9, and a few where n is small."""
-    return max(1, n // 16, min(4, n // 4))
+    return max(1, n // PART, min(FEWEST, n // FEWEST))
 
 
 def loss_and_gradient(theta: Array, gram: Product, diagonal: Array) -> tuple[float, Array]:
@@ -154,7 +158,7 @@ def _descend(gram: Array, start: Array, iterations: int, tolerance: float, repor
         jac=True,
         method="L-BFGS-B",
         bounds=[(0, LARGEST)] * start.size,
-        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": 1e-10},
+        options={"maxiter": iterations, "maxfun": 2 * iterations, "ftol": tolerance, "gtol": FLAT},
     )
     return Descent(found.x.reshape(start.shape), float(found.fun) / scale)
 
@@ -174,7 +178,7 @@ def _starts(n: int, p: int, restarts: int, rng: np.random.Generator | None) -> I
 def _geometric(p: int) -> tuple[int, ...]:
     """Return p split in shares of a geometric sequence, narrow to wide."""
     counts, share = [], p * (1 - 1 / RATIO)
-    while share >= 1.2:
+    while share >= LEAST_SHARE:
         counts.append(round(share))
         share /= RATIO
     rest = counts[1:]

@@ -29,11 +29,15 @@ from dpnotebook.workload import Identity, Marginals, Total, Workload
 from dpnotebook.workload.base import Array
 
 CLOSE = 1 + 2e-6  # integer weights are accepted when the error is within this factor of what real ones give
-LARGEST_NORM = 2.0**60
-ROUNDS = 4
+FINER = 1.1  # by which the scale of the integers grows until they are close
+LARGEST_NORM = 2.0**60  # of all measurements: they and their noise stay within 64 bits
+ROUNDS = 4  # of choosing operators, each with the shares of the one before
 SETTLED = 1e-3  # relative gain of a round of operators below which they are kept
 PRICES = (0.25, 1.0, 4.0)  # of an attribute's total, in terms of what it is worth at the moment
 STARTS = (0.0, 1 / 3)  # powers of the losses that the first shares are proportional to
+LEAST_START = 1e-3  # of a random share, so that no needed subset begins with nothing
+ASKED = 1e-15  # of the largest loss: what is asked less of is asked by rounding
+LEAST_PRICE = 0.05  # of what an attribute's total is worth: what its price cannot fall below
 QUICK = 200  # subsets up to which a search takes a moment
 SEARCHED = 1500  # subsets up to which the search over them takes seconds
 
@@ -138,7 +142,7 @@ def _weighted(
     best: SubsetShares | None = None
     several = STARTS if rng is None and len(problem.needed) <= QUICK else STARTS[:1]
     for power in several:
-        shares = losses**power if rng is None else rng.random(losses.size) ** 3 + 1e-3
+        shares = losses**power if rng is None else rng.random(losses.size) ** 3 + LEAST_START
         trial = problem.settle(problem.needed, shares / shares.sum())
         if len(problem.needed) <= SEARCHED:
             trial = search(problem, trial, report)
@@ -191,7 +195,7 @@ def _measured(found: Lattice, axis: int, operator: Workload) -> Measured:
 def _problem(found: Lattice, measured: Sequence[Measured]) -> tuple[Problem, Array]:
     """Return the problem of subsets and shares, and the plain losses of what it needs."""
     losses = found.losses(*_together(measured))
-    asked = np.flatnonzero(losses > 1e-15 * losses.max())
+    asked = np.flatnonzero(losses > ASKED * losses.max())
     needed = np.zeros((asked.size, len(found.sizes)), dtype=bool)
     for row, i in enumerate(asked):
         needed[row, list(found.subsets[i])] = True
@@ -225,7 +229,7 @@ def _prices(
     worth = float((problem.losses / scale * through / p**2)[outside].sum()) * information[axis]
     alpha = measured[axis].alpha
     # tr(V M) = beta + alpha / s is what the choice sees, so what it counts of 1/s is taken off its price.
-    price = max(worth - float(of_beta[mine] @ alpha), 0.05 * worth)
+    price = max(worth - float(of_beta[mine] @ alpha), LEAST_PRICE * worth)
     return list(zip(of_beta[mine].tolist(), found.kinds[axis], strict=True)), price
 
 
@@ -249,7 +253,7 @@ def _integer_weights(problem: Problem, shares: SubsetShares, norms: Sequence[int
             kept, least = weights, error
         if least <= shares.error * CLOSE or total > LARGEST_NORM:
             break
-        scale *= 1.1
+        scale *= FINER
     if float(kept @ products) > 4 * LARGEST_NORM:
         raise WorkloadError("the weights of this strategy do not fit in 64 bits")
     whole = kept.astype(np.int64)

@@ -23,7 +23,8 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import Term, terms
 
 CLOSE = 1.001  # integer weights are accepted when the error is within 0.1% of what real weights would give
-LARGEST_STEP = 256
+LARGEST_STEP = 256  # small integers up to which every scale is tried, and beyond which scales grow by FINER
+FINER = 1.25
 LARGEST_NORM = 2.0**60  # what is measured and its noise stay within 64 bits
 
 
@@ -170,7 +171,7 @@ def _scales(shares: Array) -> Iterator[float]:
     yield from (step / shares.max() for step in range(1, LARGEST_STEP + 1))
     scale = LARGEST_STEP / shares.max()
     while scale * shares.min() < LARGEST_STEP:
-        scale *= 1.25
+        scale *= FINER
         yield scale
 
 

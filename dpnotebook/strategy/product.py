@@ -25,7 +25,7 @@ from dpnotebook.workload.terms import Term
 GRAM_CELLS = 1024  # trees are compared by the Gram matrix of up to this many cells
 ENERGY_ENTRIES = 2**24  # and by the rows of an explicit matrix of up to this many entries
 UNION_CELLS = 256  # up to this many cells, an attribute's distinct query factors together are a candidate
-ROUNDS = 8
+ROUNDS = 8  # of choosing the operator of every attribute in turn; it ends earlier where nothing changes
 SETTLED = 1e-4  # relative change of errors below which another round would choose the same
 BETTER = 1 - 1e-9  # a candidate replaces an earlier one only if it is better by more than rounding
 

@@ -30,6 +30,9 @@ NARROWEST, WIDEST = 4, 14  # bits of the entries of an operator that is rounded
 TOUCHES = 16  # entries of a column that are rounded the other way
 ROOM = 50.0  # bits of the squared norm of the largest product of operators; the rest is for its weight
 ROUNDING = 1e-10  # of sums in floating point, allowed for in a bound
+FINER = 1.25  # by which the scale of the weights grows until they are close
+SINGULAR = 1e-9  # of the largest eigenvalue: a smaller one is a direction that is not measured
+TOLD = 1e-6  # by which the sums of an inverse may miss: beyond it the operator does not tell all cells apart
 BLEND = 1e-4  # share of a plain operator mixed into one that leaves directions unmeasured
 
 
@@ -103,7 +106,7 @@ def _root(split: Split) -> Array:
         mixed = (1 - share) * gram + share * plain / plain.diagonal().max()
         block = mixed[np.ix_(others, others)]
         values = np.linalg.eigvalsh(block)
-        if values[0] > 1e-9 * values[-1] or share:
+        if values[0] > SINGULAR * values[-1] or share:
             break
     upper = np.linalg.cholesky(block).T
     root = np.empty((n - 1, n))
@@ -147,7 +150,7 @@ def _measured(asked: MergedAttribute, matrix: Array) -> Split | None:
     except np.linalg.LinAlgError:
         return None
     sums = inverse.sum(axis=1)
-    if not np.isfinite(sums).all() or abs(sums.sum() * norm - 1) > 1e-6:
+    if not np.isfinite(sums).all() or abs(sums.sum() * norm - 1) > TOLD:
         return None
     z = sums / sums.sum()
     alpha, beta = traces(asked.grams, z, inverse - np.outer(z, z) / norm, norm)
@@ -188,7 +191,7 @@ def _integer_weights(found: Lattice, chosen: Sequence[Split | None]) -> list[tup
             kept, least = weights, value
         if least <= best * CLOSE or norm > LARGEST_NORM:
             break
-        scale *= 1.25
+        scale *= FINER
     if float((kept**2 * squares).sum()) > 4 * LARGEST_NORM:
         raise WorkloadError("the weights of this strategy do not fit in 64 bits")
     whole = kept.astype(np.int64)

@@ -19,6 +19,9 @@ PRECISION = 16  # bits of a rounded operator: its squared error is then within s
 MOST_BITS = 26  # the squares of more could pass 62 bits
 COLUMN_SUM = 2**14  # of a rounded p-Identity: the cube of it, for three attributes, is far below 2^62
 CLOSE = 1.003  # a rounding is accepted when it costs at most 0.3% of the squared error,
+LEVEL = 0.98  # of the largest column norm: where all pass it there is no room worth filling
+REGULAR = 1e-6  # least pivot of a triangular root of a gram matrix with ones on its diagonal
+DEFICIENT = 1e-10  # of the largest eigenvalue: a smaller one is rounding
 BITS = (8, 9, 10, 11, 12)  # and else the best of these is taken: log2 of the column norms before squaring
 
 
@@ -149,7 +152,7 @@ def _completed(matrix: Array, fill: int) -> Array:
     """Return the matrix with rows of single cells that bring every column to the same norm, at least `fill` each."""
     norms = (matrix**2).sum(axis=0)
     target = norms.max() + fill**2
-    if not fill and norms.min() > 0.98 * target:
+    if not fill and norms.min() > LEVEL * target:
         return matrix
     weights = np.floor(np.sqrt(target - norms))
     return np.vstack([matrix, np.diag(weights)[weights > 0]])
@@ -170,10 +173,10 @@ def _square_root(gram: Array) -> Array:
     """Return A with A'A = X and as many rows as X has rank: triangular where that is all of them."""
     try:
         root = np.linalg.cholesky(gram).T
-        if np.diagonal(root).min() > 1e-6:
+        if np.diagonal(root).min() > REGULAR:
             return np.asarray(root)
     except np.linalg.LinAlgError:
         pass
     values, vectors = np.linalg.eigh(gram)
-    kept = values > 1e-10 * values[-1]
+    kept = values > DEFICIENT * values[-1]
     return np.asarray(np.sqrt(values[kept])[:, None] * vectors[:, kept].T)

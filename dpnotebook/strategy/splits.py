@@ -23,7 +23,12 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.contiguous import Contiguous
 
 GRAM_CELLS = 4096  # a Gram matrix is looked at for symmetry
-ROUNDS = 12
+ROUNDS = 12  # of choosing the split of every attribute in turn; it ends earlier where nothing is gained
+PRECISE = 1e-7  # gap of an attribute's optimum: it is found again and again, and rounded in the end
+SINGULAR = 1e-12  # of the largest singular value: a smaller one is rounding
+LEAST_PRICE = 1e-6  # of all that is asked: the total is within what is measured, whatever the queries
+NOTHING = 1e-12  # of the whole of a factor's error: what is left of the rest is rounding
+ALIKE = 1e-12  # of the diagonal: a difference of two entries that is rounding
 SETTLED = 1e-6  # relative gain of a round below which the search ends
 
 
@@ -150,8 +155,8 @@ def split_for(grams: Sequence[Array], weights: Array, price: float, start: Array
         The multipliers of a similar split.
     """
     wanted = sum(weight * gram for weight, gram in zip(weights, grams, strict=True)) + price
-    found = gaussian_optimum(wanted, tolerance=1e-7, start=start, report=report)
-    inverse = np.linalg.pinv(found.gram, rcond=1e-12, hermitian=True)
+    found = gaussian_optimum(wanted, tolerance=PRECISE, start=start, report=report)
+    inverse = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
     sums = inverse.sum(axis=1)
     s = 1 / sums.sum()
     z = s * sums
@@ -183,7 +188,7 @@ def _prices(now: Split, of_alpha: Array, of_beta: Array) -> tuple[Array, float]:
     weights = of_beta / of_beta.max()
     rest, mean = float(weights @ now.beta), float(weights @ now.alpha)
     ratio = float(of_alpha @ now.alpha) / of_beta.max() / mean if mean else 0.0
-    least = 1e-6 * (rest + mean)  # the total is within what is measured, whatever the queries
+    least = LEAST_PRICE * (rest + mean)
     return weights, max(least, rest / ratio**2 - mean if ratio else rest)
 
 
@@ -191,7 +196,7 @@ def traces(grams: Sequence[Array], z: Array, rest: Array, norm: float) -> tuple[
     """Return alpha and beta of every query factor, where C = `rest` is the variance of what B measures."""
     alpha = np.array([max(float(z @ gram @ z), 0.0) for gram in grams])
     beta = np.array([max(float(np.vdot(gram, rest)), 0.0) for gram in grams]) * norm
-    return alpha, np.where(beta > 1e-12 * (alpha + beta), beta, 0.0)
+    return alpha, np.where(beta > NOTHING * (alpha + beta), beta, 0.0)
 
 
 def uniform(asked: MergedAttribute) -> Split | None:
@@ -219,5 +224,5 @@ def _form(gram: Array) -> tuple[float, float] | None:
     b = float(gram[0, -1]) if n > 1 else 0.0
     expected = np.full((n, n), b)
     np.fill_diagonal(expected, gram[0, 0])
-    same = np.allclose(gram, expected, rtol=0, atol=1e-12 * abs(gram[0, 0]))
+    same = np.allclose(gram, expected, rtol=0, atol=ALIKE * abs(gram[0, 0]))
     return (float(gram[0, 0]) - b, b) if same else None

@@ -23,13 +23,15 @@ from dpnotebook.workload.base import Array
 
 Rows = NDArray[np.bool_]
 FORGOTTEN = 1e-5  # of the largest share: a measurement that is dropped
-STEPS = 500
+STEPS = 500  # of settling shares; it ends earlier where they are settled
 SETTLED = 1e-8  # relative gain of a step below which shares are settled
 GAIN = 1e-5  # relative gain for which the subsets are changed
 TRIALS = (0.1, 0.4, 0.7, 1.0, 1.3)  # share of a union, in terms of the shares of its parts
 BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
 PROMISING = 1.05  # ratio up to which they are tried at all
 VERIFIED = 40  # and how many
+ENTRIES = 2**24  # of a table of needed by measured subsets that is looked at at a time
+LOST = 1e-9  # of what is told of a subset: less than that is nothing
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Problem:
         from scipy.sparse import csc_array
 
         rows, ends = [], [0]
-        step = max(1, 2**24 // max(1, len(self.needed)))
+        step = max(1, ENTRIES // max(1, len(self.needed)))
         for first in range(0, len(subsets), step):
             inside = self.inside(subsets[first : first + step])
             columns, row = np.nonzero(inside.T)
@@ -227,7 +229,7 @@ def _moves(problem: Problem, current: SubsetShares) -> Moves:
             t = trial * sum_
             after = rest + reach * t[move] ** 2
             with np.errstate(divide="ignore"):
-                lost = np.where(after > 1e-9 * q[row], problem.losses[row] / after, np.inf)
+                lost = np.where(after > LOST * q[row], problem.losses[row] / after, np.inf)
             ratio = (1 - freed + t) ** 2 * (error - gone + np.bincount(move, weights=lost, minlength=len(new))) / error
             better = ratio < best
             best[better], share[better] = ratio[better], t[better]

@@ -10,7 +10,7 @@ from dpnotebook.notebook.html import box, escape, line, quiet
 if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
-MOST_RAISES = 3
+MOST_RAISES = 3  # of the budget that a card lists: the last ones
 
 
 def budget_html(session: Session) -> str:

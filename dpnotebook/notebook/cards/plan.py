@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import Alternative, Plan
 
 NOTHING_SPENT = "nothing has been spent"
+ALIKE = 0.95  # of the largest standard error: where all pass it, there is no most certain answer to speak of
+WHOLE = 0.999  # of a price: what is less is a saving, and not rounding
 
 
 def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
@@ -153,7 +155,7 @@ def _meaning(plan: Plan) -> str:
         exact = "answer over bounded contributions"
     text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
     spread = np.asarray(plan.std_errors, dtype=float)
-    if spread.size > 1 and spread.min() < 0.95 * spread.max():
+    if spread.size > 1 and spread.min() < ALIKE * spread.max():
         best = plan.error * float(spread.min() / spread.max())
         text += f" (the least certain answer; about ±{formatting.error(best)} for the most certain)"
     return text
@@ -205,7 +207,7 @@ def _refusal(plan: Plan) -> str:
 
 
 def _parallel(plan: Plan) -> str:
-    if plan.free or shown(plan) or plan.cost.epsilon > 0.999 * plan.epsilon:
+    if plan.free or shown(plan) or plan.cost.epsilon > WHOLE * plan.epsilon:
         return ""
     return (
         f"The query alone is ε {formatting.cost(plan.epsilon)}, but only "

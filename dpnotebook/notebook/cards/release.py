@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.notebook import formatting, svg
+from dpnotebook.notebook.cards.plan import WHOLE
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 from dpnotebook.query.question import Question
 from dpnotebook.session.release import PARTS, column_name
@@ -18,7 +19,9 @@ from dpnotebook.session.release import PARTS, column_name
 if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
-ROWS = 20
+ROWS = 20  # of a release that a card lists; all are in its frame
+MIDDLE = 1e-6  # of the widest half-width: what a value is off the middle by is rounding
+DIGITS = 6  # of bounds
 EMPTY = "no group has enough people to be shown"
 BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
@@ -49,7 +52,9 @@ class Series:
         """Whether every value lies in the middle of its interval."""
         known = np.isfinite(self.half)
         middle, half = (self.upper + self.lower) / 2, self.half[known]
-        return bool(np.allclose(middle[known], self.value[known], atol=1e-6 * max(float(half.max(initial=0.0)), 1e-12)))
+        return bool(
+            np.allclose(middle[known], self.value[known], atol=MIDDLE * max(float(half.max(initial=0.0)), 1e-12))
+        )
 
 
 def series_of(release: Release) -> Iterator[Series]:
@@ -102,7 +107,7 @@ def facts(release: Release) -> str:
     """Return number, price, and what the intervals mean, in one line."""
     delta = f", δ {formatting.rounded(release.delta)}" if release.delta else ""
     paid = "answered from the ledger, cost nothing" if not release.paid else ""
-    if release.paid and release.paid < 0.999 * release.epsilon:
+    if release.paid and release.paid < WHOLE * release.epsilon:
         paid = f"the session paid ε {formatting.cost(release.paid)}"
     alone = f"ε {formatting.cost(release.epsilon)}{delta}" if release.epsilon else ""
     parts = (f"release #{release.number}", combined(release), alone, paid, intervals(release))
@@ -269,5 +274,5 @@ def _notes(release: Release) -> Iterator[str]:
         return
     for measure in release.question.measures:
         if measure.kind in ("sum", "mean"):
-            low, high = (formatting.rounded(float(end), 6) for end in (measure.summand.low, measure.summand.high))
+            low, high = (formatting.rounded(float(end), DIGITS) for end in (measure.summand.low, measure.summand.high))
             yield f"{measure.column} outside {low} to {high} counts as the nearest bound; intervals do not show that"

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.notebook import formatting
-from dpnotebook.notebook.explorer.choices import Privacy, attribute_names
+from dpnotebook.notebook.explorer.choices import DELTA, Privacy, attribute_names
+from dpnotebook.notebook.formatting import BEST
 from dpnotebook.notebook.html import box, escape, line, quiet
 from dpnotebook.notebook.plots.strategy_figures import figure
 from dpnotebook.notebook.plots.strategy_pictures import pictures
@@ -68,7 +69,7 @@ def plot_strategy(
         views = measured(strategy, names)
     else:
         spent = Privacy(
-            strategy.noise, epsilon, (1e-6 if delta is None else delta) if strategy.noise == "gaussian" else 0
+            strategy.noise, epsilon, (DELTA if delta is None else delta) if strategy.noise == "gaussian" else 0
         )
         views = query_errors(strategy, spent.unit_variance, names)
     drawn = [made for made in map(figure, views) if made is not None]
@@ -85,6 +86,6 @@ def _answers(strategy: Strategy) -> str:
 
 def _optimality(strategy: Strategy) -> str:
     ratio = strategy.optimality
-    if ratio < 1.0005:
+    if ratio < BEST:
         return "the best possible"
     return f"at most {formatting.error(ratio)} times the least error that is possible"

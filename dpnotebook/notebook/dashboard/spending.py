@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 LEAST = 1e-6  # below this nothing useful can be bought
-MOST_TABLES = 4
-MOST_LEVELS = 2_000
+MOST_TABLES = 4  # for which the dashboard says what can still be afforded
+MOST_LEVELS = 2_000  # of an ordered attribute that is asked about for it
 
 
 @dataclass(frozen=True)

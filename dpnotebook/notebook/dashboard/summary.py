@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dpnotebook.session.session import Session
 
-ROWS = 10
+ROWS = 10  # of the history that are listed: the last ones; session.history() has all
 NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds already can be answered."
 
 

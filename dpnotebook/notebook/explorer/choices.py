@@ -13,9 +13,10 @@ from dpnotebook.workload import AllRange, Identity, Permuted, Prefix, WidthRange
 from dpnotebook.workload.terms import sparse_terms
 
 MOST_CELLS = 4096  # of one attribute: beyond these, nobody would wait
-MOST_ATTRIBUTES = 100
-MOST_PRODUCTS = 20_000
-WIDTH = 32
+MOST_ATTRIBUTES = 100  # that a workload on offer may have
+MOST_PRODUCTS = 20_000  # of a union: beyond these, nobody would wait
+WIDTH = 32  # cells of the ranges of one width on offer, as in HDMM's tables
+DELTA = 1e-6  # that Gaussian noise is compared at, where no other is given: that of HDMM's tables
 OWN = "own"
 
 

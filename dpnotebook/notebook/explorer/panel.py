@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.notebook import models
-from dpnotebook.notebook.explorer.choices import BY_NAME, KINDS, OWN, ComparedWorkload, Privacy, privacy, question
+from dpnotebook.notebook.explorer.choices import (
+    BY_NAME,
+    DELTA,
+    KINDS,
+    MOST_ATTRIBUTES,
+    OWN,
+    ComparedWorkload,
+    Privacy,
+    privacy,
+    question,
+)
 from dpnotebook.notebook.explorer.summary import facts
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.plots.strategy_figures import figure
@@ -19,6 +29,7 @@ if TYPE_CHECKING:
     from dpnotebook.strategy.catalogue import Candidate
     from dpnotebook.strategy.strategy import Strategy
 
+SOON = 0.2  # seconds after which a comparison shows how far it is
 SHORT = 48  # characters of a workload's own name in the list
 
 
@@ -70,7 +81,7 @@ class ExplorerPanel:
         self.kind = widgets.Dropdown(options=offered, value=offered[0][1], **labelled("queries", "340px"))
         self.cells = widgets.Text("128", continuous_update=False, **labelled("cells", "220px", "50px"))
         self.ways = widgets.BoundedIntText(
-            2, min=0, max=100, **labelled("of up to so many attributes", "250px", "180px")
+            2, min=0, max=MOST_ATTRIBUTES, **labelled("of up to so many attributes", "250px", "180px")
         )
         self.noise = widgets.Dropdown(
             options=[("Laplace", "laplace"), ("Gaussian", "gaussian")],
@@ -79,7 +90,7 @@ class ExplorerPanel:
         )
         self.epsilon = widgets.Text(f"{start.epsilon:.12g}", continuous_update=False, **labelled("ε", "130px", "20px"))
         self.delta = widgets.Text(
-            f"{start.delta or 1e-6:.12g}", continuous_update=False, **labelled("δ", "130px", "20px")
+            f"{start.delta or DELTA:.12g}", continuous_update=False, **labelled("δ", "130px", "20px")
         )
         auto = widgets.Layout(width="auto")
         self.start_button = widgets.Button(description="Compare strategies", button_style="primary", layout=auto)
@@ -137,7 +148,7 @@ class ExplorerPanel:
             self._watching.__exit__(None, None, None)
             self._watching = None
         if working:
-            self._watching = Progress(self._show_progress, after=0.2).__enter__()
+            self._watching = Progress(self._show_progress, after=SOON).__enter__()
 
     def offer(self, ranked: Sequence[tuple[Candidate, Strategy]], chosen: str | None) -> None:
         """Offer the strategies that were found, the best first."""

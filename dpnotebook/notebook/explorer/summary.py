@@ -9,12 +9,14 @@ from typing import Protocol
 
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.explorer.choices import ComparedWorkload, Privacy
+from dpnotebook.notebook.formatting import BEST
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_pictures import pictures, ranking_bar
 from dpnotebook.notebook.plots.strategy_views import View, described, query_weights
 from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.strategy import Strategy
 
+ROUNDING = 1 + 1e-9  # by which an error may pass the longest bar's, and be that
 LONGEST = 3.0  # a bar is cut where it would be this many times as long as the shortest
 MOST_VIEWS = 6  # pictures of the strategy that is looked at
 FREE = "Nothing is charged and no data is read: errors follow from the queries and the noise."
@@ -145,7 +147,7 @@ def _ranking(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     for (candidate, _), error in zip(ranked, errors, strict=True):
         chosen = candidate.name == card.chosen
         alt = f"{formatting.error(error)}, {_times(card, error)}"
-        picture = ranking_bar(error / longest, card.bound / longest, error > longest * (1 + 1e-9), alt)
+        picture = ranking_bar(error / longest, card.bound / longest, error > longest * ROUNDING, alt)
         name = f"▶ {escape(candidate.title)}" if chosen else escape(candidate.title)
         rows.append((name, picture, formatting.error(error), escape(_times(card, error))))
         styles.append("font-weight:bold" if chosen else "")
@@ -173,7 +175,7 @@ def _bound(card: Card) -> str:
 
 def _times(card: Card, error: float) -> str:
     ratio = error / card.bound
-    return "the best possible" if ratio < 1.0005 else f"{formatting.error(ratio)} × the bound"
+    return "the best possible" if ratio < BEST else f"{formatting.error(ratio)} × the bound"
 
 
 def _progress(card: Card) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "DPNOTEBOOK_CONFIRM"
 WAYS = ("auto", "always", "never")
+ROUNDING = 1 + 1e-9  # the same epsilon may come back from the accountant with another last digit
 UNREADABLE = 3  # answers that are no answer before the question is dropped
 
 
@@ -76,8 +77,7 @@ def way(yes: bool, always: bool, configured: str | None, session: SessionProtoco
 
 def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
     if confirm == "auto":
-        # the same epsilon may come back from the accountant with another last digit
-        return plan.cost.epsilon > session.confirm_above * (1 + 1e-9)
+        return plan.cost.epsilon > session.confirm_above * ROUNDING
     return confirm == "always"
 
 

@@ -35,8 +35,9 @@ KEYWORDS = (
     *(f"{name} = " for name in PRIVACY_OPTIONS),
     "contribution_bounds_per_group => (", "contribution_bounds_per_row => (",
 )  # fmt: skip
-LADDER = (1.0, 2.0, 5.0)
-RUNGS = 7
+LADDER = (1.0, 2.0, 5.0)  # in every factor of ten: the epsilons that Tab offers,
+RUNGS = 7  # so many of them: two factors of ten and a rung
+ROUNDING = 1 + 1e-9  # by which an epsilon may pass what is left, and be that
 EPSILON = re.compile(r"(?:^|\s)(?:--e(?:p\w*)?[ =]|-[nyq]*e[ ]?)\s*([\d.e-]*)$")
 ERROR = re.compile(r"(?:^|\s)--er\w*[ =]\s*([\d.]*%?)$")
 PERCENT = ("1%", "2%", "5%", "10%", "20%")
@@ -132,7 +133,7 @@ def rungs(most: float) -> list[float]:
         return []
     top = math.floor(math.log10(most))
     steps = [float(f"{step:g}e{power}") for power in range(top - RUNGS // len(LADDER) - 1, top + 1) for step in LADDER]
-    return [step for step in steps if step <= most * (1 + 1e-9)][-RUNGS:]
+    return [step for step in steps if step <= most * ROUNDING][-RUNGS:]
 
 
 def _worth(query: Query | None, epsilon: float) -> str:

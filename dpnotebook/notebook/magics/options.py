@@ -21,6 +21,7 @@ from functools import cache
 from IPython.core.error import UsageError
 from IPython.core.magic_arguments import MagicArgumentParser
 
+MOST_SHOWN = 40  # characters of what was typed that an error shows
 EPILOG = """
 :name in the SQL is the value of a notebook variable: a number, a text, True or False.
 Without -e or --error, OPTIONS(epsilon = ...) in the SQL applies, else %config DPMagics.epsilon.
@@ -193,4 +194,4 @@ def _name(text: str) -> str:
 
 def _cut(text: str) -> str:
     shown = " ".join(text.split())
-    return shown if len(shown) <= 40 else shown[:39] + "…"
+    return shown if len(shown) <= MOST_SHOWN else shown[: MOST_SHOWN - 1] + "…"

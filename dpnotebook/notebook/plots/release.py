@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 INK, QUIET, GRID, LINE = "#24292f", "#57606a", "#e4e7eb", "#9aa0a8"
 MOST_GROUPED = 6  # levels of a second key that are still told apart by colour
-MOST_BARS = 60
+MOST_BARS = 60  # of two keys together; more are a heat map
 LEAST_LINE = 8  # levels of an ordered first key from which several lines are drawn instead of bars
 
 

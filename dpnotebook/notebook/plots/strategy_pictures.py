@@ -16,7 +16,10 @@ from dpnotebook.notebook.plots.strategy_views import Bars, Curve, Grid, View, Wo
 
 SIDE = 180  # pixels of a heat map's longer side
 WIDTH, HEIGHT = 300, 90  # pixels of a curve
-MOST_BARS = 8
+MOST_BARS = 8  # of a small picture
+TONES = 31  # beside none: enough to see, and much smaller to store
+LEAST_SIDE = 8  # pixels of a heat map's shorter side
+MOST_POINTS = 150  # of a small curve: one every two pixels
 UP, DOWN, EMPTY = (0x0B, 0x62, 0xA4), (0xC2, 0x68, 0x0A), (0xE9, 0xEB, 0xEE)
 BOUND = "#b0364a"
 
@@ -95,13 +98,12 @@ def _grid(view: Grid) -> str:
     low, high = ends(view)
     shade = np.nan_to_num(view.values / high)[..., None]
     colour = np.where(shade < 0, DOWN, UP)
-    # In 32 tones: enough to see, and much smaller.
-    strength = np.round(np.abs(shade) * 31) / 31
+    strength = np.round(np.abs(shade) * TONES) / TONES
     tones = 255 - strength * (255 - colour)
     tones[np.isnan(view.values)] = EMPTY
     rows, columns = view.values.shape
-    across = SIDE if columns >= rows else max(8, round(SIDE * columns / rows))
-    down = SIDE if rows >= columns else max(8, round(SIDE * rows / columns))
+    across = SIDE if columns >= rows else max(LEAST_SIDE, round(SIDE * columns / rows))
+    down = SIDE if rows >= columns else max(LEAST_SIDE, round(SIDE * rows / columns))
     data = base64.b64encode(png(tones.round().astype(np.uint8))).decode()
     body = (
         f'<image width="{across}" height="{down}" preserveAspectRatio="none" style="image-rendering:pixelated" '
@@ -117,7 +119,7 @@ def _curve(view: Curve) -> str:
     span = max(1.0, float(view.where[-1] - view.where[0]))
     x = 4 + (WIDTH - 8) * (view.where - view.where[0]) / span
     y = HEIGHT - 4 - (HEIGHT - 10) * view.values / most
-    kept = np.unique(np.linspace(0, view.where.size - 1, 150).round().astype(int))
+    kept = np.unique(np.linspace(0, view.where.size - 1, MOST_POINTS).round().astype(int))
     path = "L".join(f"{x[i]:.1f} {y[i]:.1f}" for i in kept)
     body = (
         f'<path d="M4 {HEIGHT - 4}H{WIDTH - 4}" stroke="{svg.LINE}"/>'

@@ -19,7 +19,7 @@ MOST_QUERIES = 2_000_000  # whose errors are computed one by one
 MOST_CELLS = 256  # of a factor that is drawn as a matrix
 MOST_ROWS = 320  # of a matrix or a heat map that is drawn
 MOST_POINTS = 1024  # of a curve
-MOST_BARS = 24
+MOST_BARS = 24  # parts that are drawn: those of the largest errors or shares
 
 Floats = NDArray[np.float64]
 

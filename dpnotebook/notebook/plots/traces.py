@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 # Tones with a contrast of 3:1 to white, and apart from one another for people who do not see red or green.
 COLOURS = ("#0b62a4", "#c2680a", "#3f8f5f", "#8a4fa3", "#6b7280", "#b0364a")
 ERROR = "#1b1f24"
-MOST_CELLS_WITH_TEXT = 150
-MOST_MARKERS = 60
+MOST_CELLS_WITH_TEXT = 150  # of a heat map whose values are written into it
+MOST_MARKERS = 60  # of a line; with more points it has none
 UPRIGHT_BARS, UPRIGHT_LABEL = 12, 14  # more or longer than this, and bars lie down
 
 _SPAN = re.compile(r"^\[(-?[\d.,]+), (-?[\d.,]+)[\])]$")

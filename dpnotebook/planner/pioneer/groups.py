@@ -14,6 +14,10 @@ from dpnotebook.planner.pioneer.plans import cost
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
+FIRST_ROWS = 16  # of the arrays of selections, which double as they fill
+SAME = 1e-9  # relative difference of variances that is rounding
+ROUNDING = 1 + 1e-12  # by which a spend may pass the dearest, and be free
+
 
 @dataclass(frozen=True)
 class PastQuery:
@@ -81,8 +85,8 @@ class Groups:
         self.refinable: list[bool] = []
         self.members: list[int] = []
         self._sizes: list[int] = []
-        self._masks = np.zeros((16, atoms), dtype=np.float32)
-        self._unions = np.zeros((16, atoms), dtype=np.float32)
+        self._masks = np.zeros((FIRST_ROWS, atoms), dtype=np.float32)
+        self._unions = np.zeros((FIRST_ROWS, atoms), dtype=np.float32)
 
     @classmethod
     def of(cls, past: Sequence[PastQuery], atoms: int, spend: Floats | None = None) -> tuple[Groups, list[int]]:
@@ -97,7 +101,7 @@ class Groups:
         for i, query in enumerate(past):
             at = numbers.get(query.label(i))
             apart = at is None or groups.meets(at, query.mask)
-            if at is None or apart or not math.isclose(groups.variances[at], query.variance, rel_tol=1e-9):
+            if at is None or apart or not math.isclose(groups.variances[at], query.variance, rel_tol=SAME):
                 at = numbers[query.label(i)] = groups.add(query.mask, query.variance, refinable=query.refinable)
             else:
                 groups.extend(at, query.mask)
@@ -166,7 +170,7 @@ class Groups:
         wider = self._unions[:count] @ vector < vector.sum()
         terms = np.bincount(owner, meeting, count) + wider
         totals = terms * np.array(self.variances) + variance * (np.bincount(owner, sticking, count) > 0)
-        spend, most, found = self.spend.copy(), self.epsilon * (1 + 1e-12), []
+        spend, most, found = self.spend.copy(), self.epsilon * ROUNDING, []
         for group in np.argsort(totals, kind="stable"):
             extends, price = bool(wider[group]), cost(self.variances[group])
             extra = asked & ~self.union(group) if extends else _nothing(asked)

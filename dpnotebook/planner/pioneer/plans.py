@@ -12,7 +12,11 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-_TINY = 1e-12
+_TINY = 1e-12  # relative: by which a variance may miss the one asked for, by rounding
+_SAME = 1 - 1e-9  # of the highest level: queries from there on are refined together
+_FIRST = 1e-12  # of the highest level: below what any answer is ever refined to
+_STEPS = 200  # of a root search: it ends when floats are used up, long before
+_ROOT = 1 + 1e-14  # ratio of the ends of an interval in which there is no float to try
 
 
 @dataclass(frozen=True)
@@ -230,11 +234,11 @@ def _best(
         if not levels:
             continue
         top = max(levels.values())
-        group = [i for i, level in levels.items() if level >= top * (1 - 1e-9)]
+        group = [i for i, level in levels.items() if level >= top * _SAME]
         query = tree.queries[group[0]]
         score = gains[group[0]] * refined[group[0]] ** 1.5 / query.sensitivity  # eq. 14 and 24; eq. 12 is the price
         if score > most:
-            below = max((level for level in levels.values() if level < top * (1 - 1e-9)), default=0.0)
+            below = max((level for level in levels.values() if level < top * _SAME), default=0.0)
             best, most = (node, group, below), score
     return best
 
@@ -262,15 +266,15 @@ def _reach(tree: _Tree, refined: Sequence[float], group: Sequence[int], below: f
         return trial
 
     top = _level(tree.queries[group[0]], refined[group[0]])
-    return lowered(_root(lambda level: tree.variance(lowered(level), math.inf) - variance, below or top * 1e-12, top))
+    return lowered(_root(lambda level: tree.variance(lowered(level), math.inf) - variance, below or top * _FIRST, top))
 
 
 def _root(rising: Callable[[float], float], low: float, high: float) -> float:
     """Return where an increasing function is 0, or just below, between positive points (regula falsi, Illinois)."""
     below, above = rising(low), rising(high)
     side = 0
-    for _ in range(200):
-        if not below < 0 < above or high <= low * (1 + 1e-14):
+    for _ in range(_STEPS):
+        if not below < 0 < above or high <= low * _ROOT:
             break
         middle = (low * above - high * below) / (above - below)
         if not low < middle < high:

@@ -17,7 +17,8 @@ from dpnotebook.workload.hierarchy import Hierarchy, depth
 
 Method = Literal["naive", "parallel", "baseline", "literal", "pioneer", "hierarchy"]
 Ranges = Sequence[tuple[int, int, float]]
-BRANCHINGS = range(2, 17)
+BRANCHINGS = range(2, 17)  # of the trees that "hierarchy" chooses among
+ROUNDING = 1 + 1e-12  # by which a total may pass the budget
 
 
 def running_epsilon(
@@ -80,7 +81,7 @@ def answered(
 ) -> int:
     """Return how many ranges a budget answers before it is passed for the first time; see `running_epsilon`."""
     totals = running_epsilon(ranges, method, k=k, exactly=exactly, domain=domain, budget=budget)
-    return int(np.count_nonzero(totals <= budget * (1 + 1e-12)))
+    return int(np.count_nonzero(totals <= budget * ROUNDING))
 
 
 def hierarchy_epsilon(ranges: Ranges, domain: int) -> float:

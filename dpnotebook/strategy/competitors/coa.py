@@ -21,7 +21,9 @@ from dpnotebook.workload.base import Array
 CELLS = 1024  # a Newton step takes some ten products of matrices of this size
 ADDED = 1e-3  # to the diagonal of V, as a share of its mean (as published)
 INNER = 5  # steps of conjugate gradients within one of Newton's (as published)
-SHORTEST = 2.0**-40
+SHORTEST = 2.0**-40  # step of a line search, after which there is nothing to gain
+ARMIJO = 0.1  # of what a step promises, that it must keep
+CONJUGATE = 1e-8  # of the squared residual at first, at which conjugate gradients end
 
 
 def coa(
@@ -92,7 +94,7 @@ def newton(gram: Array, tolerance: float = 1e-5, iterations: int = 100, report: 
         length = 1.0
         while length > SHORTEST:
             reached = _value(x + length * direction, target)
-            if reached <= value - 0.1 * length * promised:
+            if reached <= value - ARMIJO * length * promised:
                 break
             length /= 2
         else:
@@ -113,7 +115,7 @@ def _direction(inverse: Array, slope: Array) -> Array:
         direction = direction + length * (search + search.T) / 2  # what is not symmetric is rounding, and would grow
         rest = rest - length * curved
         previous, size = size, float(np.vdot(rest, rest))
-        if size <= 1e-8 * first:
+        if size <= CONJUGATE * first:
             break
         search = rest + size / previous * search
     return direction

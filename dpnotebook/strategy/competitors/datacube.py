@@ -19,6 +19,9 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.terms import sparse_terms
 
+MOST_SUMMED = 1e300  # cells in one of another marginal: more are as many
+WHOLE = 6  # decimals to which their number, computed by logarithms, is rounded to the whole number that it is
+
 
 def datacube(workload: Workload, noise: Noise = "laplace", bound: float | None = None) -> Strategy:
     """Return the strategy of DataCube: some of the workload's marginals, all with the same noise.
@@ -78,8 +81,8 @@ def _summed_cells(subsets: list[Subset], sizes: tuple[int, ...]) -> Array:
     inside = np.array([[axis in subset for axis in range(len(sizes))] for subset in map(set, subsets)])
     logs = inside @ np.log([float(size) for size in sizes])
     lacking = (~inside).astype(float) @ inside.T.astype(float)
-    ratio = np.exp(np.minimum(logs[:, None] - logs, math.log(1e300)))
-    return np.where(lacking == 0, np.round(ratio, 6), np.inf)
+    ratio = np.exp(np.minimum(logs[:, None] - logs, math.log(MOST_SUMMED)))
+    return np.where(lacking == 0, np.round(ratio, WHOLE), np.inf)
 
 
 def _greedy_cover(covers: Array) -> list[int]:

@@ -25,7 +25,11 @@ CELLS = 1024  # a step takes some five products of matrices of this size
 ROWS = 1.2  # rows of L for each cell (as published: 1.2 times the rank)
 CELL_WEIGHTS = (0.3, 0.03)  # beside the queries themselves, in a start
 ADDED = 1e-3  # to the diagonal of a V without full rank, as a share of its mean
-DEFICIENT = 1e-10
+DEFICIENT = 1e-10  # an eigenvalue below this share of the largest: V has not full rank
+STEEP = 1e-9  # of the objective, what a step must promise for another one to be tried
+ARMIJO = 1e-4  # of what a step promises, that it must keep
+SHORTEST = 1e-10  # step that is taken whatever it keeps
+CERTAIN = 1e-6  # by which the inverse of L'L may miss: beyond it, it is nothing but rounding
 MEMORY = 10  # objectives that a step is compared with: the method need not descend at every one
 
 
@@ -97,13 +101,13 @@ def low_rank(
         report(done / iterations, "LRM: projected gradient steps")
         direction = project(point - step * slope) - point
         along = float(np.vdot(direction, slope))
-        if -along <= 1e-9 * value:
+        if -along <= STEEP * value:
             break
         length = 1.0
         while True:
             trial = point + length * direction
             trial_value, trial_slope = _value_and_slope(trial, gram)
-            if trial_value <= max(recent) + 1e-4 * length * along or length < 1e-10:
+            if trial_value <= max(recent) + ARMIJO * length * along or length < SHORTEST:
                 break
             length /= 2
         moved, bent = trial - point, trial_slope - slope
@@ -144,8 +148,7 @@ def _value_and_slope(point: Array, gram: Array) -> tuple[float, Array]:
         return math.inf, np.zeros_like(point)
     spread = inverse @ gram
     value = float(np.trace(spread))
-    # Where L'L is all but singular, its inverse is nothing but rounding.
-    exact = np.abs(normal @ inverse - np.eye(len(normal))).max() < 1e-6
+    exact = np.abs(normal @ inverse - np.eye(len(normal))).max() < CERTAIN
     return (value if exact else math.inf), -2 * point @ (spread @ inverse)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.dense import EIGENVALUE_ROUNDING
 from dpnotebook.inference.inverse import DENSE_CELLS
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
@@ -104,7 +105,7 @@ def _design(factor: Workload, plan: _Plan) -> tuple[Workload, float]:
     plan.report(None, f"finding the eigenvectors of {n:,} cells")
     gram = factor.gram().astype(float)
     values, vectors = np.linalg.eigh(gram)
-    kept = values > values[-1] * n * 8 * np.finfo(float).eps
+    kept = values > values[-1] * n * EIGENVALUE_ROUNDING
     values, queries = values[kept][::-1], vectors[:, kept].T[::-1]  # Program 2, step 1; Definition 6
     roots = np.sqrt(values)
     bound = float(roots.sum() ** 2 / n)  # Theorem 2

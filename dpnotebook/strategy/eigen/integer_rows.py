@@ -19,7 +19,8 @@ from dpnotebook.workload.base import Array
 COST = 2.5e-4  # share of the squared error that each of the costs of rounding may add
 SEARCHED = 256  # up to this many cells, the smallest scale that is good enough is searched for
 SINGULAR = 1e-10  # rounding at a small scale can lose directions
-SCALES = [2.0 ** (k / 2) for k in range(8, 60)]
+SCALES = [2.0 ** (k / 2) for k in range(8, 60)]  # of the largest column norm, from 16 on: the first that is good enough
+SPREAD = 4  # standard deviations by which rounding lengthens the longest of many columns
 
 
 def completed_error(directions: Array, lengths: Array, gram: Array, noise: Noise) -> float:
@@ -75,7 +76,7 @@ def integer_operator(directions: Array, lengths: Array, gram: Array, noise: Nois
             if _objective(found, gram, noise) <= ideal * (1 + 2 * COST):
                 return found
     scale = math.sqrt(float(((top / lengths) ** 2).sum()) / 12 / COST)
-    scale = max(scale, 4 / COST * (1 if noise == "gaussian" else math.sqrt(n / 12)))
+    scale = max(scale, SPREAD / COST * (1 if noise == "gaussian" else math.sqrt(n / 12)))
     if _has_fewer_rows(directions):
         scale = max(scale, math.sqrt(n / 12) / COST)
     return _rounded(rows / top, scale, noise)

@@ -14,6 +14,8 @@ from dpnotebook.workload import Identity, Kron, Marginals, Permuted, Stack, Tota
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.contiguous import Contiguous
 
+ENTRIES = 2**22  # of rows that are looked at at a time: 32 MB
+
 
 def for_relative_error(workload: Workload) -> Workload:
     """Return the workload with each query divided by its Euclidean length; weights on parts no longer matter.
@@ -46,6 +48,6 @@ def _squared_lengths(workload: Workload) -> Array:
     if isinstance(workload, Contiguous):
         starts, ends = workload.intervals(np.arange(m))
         return (ends - starts).astype(float)
-    step = max(1, 2**22 // n)
+    step = max(1, ENTRIES // n)
     blocks = [np.arange(first, min(first + step, m)) for first in range(0, m, step)]
     return np.concatenate([(workload.rows(some).astype(float) ** 2).sum(axis=1) for some in blocks])

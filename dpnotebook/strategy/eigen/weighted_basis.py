@@ -28,7 +28,8 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 COST = 1e-4  # share of the squared error that rounding the weights may add
 NEGLIGIBLE = 1e-12  # a query that tells the workload less than this share of its squared size is not needed
-SCALES = [2.0 ** (k / 4) for k in range(0, 120)]
+SCALES = [2.0 ** (k / 4) for k in range(0, 120)]  # of the least weight: the first that is good enough
+DEPENDENT = 1e-9  # squared share of a query outside of those before it, below which it follows from them
 
 _BASES: dict[str, Callable[[int], Workload]] = {"wavelet": Wavelet, "fourier": Fourier}
 
@@ -152,7 +153,7 @@ def _independent(rows: Array) -> Array:
     for i, row in enumerate(rows):
         rest = row - space.T @ (space @ row)
         rest -= space.T @ (space @ rest)
-        if rest @ rest > 1e-9 * (row @ row):
+        if rest @ rest > DEPENDENT * (row @ row):
             kept.append(i)
             space = np.vstack((space, rest / np.linalg.norm(rest)))
     if len(kept) < rows.shape[1]:

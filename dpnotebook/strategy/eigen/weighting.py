@@ -19,7 +19,7 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.workload.base import Array
 
 GROWTH = 1.3  # of the step, after one that got better
-LEAST_STEP = 1e-12
+LEAST_STEP = 1e-12  # below it nothing gets better but by rounding
 
 
 @dataclass(frozen=True)
