@@ -1059,3 +1059,14 @@ def test_sixty_four_bits_are_enough(monkeypatch):
     with pytest.raises(dpn.DomainError) as caught:
         table.sum("x", granularity=1, epsilon=50.0)
     assert "granularity=" in said(caught)
+
+
+def test_what_fails_inside_is_not_said_of_the_session(monkeypatch):
+    """A failure of ours, with all arguments in order, is shown as it is."""
+
+    def fails(*_, **__):
+        raise TypeError("of ours")
+
+    monkeypatch.setattr("dpnotebook.session.protected.source_of", fails)
+    with pytest.raises(TypeError, match="of ours"):
+        dpn.Session(dpn.Budget(1.0)).protect("people.parquet", "people", domain={"age": dpn.Range(0, 9)})

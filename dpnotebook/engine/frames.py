@@ -210,7 +210,24 @@ def _copied(column: pd.Series[Any]) -> pd.Series[Any]:
         native = values.dtype.newbyteorder("=")
         copy = np.array(values, dtype=native, order="C", copy=True)
         return pd.Series(copy, dtype=native, name=column.name, copy=False)
-    return pd.Series(column.array.copy(), name=column.name, copy=False)
+    array: Any = column.array
+    if type(array) is pd.arrays.ArrowExtensionArray:
+        array = pd.arrays.ArrowExtensionArray(_rewritten(array._pa_array))
+    elif type(array) is pd.arrays.ArrowStringArray:
+        array = pd.arrays.ArrowStringArray(_rewritten(array._pa_array), dtype=array.dtype)
+    else:
+        array = array.copy()
+    return pd.Series(array, name=column.name, copy=False)
+
+
+def _rewritten(column: Any) -> Any:
+    """Return a column of Arrow with memory of its own: Arrow never writes, but may share memory with who does."""
+    import pyarrow as pa
+
+    table, written = pa.table({"column": column}), pa.BufferOutputStream()
+    with pa.ipc.new_stream(written, table.schema) as stream:
+        stream.write_table(table)
+    return pa.ipc.open_stream(written.getvalue()).read_all()["column"]
 
 
 def _is_untyped(dtype: Any) -> bool:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, literal
+from dpnotebook.engine.arrow import frame_of, is_arrow
 from dpnotebook.engine.digests import digest_column, row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
 from dpnotebook.engine.frame_transfer import carried
@@ -393,8 +394,9 @@ def source_of(data: Any) -> Source:
     Parameters
     ----------
     data
-        A pandas DataFrame; the path of a Parquet file; (database, table) with the path of a DuckDB file, an open DuckDB
-        connection, the address "postgresql://..." of a PostgreSQL database, or a Spark session; or a Spark DataFrame.
+        A pandas DataFrame; a table in Arrow's form, of pyarrow or polars; the path of a Parquet file; (database, table)
+        with the path of a DuckDB file, an open DuckDB connection, the address "postgresql://..." of a PostgreSQL
+        database, or a Spark session; or a Spark DataFrame.
 
     Raises
     ------
@@ -411,6 +413,8 @@ def source_of(data: Any) -> Source:
         from dpnotebook.engine.spark_source import SparkSource
 
         return SparkSource.of(data)
+    if is_arrow(data):
+        return source_of(frame_of(data))
     if isinstance(data, (str, Path)):
         return ParquetSource.of(_existing(Path(data)))
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[1], str):
@@ -429,8 +433,10 @@ def source_of(data: Any) -> Source:
             source = TableSource(database, table)
             _check_table(source)
             return source
+    if type(data).__module__.startswith("polars.") and hasattr(data, "collect"):
+        raise DomainError(f"a {type(data).__name__} of polars has no rows yet: give .collect() of it")
     raise DomainError(
-        f"cannot protect a {type(data).__name__}: give a pandas DataFrame, the path of a Parquet file, "
+        f"cannot protect a {type(data).__name__}: give a pandas or polars DataFrame, the path of a Parquet file, "
         "(database, table) with a DuckDB file or connection, or tables in PostgreSQL or Spark"
     )
 

@@ -200,6 +200,7 @@ KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     **dict.fromkeys(("Mapping", "dict"), ("a dict", lambda value: isinstance(value, Mapping))),
     **dict.fromkeys(("Callable", "Progress"), ("a function", callable)),
+    "SessionProtocol": ("a Session", lambda value: any(base.__name__ == "Session" for base in type(value).__mro__)),
     "NamedAttributes": ("a Domain", lambda value: isinstance(value, NamedAttributes)),
     **dict.fromkeys(("PathLike", "Path"), ("a path", lambda value: isinstance(value, PathLike))),
     **dict.fromkeys(ARRAYS, ("numbers", lambda value: np.asarray(value).dtype.kind in "biuf")),

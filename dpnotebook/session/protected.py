@@ -127,8 +127,10 @@ class Frames:
         self._entries: dict[int, tuple[weakref.ref[Any], ProtectedTable]] = {}
 
     def bind(self, data: Any, protected: ProtectedTable) -> None:
-        """Remember that `data`, if it is a frame, is `protected`."""
-        if isinstance(protected.source, FrameSource):
+        """Remember that `data`, if it is a pandas frame, is `protected`."""
+        import pandas as pd
+
+        if isinstance(data, pd.DataFrame):
             key = id(data)
             forget = weakref.ref(data, lambda _: self._entries.pop(key, None))
             self._entries[key] = (forget, protected)

@@ -143,11 +143,12 @@ class Session:
         Parameters
         ----------
         data
-            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
-            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
-            it is asked. A frame, a table of a DuckDB connection and a view are copied as they are now; files are read
-            in place, and refused once they were changed. What a column holds follows from its dtype or type, never
-            from its values: columns of objects are texts, and read as numbers or truth values where `domain` says so.
+            A pandas or polars DataFrame, or a table of pyarrow; the path of a Parquet file; (database, table) with a
+            DuckDB file or connection, the address "postgresql://..." or a Spark session; or a Spark DataFrame, which
+            must give the same rows whenever it is asked. A frame, a table of a DuckDB connection and a view are copied
+            as they are now; files are read in place, and refused once they were changed. What a column holds follows
+            from its dtype or type, never from its values: columns of objects are texts, and read as numbers or truth
+            values where `domain` says so.
         name
             What to call it in SQL and in the ledger.
         domain
@@ -208,9 +209,9 @@ class Session:
         Parameters
         ----------
         data
-            A pandas DataFrame; the path of a Parquet file; (database, table) with a DuckDB file or connection, the
-            address "postgresql://..." or a Spark session; or a Spark DataFrame, which must give the same rows whenever
-            it is asked.
+            A pandas or polars DataFrame, or a table of pyarrow; the path of a Parquet file; (database, table) with a
+            DuckDB file or connection, the address "postgresql://..." or a Spark session; or a Spark DataFrame, which
+            must give the same rows whenever it is asked.
         name
             What to call it in SQL.
         public
