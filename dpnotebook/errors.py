@@ -23,7 +23,17 @@ MOST_NAMED = 5  # elements of a list or a dict that a message shows
 
 
 class DPError(Exception):
-    """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so."""
+    """Base of all errors that dpnotebook raises on purpose; nothing was spent unless the text says so.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> try:
+    ...     dpn.Range(10, 0)
+    ... except dpn.DPError as error:  # every error of this package
+    ...     print(error)
+    Range(10, 0) is empty: its low end is above its high end
+    """
 
     def __init__(self, text: str = "") -> None:
         super().__init__(brief(text))
@@ -34,39 +44,132 @@ class DPError(Exception):
 
 
 class ArgumentError(DPError, TypeError, ValueError):
-    """An argument that is none of what the function takes."""
+    """An argument that is none of what the function takes.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), planner="best")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.ArgumentError: planner must be one of 'optimal', 'pioneer', 'naive', not 'best'
+    """
 
 
 class DomainError(DPError, ValueError):
-    """A domain that cannot be: empty, overlapping, not finite, or not what the table holds."""
+    """A domain that cannot be: empty, overlapping, not finite, or not what the table holds.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Range(10, 0)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.DomainError: Range(10, 0) is empty: its low end is above its high end
+    """
 
 
 class PredicateError(DPError, ValueError):
-    """A `where=` text that is not a predicate over declared attributes."""
+    """A `where=` text that is not a predicate over declared attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().table("patients").count(where="agee >= 65", error=25)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.PredicateError: there is no declared column 'agee'; did you mean 'age'?
+    """
 
 
 class AccuracyError(DPError, ValueError):
-    """Both or none of `epsilon=`, `error=`, `variance=`, or a value that no mechanism can reach."""
+    """Both or none of `epsilon=`, `error=`, `variance=`, or a value that no mechanism can reach.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().table("patients").count(where="age >= 65")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.AccuracyError: say how accurate the answer must be, or what it may cost: exactly one of ...
+    """
 
 
 class WorkloadError(DPError, ValueError):
-    """A workload or strategy that is ill-formed, of the wrong shape, or too large to hold."""
+    """A workload or strategy that is ill-formed, of the wrong shape, or too large to hold.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.workload.Prefix(3).matvec([1, 2])
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.WorkloadError: Prefix(3) takes one number a cell, 3 in all; got shape (2,)
+    """
 
 
 class SQLError(DPError, ValueError):
-    """A SQL statement that cannot be answered privately; the text points at the token."""
+    """A SQL statement that cannot be answered privately; the text points at the token.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().sql("SELECT age FROM patients", epsilon=0.1)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.SQLError: rows cannot be shown; add COUNT(*), SUM(column) or AVG(column) (line 1, column 8)...
+    """
 
 
 class NotProtected(DPError, LookupError):
-    """A frame, table or session that dpnotebook does not know."""
+    """A frame, table or session that dpnotebook does not know.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().table("visits")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.NotProtected: no table 'visits' is protected in this session (protected: patients)
+    """
 
 
 class FrameChanged(DPError, RuntimeError):
-    """A protected frame that was modified after it was protected."""
+    """A protected frame that was modified after it was protected.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_patients, exact_session
+    >>> patients = example_patients()
+    >>> session = exact_session(dpn.Budget(epsilon=1.0))
+    >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99)})
+    >>> patients.loc[0, "age"] = 50
+    >>> patients.dp.count(error=25)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.FrameChanged: 'age' was changed after 'patients' was protected; nothing was spent. To ask ...
+    """
 
 
 class EngineError(DPError):
-    """Counting stopped after a query was charged; asking again measures it for that charge."""
+    """Counting stopped after a query was charged; asking again measures it for that charge.
+
+    Examples
+    --------
+    Where counting fails, what was charged is measured by asking again, or by its number:
+
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> session = example_session()
+    >>> query = session.table("patients").count(error=25)
+    >>> try:
+    ...     release = query.run()
+    ... except dpn.EngineError:
+    ...     release = query.run()  # for the same charge
+    >>> release.value
+    1000.0
+    """
 
 
 class QueryFailed(EngineError):
@@ -78,6 +181,16 @@ class BudgetExceeded(DPError):
 
     Its `requested_units` and `remaining_units` say by how much, in the accountant's units; where it is the delta of
     thresholds that does not suffice, `requested_delta` and `remaining_delta` do.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> session = example_session(dpn.Budget(epsilon=0.1))
+    >>> session.table("patients").count(error=5).run()
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.BudgetExceeded: this query needs ε = 0.5382, but ε = 0.1 of 0.1 is left; nothing was spent. ...
     """
 
     requested_units: int = 0
@@ -87,11 +200,40 @@ class BudgetExceeded(DPError):
 
 
 class NotConfirmed(DPError):
-    """A query that needs a yes and got none."""
+    """A query that needs a yes and got none.
+
+    Examples
+    --------
+    >>> from IPython.core.interactiveshell import InteractiveShell
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> session = example_session(confirm="always")
+    >>> shell = InteractiveShell()
+    >>> dpn.load_ipython_extension(shell)
+    >>> shell.run_cell_magic("dpsql", "-e 0.1", "SELECT COUNT(*) AS n FROM patients")  # nobody is there to say yes
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.NotConfirmed: this query has to be confirmed, and there is nobody to ask; nothing was spent. ...
+    >>> session.spent.epsilon
+    0.0
+    """
 
 
 class Cancelled(DPError):
-    """Work that was stopped before its end; nothing was changed and nothing was spent."""
+    """Work that was stopped before its end; nothing was changed and nothing was spent.
+
+    Examples
+    --------
+    What is given as `progress` may stop the work:
+
+    >>> import dpnotebook as dpn
+    >>> def stop(fraction, doing):
+    ...     raise dpn.Cancelled("enough")
+    >>> dpn.strategy.opt_0(dpn.workload.Prefix(64), report=stop)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.Cancelled: enough
+    """
 
 
 class TourError(DPError):
@@ -99,35 +241,133 @@ class TourError(DPError):
 
 
 class LedgerError(DPError):
-    """A ledger that cannot be used; subclasses say why."""
+    """A ledger that cannot be used; subclasses say why.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().release(7)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.LedgerError: there is no release 7 in the ledger; it has 0
+    """
 
 
 class LedgerLocked(LedgerError):
-    """Another process holds the ledger."""
+    """Another process holds the ledger.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> import dpnotebook as dpn
+    >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger", timeout=0.1)
+    >>> other = sqlite3.connect("clinic.ledger", isolation_level=None)
+    >>> _ = other.execute("BEGIN IMMEDIATE")  # somebody else writes, for longer than we wait
+    >>> session.raise_budget(dpn.Budget(epsilon=1.5), reason="a follow-up")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.LedgerLocked: ...clinic.ledger has been held by another process for 0.1 s; nothing was ...
+    >>> other.close()
+    """
 
 
 class LedgerCorrupt(LedgerError):
-    """The ledger file is not a ledger, is damaged, or its records do not follow from one another."""
+    """The ledger file is not a ledger, is damaged, or its records do not follow from one another.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dpnotebook as dpn
+    >>> notes = Path("notes.txt")
+    >>> notes.touch(0o600)
+    >>> _ = notes.write_text("no ledger at all")
+    >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="notes.txt")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.LedgerCorrupt: ...notes.txt is not a sound ledger: file is not a database. Nothing was asked ...
+    """
 
 
 class LedgerReadOnly(LedgerError):
-    """The ledger file or its folder cannot be written."""
+    """The ledger file or its folder cannot be written.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> try:
+    ...     session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
+    ... except dpn.LedgerReadOnly as error:  # as in a folder of somebody else's: it says what to do
+    ...     print(error)
+    >>> session.spent.epsilon
+    0.0
+    """
 
 
 class LedgerFull(LedgerError):
-    """No room on the disk to write a record."""
+    """No room on the disk to write a record.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> query = example_session().table("patients").count(error=25)
+    >>> try:
+    ...     release = query.run()
+    ... except dpn.LedgerFull as error:  # nothing was recorded, and so nothing was shown
+    ...     print("make room on the disk, then run it again:", error)
+    >>> release.value
+    1000.0
+    """
 
 
 class LedgerConflict(LedgerError):
-    """Another kernel has meanwhile refined an answer that this query would refine: run the query again."""
+    """Another kernel has meanwhile refined an answer that this query would refine: run the query again.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> query = example_session().table("patients").count(error=25)
+    >>> try:
+    ...     release = query.run()
+    ... except dpn.LedgerConflict:  # nothing was spent
+    ...     release = query.run()  # planned anew, with what the other kernel knows now
+    >>> release.value
+    1000.0
+    """
 
 
 class LedgerMismatch(LedgerError):
-    """The ledger was made for another budget, or knows this table name as another snapshot."""
+    """The ledger was made for another budget, or knows this table name as another snapshot.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger").close()
+    >>> dpn.Session(budget=dpn.Budget(epsilon=2.0), ledger="clinic.ledger")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.LedgerMismatch: ...clinic.ledger was made for a budget of ε = 1, not ε = 2. Open the ledger ...
+    """
 
 
 class LedgerWarning(UserWarning):
-    """Something about a ledger that its owner should know: who else can reach it, or what it does not count."""
+    """Something about a ledger that its owner should know: who else can reach it, or what it does not count.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> first = example_session(ledger="clinic.ledger")
+    >>> with warnings.catch_warnings(record=True) as said:
+    ...     warnings.simplefilter("always")
+    ...     second = example_session(ledger="again.ledger")  # neither counts what the other spends
+    >>> any(issubclass(one.category, dpn.LedgerWarning) for one in said)
+    True
+    >>> first.close()
+    >>> second.close()
+    """
 
 
 def brief(text: str) -> str:

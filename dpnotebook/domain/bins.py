@@ -48,6 +48,14 @@ class Bins(Numeric):
     ------
     DomainError
         If these do not describe increasing finite edges, or there are more than 10^6 bins.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Bins(0, 200_000, width=50_000).labels
+    ('[0, 50,000)', '[50,000, 100,000)', '[100,000, 150,000)', '[150,000, 200,000]')
+    >>> dpn.Bins(edges=[0, 18, 65, 120]).size
+    3
     """
 
     edges: tuple[int | float, ...]

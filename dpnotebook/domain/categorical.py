@@ -98,6 +98,14 @@ class Categories(Listed):
     ------
     DomainError
         If there is no level, one comes twice, kinds are mixed, or `other` is itself a level.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Categories(["never", "sometimes", "often"], ordered=True).labels
+    ('never', 'sometimes', 'often')
+    >>> dpn.Categories(["Oslo", "Bergen"], other="elsewhere", nullable=True).labels
+    ('Oslo', 'Bergen', 'elsewhere', None)
     """
 
     levels: tuple[Level, ...]
@@ -204,6 +212,12 @@ class Boolean(Listed):
     ----------
     nullable
         Whether missing values have a level of their own; if not, their rows are left out of the table.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Boolean(nullable=True).labels
+    (False, True, None)
     """
 
     nullable: bool

@@ -181,44 +181,121 @@ def marginals(k: int | None = None, *, upto: int | None = None) -> WorkloadReque
     ------
     WorkloadError
         If not exactly one of k and upto is given, or it is no whole number.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 99), "sex": ["F", "M"], "insured": bool})
+    >>> dpn.marginals(2).over(domain).shape  # 100 x 2 + 100 x 2 + 2 x 2 counts, over 400 cells
+    (404, 400)
+    >>> dpn.marginals(upto=1) + 3 * dpn.ranges("age")  # the ranges three times as accurate
+    marginals(upto=1) + 3 * ranges('age')
     """
     checked_count(k, upto)
     return _request(AllMarginals(k, upto, None, False))
 
 
 def prefix_marginals(k: int | None = None, *, upto: int | None = None) -> WorkloadRequest:
-    """Ask for marginals with cumulative counts along ordered attributes; see `marginals`."""
+    """Ask for marginals with cumulative counts along ordered attributes; see `marginals`.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 3), "sex": ["F", "M"]})
+    >>> dpn.prefix_marginals(1).over(domain).dense()
+    array([[1, 1, 0, 0, 0, 0, 0, 0],
+           [1, 1, 1, 1, 0, 0, 0, 0],
+           [1, 1, 1, 1, 1, 1, 0, 0],
+           [1, 1, 1, 1, 1, 1, 1, 1],
+           [1, 0, 1, 0, 1, 0, 1, 0],
+           [0, 1, 0, 1, 0, 1, 0, 1]])
+    """
     checked_count(k, upto)
     return _request(AllMarginals(k, upto, None, True))
 
 
 def small_marginals(cells: int) -> WorkloadRequest:
-    """Ask for every marginal of at most `cells` cells, the total included."""
+    """Ask for every marginal of at most `cells` cells, the total included.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 99), "sex": ["F", "M"], "insured": bool})
+    >>> dpn.small_marginals(100).over(domain)
+    Marginals(5 subsets of 3 attributes, 109 queries)
+    """
     return _request(AllMarginals(None, None, whole(cells, "the most cells of a marginal"), False))
 
 
 def small_prefix_marginals(cells: int) -> WorkloadRequest:
-    """Ask for every marginal of at most `cells` cells, with cumulative counts along ordered attributes."""
+    """Ask for every marginal of at most `cells` cells, with cumulative counts along ordered attributes.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 99), "sex": ["F", "M"], "insured": bool})
+    >>> dpn.small_prefix_marginals(100).over(domain)
+    Marginals(5 subsets of 3 attributes, 109 queries)
+    """
     return _request(AllMarginals(None, None, whole(cells, "the most cells of a marginal"), True))
 
 
 def ranges(*names: str) -> WorkloadRequest:
-    """Ask for the count of every range of levels of an ordered attribute; of several, every box of ranges."""
+    """Ask for the count of every range of levels of an ordered attribute; of several, every box of ranges.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 2), "sex": ["F", "M"]})
+    >>> dpn.ranges("age").over(domain, on="age").dense()
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1],
+           [0, 1, 0],
+           [0, 1, 1],
+           [0, 0, 1]])
+    """
     return _request(Product(_named(names, "ranges"), "ranges"))
 
 
 def cdf(*names: str) -> WorkloadRequest:
-    """Ask for the count at or below every level of an ordered attribute; of several, of every corner."""
+    """Ask for the count at or below every level of an ordered attribute; of several, of every corner.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 2), "sex": ["F", "M"]})
+    >>> dpn.cdf("age").over(domain, on="age").dense()
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1]])
+    """
     return _request(Product(_named(names, "cdf"), "prefix"))
 
 
 def identity(*names: str) -> WorkloadRequest:
-    """Ask for the count of every level of an attribute; of several, of every combination of their levels."""
+    """Ask for the count of every level of an attribute; of several, of every combination of their levels.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 99), "sex": ["F", "M"], "insured": bool})
+    >>> dpn.identity("age", "sex").over(domain).shape
+    (200, 400)
+    """
     return _request(Product(_named(names, "identity"), "identity"))
 
 
 def total() -> WorkloadRequest:
-    """Ask for the number of rows."""
+    """Ask for the number of rows.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"sex": ["F", "M"], "insured": bool})
+    >>> dpn.total().over(domain).dense()
+    array([[1, 1, 1, 1]])
+    """
     return _request(Product((), "identity"))
 
 

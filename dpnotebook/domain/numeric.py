@@ -73,6 +73,15 @@ class Range(Numeric):
     ------
     DomainError
         If a bound is not a finite whole number, low > high, or there are more than 10^6 levels.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> age = dpn.Range(0, 115)  # people of 130 count as 115
+    >>> age.size
+    116
+    >>> dpn.Range(0, 3, outside="other", nullable=True).labels
+    (0, 1, 2, 3, 'other', None)
     """
 
     low: int

@@ -38,6 +38,19 @@ class Domain(Mapping[str, Attribute], Asking):
     ------
     DomainError
         If there is no column, or one is not declared in such a way.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> domain = dpn.Domain({"age": dpn.Range(0, 115), "sex": ["F", "M"], "insured": bool})
+    >>> domain.sizes
+    {'age': 116, 'sex': 2, 'insured': 2}
+    >>> domain.size
+    464
+    >>> domain.project(["sex", "insured"]).shape
+    (2, 2)
+    >>> domain.marginals(1).shape  # queries, cells
+    (120, 464)
     """
 
     _attributes: dict[str, Attribute]

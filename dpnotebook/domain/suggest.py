@@ -75,6 +75,18 @@ def suggest_domain(frame: Any) -> Suggestion:
     ------
     DomainError
         If it is no such thing.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dpnotebook as dpn
+    >>> dpn.suggest_domain(pd.DataFrame({"age": [31, 47, 64], "sex": ["F", "M", "F"]}))
+    # Not private: this draft was made by looking at the data, and its bounds and levels reveal some of it.
+    # Replace them by what is known from outside the data (a code book, a law, common sense) before you protect it.
+    domain = {
+        'age': dpn.Range(30, 64),
+        'sex': ['F', 'M'],
+    }
     """
     if not hasattr(frame, "columns") or not hasattr(frame, "__getitem__"):
         raise DomainError(f"a domain is suggested for a DataFrame, not for a {type(frame).__name__}")

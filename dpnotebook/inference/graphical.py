@@ -63,6 +63,14 @@ def graphical_model(
     WorkloadError
         If `mbi` is not installed, what was measured are no marginals, the junction tree is too large, or as for
         `nonnegative`.
+
+    Examples
+    --------
+    >>> from dpnotebook.inference import graphical_model
+    >>> from dpnotebook.workload import marginals
+    >>> counts = graphical_model(marginals((2, 3), 1), [6, 4, 5, 3, 2])  # of each attribute by itself
+    >>> counts.answers(marginals((2, 3), 2)).round(1)  # as if the two had nothing to do with each other
+    array([3. , 1.8, 1.2, 2. , 1.2, 0.8])
     """
     measured = checked(operator, noisy)
     found = sparse_terms(operator)

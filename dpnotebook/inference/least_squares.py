@@ -44,6 +44,13 @@ def least_squares(operator: Workload, noisy: ArrayLike) -> Array:
     ------
     WorkloadError
         If there is not one finite number for every measurement, or the cells do not fit in memory.
+
+    Examples
+    --------
+    >>> from dpnotebook.inference import least_squares
+    >>> from dpnotebook.workload import Identity, Total
+    >>> least_squares(Total(2) + Identity(2), [10, 4, 3])  # the total says 3 more than the cells
+    array([5., 4.])
     """
     measured = np.asarray(noisy)
     p, n = operator.shape

@@ -45,6 +45,14 @@ class Counts:
         Counts of every combination of the cells of some attributes, by the (ascending) positions of the attributes.
     further
         Gives the counts over attributes that are in no table together; None if nothing is known of them.
+
+    Examples
+    --------
+    >>> from dpnotebook.inference import nonnegative
+    >>> from dpnotebook.workload import Identity, Total
+    >>> counts = nonnegative(Identity(3), [10, -2, 1])
+    >>> counts.answers(Total(3))
+    array([9.])
     """
 
     sizes: tuple[int, ...]
@@ -134,6 +142,13 @@ def nonnegative(operator: Workload, noisy: ArrayLike, total: float | None = None
     WorkloadError
         If there is not one finite number for every measurement, the measurements do not tell the total and none is
         given, or the cells are too many and what was measured are no marginals.
+
+    Examples
+    --------
+    >>> from dpnotebook.inference import nonnegative
+    >>> from dpnotebook.workload import Identity
+    >>> nonnegative(Identity(3), [10, -2, 1]).answers(Identity(3)).round(2)  # the nearest counts of the same total
+    array([9., 0., 0.])
     """
     measured = checked(operator, noisy)
     rows = best_total(operator, measured) if total is None else given_total(total)

@@ -9,14 +9,37 @@ _attach()
 
 
 def load_ipython_extension(ip: Any) -> None:
-    """Register `%dpsql`, `%%dpsql` and `%dp`: `%load_ext dpnotebook`."""
+    """Register `%dpsql`, `%%dpsql` and `%dp`: `%load_ext dpnotebook`.
+
+    Examples
+    --------
+    In a notebook this is `%load_ext dpnotebook`; in a program:
+
+    >>> from IPython.core.interactiveshell import InteractiveShell
+    >>> import dpnotebook as dpn
+    >>> shell = InteractiveShell()
+    >>> dpn.load_ipython_extension(shell)
+    >>> "dpsql" in shell.magics_manager.magics["cell"]
+    True
+    """
     from dpnotebook.notebook.extension import load_ipython_extension as load
 
     load(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
-    """Remove the magics again: `%unload_ext dpnotebook`."""
+    """Remove the magics again: `%unload_ext dpnotebook`.
+
+    Examples
+    --------
+    >>> from IPython.core.interactiveshell import InteractiveShell
+    >>> import dpnotebook as dpn
+    >>> shell = InteractiveShell()
+    >>> dpn.load_ipython_extension(shell)
+    >>> dpn.unload_ipython_extension(shell)
+    >>> "dpsql" in shell.magics_manager.magics["cell"]
+    False
+    """
     from dpnotebook.notebook.extension import unload_ipython_extension as unload
 
     unload(ip)

@@ -27,6 +27,18 @@ class DPAccessor:
     ----------
     frame
         The frame it is an accessor of.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_patients, exact_session
+    >>> patients = example_patients()
+    >>> session = exact_session(dpn.Budget(epsilon=1.0))
+    >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
+    >>> patients.dp
+    <protected table 'patients': age, sex; privacy unit: one row>
+    >>> patients.dp.count(where="age >= 65", error=25).run().value
+    350.0
     """
 
     # Runs at every access, Tab and dir() included: it must be cheap and must not raise.
@@ -52,6 +64,17 @@ class DPAccessor:
         """Compare what could be measured to answer a workload over this frame's domain; see `dpnotebook.explore`.
 
         No data is read and nothing is charged.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients, exact_session
+        >>> patients = example_patients()
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
+        >>> explorer = patients.dp.explore(dpn.ranges("age"), epsilon=0.5)
+        >>> explorer.question.workload
+        AllRange(100)
         """
         return explore(workload, self.domain, epsilon=epsilon, delta=delta)
 
@@ -65,7 +88,17 @@ class DPAccessor:
         rows: float | None = None,
         session: Session | None = None,
     ) -> ProtectedTable:
-        """Protect this frame in a session, the active one unless given; see `Session.protect`."""
+        """Protect this frame in a session, the active one unless given; see `Session.protect`.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients, exact_session
+        >>> patients = example_patients()
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> patients.dp.protect("patients", domain={"age": dpn.Range(0, 99)})
+        <protected table 'patients': age; privacy unit: one row>
+        """
         paying = session if session is not None else active_session()
         return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)
 

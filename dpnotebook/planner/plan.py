@@ -217,6 +217,18 @@ class Plan:
         What will be measured; empty when the answer is reused.
     cells
         The cost in every cell.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> patients = example_session().table("patients")
+    >>> plan = patients.count(where="age >= 65", error=25).plan
+    >>> plan.error <= 25, round(plan.cost.epsilon, 3), plan.affordable
+    (True, 0.117, True)
+    >>> release = patients.histogram("sex", error=25).run()
+    >>> again = patients.count(error=60).plan  # both sexes together: it follows from that
+    >>> again.free, again.reused
+    (True, (1,))
     """
 
     question: Question

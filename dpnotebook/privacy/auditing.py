@@ -55,6 +55,18 @@ class PrivacyAudit:
         What gave it away: what tells the outputs of the two databases apart best.
     problems
         Why nothing can be concluded: the mechanism failed, or there were too few outputs.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> class Coin:  # answers truthfully three times of four
+    ...     def masses(self, answer):
+    ...         return {answer: 0.75, not answer: 0.25}
+    >>> found = dpn.audit(Coin(), True, False, epsilon=1.5)
+    >>> found.passed, found.confidence
+    (True, 1.0)
+    >>> round(found.lower_bound, 4)  # the logarithm of 3
+    1.0986
     """
 
     lower_bound: float
@@ -114,6 +126,21 @@ def audit(
     ------
     AccuracyError
         If epsilon, delta, samples or the confidence is out of its range.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> class Coin:  # answers truthfully three times of four
+    ...     def masses(self, answer):
+    ...         return {answer: 0.75, not answer: 0.25}
+    >>> print(dpn.audit(Coin(), True, False, epsilon=1.0))
+    BREAKS the claim of ε = 1: loses at least ε = 1.099 with confidence 1 (exact)
+
+    Without `masses`, outputs are drawn, and the bound holds with a confidence. Of a mechanism without any noise:
+
+    >>> found = dpn.audit(lambda answer, n: [answer] * n, True, False, epsilon=1.0, samples=10_000)
+    >>> found.passed
+    False
     """
     for name, value, most in (("epsilon", epsilon, math.inf), ("delta", delta, 1.0), ("confidence", confidence, 1.0)):
         if not _number(value) or not 0 <= value < most:

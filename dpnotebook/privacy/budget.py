@@ -56,6 +56,14 @@ class Budget:
     ------
     AccuracyError
         If epsilon, delta or threshold_delta is not a number in its range, or the noise cannot be had with this delta.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Budget(epsilon=1.0).noise
+    'laplace'
+    >>> dpn.Budget(epsilon=1.0, delta=1e-6).noise
+    'gaussian'
     """
 
     epsilon: float

@@ -30,6 +30,12 @@ class Unit:
     ------
     DomainError
         If one of them is no name.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> dpn.Unit("patient", column="patient_id")
+    Unit('patient', column='patient_id')
     """
 
     population: str = ""

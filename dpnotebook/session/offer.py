@@ -34,6 +34,18 @@ class Offer:
         Half-widths of the interval of the worst answer, at which prices are listed.
     code
         The Python that makes this offer.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> from dpnotebook.testing import example_session
+    >>> offer = example_session().prefetch(dpn.ranges("age"), errors=[100, 200])
+    >>> offer.answers
+    5050
+    >>> offer.prices[["error", "affordable"]]
+       error  affordable
+    0  100.0        True
+    1  200.0        True
     """
 
     asked: Query = field(repr=False)
@@ -95,6 +107,14 @@ class Offer:
         ------
         AccuracyError
             If not exactly one of the two is given.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> offer = example_session().prefetch(dpn.ranges("age"), errors=[100, 200])
+        >>> offer.query(error=200).plan.error <= 200
+        True
         """
         accuracy = Accuracy(epsilon, error, confidence=self.confidence)
         if accuracy.error is None:
@@ -115,6 +135,15 @@ class Offer:
         ------
         BudgetExceeded
             If it costs more than is left; nothing is spent.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> ranges = session.prefetch(dpn.ranges("age"), errors=[200]).buy(error=200)
+        >>> session.table("patients").count(where="18 <= age < 65", error=200).plan.free
+        True
         """
         return self.query(error=error, epsilon=epsilon).run()
 

@@ -40,6 +40,17 @@ class ProtectedTable(Verbs):
     ------
     DomainError
         If the data does not hold what the domain declares.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> patients = example_session().table("patients")
+    >>> patients
+    <protected table 'patients': age, sex, income; privacy unit: one row>
+    >>> patients.domain.sizes
+    {'age': 100, 'sex': 2, 'income': 10}
+    >>> patients.count(error=25).run().value
+    1000.0
     """
 
     def __init__(

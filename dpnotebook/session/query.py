@@ -75,6 +75,15 @@ class Query:
         Raises where what was asked is no longer what it was; called before anything is charged.
     statement
         The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> query = example_session().table("patients").count(where="age >= 65", error=25)
+    >>> round(query.plan.cost.epsilon, 3)  # nothing was spent, nothing read
+    0.117
+    >>> query.run().value
+    350.0
     """
 
     session: SessionProtocol = field(repr=False)
@@ -105,6 +114,16 @@ class Query:
             If it costs more than is left; nothing is spent.
         FrameChanged
             If the protected frame was modified; nothing is spent.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").count(where="age >= 65", error=25)
+        >>> release = query.run()
+        >>> release.value, round(release.paid, 3)
+        (350.0, 0.117)
+        >>> query.run().paid  # the same question again
+        0.0
         """
         if progress is not None:
             return self.session.run(self, progress)
@@ -119,7 +138,15 @@ class Query:
         variance: float | None = None,
         confidence: float | None = None,
     ) -> Query:
-        """Return the same question at another accuracy (exactly one of epsilon, error, variance; error may be "5%")."""
+        """Return the same question at another accuracy (exactly one of epsilon, error, variance; error may be "5%").
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").count(where="age >= 65", error=25)
+        >>> [round(query.at(error=error).plan.cost.epsilon, 3) for error in (10, 25, 50)]
+        [0.284, 0.117, 0.059]
+        """
         confidence = self.accuracy.confidence if confidence is None else confidence
         return replace(self, accuracy=Accuracy(epsilon, cast("float | None", error), variance, confidence))
 
@@ -130,6 +157,13 @@ class Query:
         ------
         AccuracyError
             If `rows` is not a number above 0, or `value` not a finite number.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").mean("age", epsilon=0.2)
+        >>> query.assuming(rows=100).plan.error > query.assuming(rows=1000).plan.error
+        True
         """
         number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
         if value is not None and not number:

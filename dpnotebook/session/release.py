@@ -64,6 +64,18 @@ class Release:
         Numbers of the releases that the answers are combined from.
     notes
         What else is to be said of the answers: which were not found, and why.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> patients = example_session().table("patients")
+    >>> release = patients.histogram("sex", epsilon=0.5).run()
+    >>> release.frame[["sex", "value"]]
+      sex  value
+    0   F  600.0
+    1   M  400.0
+    >>> release.keys, release.names, release.number
+    (('sex',), ('value',), 1)
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -156,6 +168,16 @@ class Release:
         ------
         WorkloadError
             If the answers are not counts of rows, or the counts are too many.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.histogram("sex", where="age > 98", epsilon=0.5).run()
+        >>> release.nonnegative().frame[["sex", "value"]].round(3)
+          sex  value
+        0   F    6.0
+        1   M    4.0
         """
         if self.adjusted is None:
             if self.unit == "":  # of a statement
@@ -196,13 +218,31 @@ class Release:
         ------
         DPError
             If that is no path.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> release.to_csv("sexes.csv")
+        >>> Path("sexes.csv").read_text().splitlines()[0]
+        '"sex","value","std_error","lower","upper"'
         """
         from dpnotebook.session.spreadsheet import write_csv
 
         write_csv(self.frame, path)
 
     def plot(self) -> go.Figure:
-        """Return a plotly figure of the answers with their intervals."""
+        """Return a plotly figure of the answers with their intervals.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("age", epsilon=0.5).run()
+        >>> figure = release.plot()
+        >>> type(figure).__name__
+        'Figure'
+        """
         return view("plot", self)
 
 

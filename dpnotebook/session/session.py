@@ -86,6 +86,21 @@ class Session:
         If the budget or `confirm_above` is not a number in its range.
     LedgerError
         If the ledger cannot be used; the subclass and the text say why.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dpnotebook as dpn
+    >>> patients = pd.DataFrame({"age": [31, 47, 64], "sex": ["F", "M", "F"]})
+    >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
+    >>> table = session.protect(patients, "patients", domain={"age": dpn.Range(0, 115), "sex": ["F", "M"]})
+    >>> query = patients.dp.count(where="age >= 65", error=10)
+    >>> round(query.plan.cost.epsilon, 3), session.spent.epsilon  # a plan spends nothing
+    (0.284, 0.0)
+    >>> release = query.run()
+    >>> session.spent.epsilon == release.paid
+    True
+    >>> session.close()
     """
 
     def __init__(
@@ -175,6 +190,16 @@ class Session:
         LedgerWarning
             If another ledger in the same folder knows a table of this name, domain or population: neither counts what
             the other spends.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import dpnotebook as dpn
+        >>> visits = pd.DataFrame({"patient_id": [1, 1, 2], "cost": [80, 120, 4000]})
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+        >>> cost = dpn.Bins(0, 5000, width=100)
+        >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
+        <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
         """
         table = _checked_table(name, domain, unit, max_rows, rows)
         self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
@@ -221,6 +246,15 @@ class Session:
         ------
         DomainError
             If it is not said to be public, a protected table has the name or these rows, or the data cannot be read.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+        >>> session.register(pd.DataFrame({"ward": ["A", "B"], "beds": [12, 30]}), "wards", public=True)
+        >>> list(session.relations)
+        ['wards']
         """
         _check_table_name(name)
         if public is not True:
@@ -239,6 +273,13 @@ class Session:
         ------
         NotProtected
             If there is none of that name.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> session.table("patients").count(where="age < 18", error=25).run().value
+        180.0
         """
         try:
             return self._tables[name]
@@ -251,7 +292,15 @@ class Session:
             raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
 
     def tables(self) -> pd.DataFrame:
-        """Return what is protected: name, attributes, cells, unit, population, max_rows."""
+        """Return what is protected: name, attributes, cells, unit, population, max_rows.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> example_session().tables()[["table", "cells", "unit"]]
+              table  cells unit
+        0  patients   2000  row
+        """
         import pandas as pd
 
         rows = [
@@ -309,6 +358,16 @@ class Session:
         ------
         SQLError
             If the statement is not one that can be answered.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> asked = "SELECT sex, COUNT(*) AS n FROM patients WHERE age >= :least GROUP BY sex"
+        >>> session.sql(asked, parameters={"least": 65}, error=25).run().frame[["sex", "n"]]
+          sex      n
+        0   F  210.0
+        1   M  140.0
         """
         if parameters is not None and not isinstance(parameters, Mapping):
             raise SQLError(f"parameters= is a dict of what each :name stands for, not {shorten(parameters)}")
@@ -348,6 +407,15 @@ class Session:
         ------
         NotProtected
             If there is no such table, or several and none is named.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> offer = session.prefetch(dpn.ranges("age"), errors=[100, 200])
+        >>> offer.prices["affordable"].tolist(), session.spent.epsilon
+        ([True, True], 0.0)
         """
         if table is None:
             if len(self._tables) != 1:
@@ -360,11 +428,28 @@ class Session:
         return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
 
     def plan(self, query: Query) -> Plan:
-        """Return the plan of a query; reads the ledger, never the data."""
+        """Return the plan of a query; reads the ledger, never the data.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> query = session.table("patients").count(error=25)
+        >>> session.plan(query).error <= 25  # `query.plan` is the same
+        True
+        """
         return self._plan(query)
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
-        """Plan, charge, measure, record, reveal; see `Query.run`."""
+        """Plan, charge, measure, record, reveal; see `Query.run`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> session.run(session.table("patients").count(error=25)).value
+        1000.0
+        """
         release = self._pipeline.run(self._mechanism(query), query, told(progress))
         self._changed()
         return release
@@ -383,6 +468,14 @@ class Session:
             If there is no such release.
         NotProtected
             If its table is not protected in this session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> first = session.table("patients").count(error=25).run()
+        >>> session.release(first.number).value
+        1000.0
         """
         record = self.ledger.get(_release_number(number))
         return self._mechanism_of(record).again(self, record)
@@ -407,6 +500,15 @@ class Session:
             If a table that it reads is another than it was.
         EngineError
             If it fails again.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> first = session.table("patients").count(error=25).run()
+        >>> again = session.retry(first.number)  # nothing was interrupted: it is as it was
+        >>> again.value, again.paid
+        (1000.0, 0.0)
         """
         charge = self.ledger.charged(_release_number(number))
         mechanism = self._mechanism_of(charge)
@@ -460,6 +562,15 @@ class Session:
         ------
         AccuracyError
             If it is less in any respect, or no reason is given.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+        >>> session.raise_budget(dpn.Budget(epsilon=1.5), reason="the ethics board agreed to a follow-up")
+        Budget(epsilon=1.5, delta=0.0)
+        >>> session.remaining.epsilon
+        1.5
         """
         whole = self.ledger.raise_budget(budget, reason=reason)
         self._changed()
@@ -488,13 +599,29 @@ class Session:
         ------
         AccuracyError
             If the noise is another, or no reason is given.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+        >>> session.renew_budget(dpn.Budget(epsilon=1.0), reason="the second year of the study").epsilon
+        2.0
         """
         whole = self.ledger.renew_budget(budget, reason=reason)
         self._changed()
         return whole
 
     def budgets(self) -> pd.DataFrame:
-        """Return what the ledger was made for and every raise of it: time, epsilon, delta, added, reason."""
+        """Return what the ledger was made for and every raise of it: time, epsilon, delta, added, reason.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+        >>> _ = session.raise_budget(dpn.Budget(epsilon=1.5), reason="a follow-up")
+        >>> session.budgets()["epsilon"].tolist()
+        [1.0, 1.5]
+        """
         import pandas as pd
 
         rows = [
@@ -513,6 +640,15 @@ class Session:
         """Return every charge of the ledger: number, time, table, question, epsilon, paid, state.
 
         Where the budget keeps delta for thresholds, also the delta that each took of it.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> release = session.table("patients").count(where="age >= 65", epsilon=0.25).run()
+        >>> session.history()[["number", "table", "question", "paid", "state"]]
+           number     table               question  paid     state
+        0       1  patients  COUNT where age >= 65  0.25  recorded
         """
         import pandas as pd
 
@@ -536,7 +672,16 @@ class Session:
         return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", *kept, "state"])
 
     def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
-        """Return, per table and attribute, the epsilon spent on the dearest cell of each level."""
+        """Return, per table and attribute, the epsilon spent on the dearest cell of each level.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> release = session.table("patients").count(where="sex == 'F'", epsilon=0.25).run()
+        >>> session.spend_by_column()["patients", "sex"]  # of F and of M
+        array([0.25, 0.  ])
+        """
         found = {}
         for name, protected in self._tables.items():
             spend = self.ledger.spend(name)
@@ -552,23 +697,68 @@ class Session:
         ----------
         expected
             The head of an earlier audit, noted elsewhere: proves that everything up to then is still there.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> noted = session.audit().head
+        >>> release = session.table("patients").count(error=25).run()
+        >>> session.audit(noted).ok
+        True
         """
         return self.ledger.audit(expected)
 
     def dashboard(self) -> Any:
-        """Return a widget: what is left, spend over time, history, spend by column, what can still be afforded."""
+        """Return a widget: what is left, spend over time, history, spend by column, what can still be afforded.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> dashboard = example_session().dashboard()  # at the end of a cell it shows itself
+        >>> type(dashboard).__name__
+        'Dashboard'
+        """
         return view("dashboard", self)
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after every release; return a function that stops it."""
+        """Call `callback` after every release; return a function that stops it.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> stop = session.on_change(lambda: print("spent:", round(session.spent.epsilon, 3)))
+        >>> release = session.table("patients").count(epsilon=0.25).run()
+        spent: 0.25
+        >>> stop()
+        """
         return _listed(callback, self._callbacks)
 
     def on_close(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` when the session is closed; return a function that stops it."""
+        """Call `callback` when the session is closed; return a function that stops it.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> stop = session.on_close(lambda: print("closed"))
+        >>> session.close()
+        closed
+        """
         return _listed(callback, self._endings)
 
     def close(self) -> None:
-        """Close the ledger; the session cannot be asked any more."""
+        """Close the ledger; the session cannot be asked any more.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
+        >>> session.close()
+        >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger").spent.epsilon  # it is all in the file
+        0.0
+        """
         _call(self._endings)
         self._endings.clear()
         self._callbacks.clear()
@@ -618,6 +808,13 @@ def active_session() -> Session:
     ------
     NotProtected
         If there is none.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+    >>> dpn.active_session() is session
+    True
     """
     if _latest is None:
         raise NotProtected("there is no session yet: write session = dpn.Session(budget=dpn.Budget(epsilon=1.0))")

@@ -39,6 +39,15 @@ class Grouped:
         Declared attributes to group by.
     guard
         Raises where the table is no longer what it was when it was protected; every query calls it before it runs.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> by_sex = example_session().table("patients").groupby("sex")
+    >>> by_sex.mean("age", where="age >= 65", epsilon=0.5).run().frame[["sex", "value"]]
+      sex  value
+    0   F   82.0
+    1   M   82.0
     """
 
     def __init__(
@@ -61,7 +70,19 @@ class Grouped:
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the number of rows."""
+        """Return a query for the number of rows.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.count(where="age >= 65 and sex == 'F'", error=25).run().value
+        210.0
+        >>> patients.groupby("sex").count(error=25).run().frame[["sex", "value"]]
+          sex  value
+        0   F  600.0
+        1   M  400.0
+        """
         return self._query(Measure("count"), where, accuracy_of(epsilon, error, variance, confidence), fresh)
 
     def sum(
@@ -91,6 +112,14 @@ class Grouped:
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, fresh
             As for every verb; exactly one of the first three.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.sum("age", where="sex == 'F'", epsilon=0.5).run()
+        >>> release.value  # 6 people of each age from 0 to 99
+        29700.0
         """
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
         return self._query(
@@ -110,7 +139,19 @@ class Grouped:
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the mean of a column; parameters as for `sum`."""
+        """Return a query for the mean of a column; parameters as for `sum`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.mean("age", epsilon=0.5).run().value
+        49.5
+        >>> patients.groupby("sex").mean("age", epsilon=0.5).run().frame[["sex", "value"]]
+          sex  value
+        0   F   49.5
+        1   M   49.5
+        """
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
         return self._query(
             Measure("mean", column, summand=summand), where, accuracy_of(epsilon, error, variance, confidence), fresh
@@ -127,7 +168,18 @@ class Grouped:
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows."""
+        """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.cdf("income", epsilon=0.5).run().frame[["income", "value", "share"]].head(3)
+                     income  value  share
+        0       [0, 10,000)  100.0    0.1
+        1  [10,000, 20,000)  200.0    0.2
+        2  [20,000, 30,000)  300.0    0.3
+        """
         return self._query(
             Measure("cdf", self._ranked(column)), where, accuracy_of(epsilon, error, variance, confidence), fresh
         )
@@ -144,7 +196,15 @@ class Grouped:
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank."""
+        """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.quantile("age", 0.25, epsilon=0.5).run().value
+        24.0
+        """
         if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
             raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {shorten(q)}")
         return self._query(
@@ -178,7 +238,18 @@ class Verbs(Grouped):
     """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
 
     def groupby(self, keys: str | Sequence[str]) -> Grouped:
-        """Return the verbs for answers grouped by declared attributes; every declared level is present."""
+        """Return the verbs for answers grouped by declared attributes; every declared level is present.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> by_sex = patients.groupby("sex")
+        >>> by_sex.count(where="age >= 65", error=25).run().frame[["sex", "value"]]
+          sex  value
+        0   F  210.0
+        1   M  140.0
+        """
         listed: list[Any] = list(keys) if isinstance(keys, (list, tuple)) else [keys]
         return Grouped(self._session, self._table, listed, self._guard)
 
@@ -193,7 +264,18 @@ class Verbs(Grouped):
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the number of rows at every level of an attribute."""
+        """Return a query for the number of rows at every level of an attribute.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.histogram("income", epsilon=0.5).run().frame[["income", "value"]].head(3)
+                     income  value
+        0       [0, 10,000)  100.0
+        1  [10,000, 20,000)  100.0
+        2  [20,000, 30,000)  100.0
+        """
         return self.groupby(column).count(
             where=where, epsilon=epsilon, error=error, variance=variance, confidence=confidence, fresh=fresh
         )
@@ -208,7 +290,19 @@ class Verbs(Grouped):
         confidence: float = 0.95,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the number of rows at every combination of levels of two or more attributes."""
+        """Return a query for the number of rows at every combination of levels of two or more attributes.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.crosstab("sex", "income", where="age < 20", epsilon=0.5).run()
+        >>> release.frame[["sex", "income", "value"]].head(3)
+          sex            income  value
+        0   F       [0, 10,000)   60.0
+        1   F  [10,000, 20,000)   60.0
+        2   F  [20,000, 30,000)    0.0
+        """
         if len(columns) < 2:
             raise DomainError("crosstab takes two or more attributes; histogram takes one")
         return self.groupby(columns).count(
@@ -245,6 +339,18 @@ class Verbs(Grouped):
             much, that is given whatever it was measured by; `fresh=True` measures anew.
         epsilon, error, variance, confidence, fresh
             As for every verb; exactly one of the first three.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.answer(dpn.identity("sex") + dpn.ranges("income"), epsilon=0.5).run()
+        >>> len(release.frame)  # 2 counts, and 10 x 11 / 2 ranges
+        57
+        >>> by_wavelet = patients.answer(dpn.ranges("age"), strategy=dpn.strategy.wavelet, error=500)
+        >>> by_wavelet.plan.answers
+        5050
         """
         if not isinstance(workload, Workload | WorkloadRequest):
             raise DomainError(

@@ -55,6 +55,14 @@ def opt_hdmm(workload: Workload, noise: Noise = "laplace", *, restarts: int = 0,
     Returns
     -------
     The strategy of least expected error. Its name says what it measures; `compare` gives all that were tried.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> found = strategy.opt_hdmm(marginals((2, 5, 50), 2), "gaussian")
+    >>> found.name, round(found.optimality, 3)
+    ('residuals of 7 subsets of the attributes', 1.0)
     """
     return best_of(tried(workload, noise, "full", restarts, report))
 
@@ -68,6 +76,17 @@ def compare(
     ----------
     workload, noise, restarts, report
         As for `opt_hdmm`.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> for found in strategy.compare(marginals((2, 5, 50), 2), "gaussian"):
+    ...     print(f"{found.rmse(epsilon=1.0, delta=1e-6):6.2f}  {found.name}")
+      5.86  residuals of 7 subsets of the attributes
+      5.91  one strategy a part
+      6.67  identity and total x identity and total x identity and total
+      6.72  workload itself
     """
     found = [*tried(workload, noise, "full", restarts, report), *registered_strategies(workload, noise)]
     return sorted(found, key=lambda strategy: strategy.objective)

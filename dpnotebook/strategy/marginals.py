@@ -103,6 +103,14 @@ def opt_marginals(
     ------
     WorkloadError
         If the workload's products are over different attributes, or factors are not over their cells.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> found = strategy.opt_marginals(marginals((2, 5, 50, 100), 2))
+    >>> [subset for subset, _ in found.operator.weights]  # three marginals are enough for all six
+    [(2, 3), (0, 1, 2), (0, 1, 3)]
     """
     if noise == "gaussian":
         return opt_residual(workload, report=report)

@@ -58,6 +58,14 @@ def opt_product(
     ------
     WorkloadError
         If the workload's products are over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import Identity, Kron, Prefix
+    >>> found = strategy.opt_product(Kron(Prefix(16), Identity(2)))
+    >>> found.optimality < strategy.identity(Kron(Prefix(16), Identity(2))).optimality
+    True
     """
     parts = terms(workload)
     if not same_attributes(parts):
@@ -100,6 +108,14 @@ def opt_union(
         How an attribute's operator is chosen; among OPT_0 and those with a name unless given.
     report
         Told of progress; may raise to stop.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import Kron, Prefix, Total
+    >>> margins = Kron(Prefix(16), Total(16)) + Kron(Total(16), Prefix(16))
+    >>> strategy.opt_union(margins).objective < strategy.opt_product(margins).objective
+    True
     """
     parts = terms(workload)
     inner = choose or explicit_choice(noise, report=report)

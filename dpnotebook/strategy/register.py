@@ -111,6 +111,16 @@ def unregister(name: str) -> None:
     ------
     WorkloadError
         If nothing is registered under that name.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> mine = strategy.register("every_cell", strategy.identity)
+    >>> list(strategy.registered())
+    ['every_cell']
+    >>> strategy.unregister("every_cell")
+    >>> list(strategy.registered())
+    []
     """
     if REGISTERED.pop(name, None) is None:
         raise WorkloadError(f"no strategy is registered as {shorten(name)}")

@@ -36,6 +36,13 @@ class Registration:
         What it measures, in a line.
     suits
         Whether it is for such a workload and noise law.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> with strategy.register("every_cell", strategy.identity, title="every cell") as mine:
+    ...     mine.name, mine.title
+    ('every_cell', 'every cell')
     """
 
     name: str

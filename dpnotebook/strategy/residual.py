@@ -52,6 +52,14 @@ def opt_residual(workload: Workload, *, report: Progress = silent) -> Strategy:
     ------
     WorkloadError
         If the workload's products are over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> found = strategy.opt_residual(marginals((10,) * 20, upto=2))  # over 10^20 cells
+    >>> round(found.optimality, 3)
+    1.0
     """
     found = lattice(workload)
     attributes = [attribute(kinds, n) for kinds, n in zip(found.kinds, found.sizes, strict=True)]

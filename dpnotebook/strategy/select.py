@@ -38,6 +38,14 @@ def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full"
     ------
     WorkloadError
         If noise or effort is not one of these.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> found = strategy.select(AllRange(64), "laplace", "quick")
+    >>> found.rmse(epsilon=1.0) < strategy.hb(AllRange(64)).rmse(epsilon=1.0)
+    True
     """
     own = select_own(workload, noise, effort)
     return best_of([own, *registered_strategies(workload, noise)]) if effort == "full" and REGISTERED else own

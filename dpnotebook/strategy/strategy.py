@@ -50,6 +50,18 @@ class Strategy:
     ------
     WorkloadError
         If the two are not over the same cells, the operator is not integer, or parts do not correspond.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import Hierarchy, Prefix
+    >>> tree = strategy.Strategy(Prefix(64), Hierarchy(64, 4), "laplace", "a tree of fours")
+    >>> tree.sensitivity  # a row is counted once a level
+    4
+    >>> round(tree.rmse(epsilon=1.0), 2), round(tree.lower_bound(epsilon=1.0), 2)
+    (7.31, 2.89)
+    >>> tree.answers(Hierarchy(64, 4).matvec([1] * 64))[:3]  # of exact counts, exact answers
+    array([1., 2., 3.])
     """
 
     workload: Workload

@@ -32,6 +32,17 @@ class Workload(ABC):
     """An implicit matrix of m linear queries over n cells; frozen, hashable, and never built unless asked for.
 
     Integer workloads answer integer counts in exact integer arithmetic.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity, Prefix
+    >>> both = Prefix(3) + 2 * Identity(3)
+    >>> both.shape
+    (6, 3)
+    >>> both.matvec([5, 1, 2])
+    array([ 5,  6,  8, 10,  2,  4])
+    >>> both.l1_sensitivity
+    5
     """
 
     kind: ClassVar[str] = "Workload"

@@ -33,6 +33,16 @@ def marginals(shape: Iterable[int], k: int | None = None, *, upto: int | None = 
     ------
     WorkloadError
         If not exactly one of k and upto is given, there are fewer attributes than that or none, or too many marginals.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import marginals
+    >>> marginals((2, 3), 1).dense()
+    array([[1, 1, 1, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1],
+           [1, 0, 0, 1, 0, 0],
+           [0, 1, 0, 0, 1, 0],
+           [0, 0, 1, 0, 0, 1]])
     """
     sizes = checked_sizes(shape)
     return Marginals(map(Identity, sizes), [(subset, 1) for subset in subsets(len(sizes), k, upto)])
@@ -56,6 +66,16 @@ def prefix_marginals(
     ------
     WorkloadError
         As `marginals`; or if a position names no attribute.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import prefix_marginals
+    >>> prefix_marginals((2, 3), 1, prefix=[1]).dense()  # the second attribute has an order
+    array([[1, 1, 1, 0, 0, 0],
+           [0, 0, 0, 1, 1, 1],
+           [1, 0, 0, 1, 0, 0],
+           [1, 1, 0, 1, 1, 0],
+           [1, 1, 1, 1, 1, 1]])
     """
     sizes = checked_sizes(shape)
     factors = _factors(sizes, range(len(sizes)) if prefix is None else prefix)
@@ -78,6 +98,12 @@ def small_marginals(shape: Iterable[int], cells: int, prefix: Iterable[int] = ()
     ------
     WorkloadError
         If there is no attribute, a position names none, `cells` is no whole number above 0, or there are too many.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import small_marginals
+    >>> small_marginals((2, 3, 100), 6)
+    Marginals(4 subsets of 3 attributes, 12 queries)
     """
     sizes = checked_sizes(shape)
     factors = _factors(sizes, prefix)

@@ -20,6 +20,14 @@ class Centred(Workload):
     ----------
     n
         Number of cells.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Centred
+    >>> Centred(3).dense()
+    array([[ 2, -1, -1],
+           [-1,  2, -1],
+           [-1, -1,  2]])
     """
 
     n: int

@@ -33,6 +33,13 @@ class Coarse(Workload):
     ------
     WorkloadError
         If the edges are not such numbers from 0 to n.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Coarse, Identity
+    >>> Coarse(Identity(2), [0, 2, 5], 5).dense()  # cells 0 and 1, and cells 2 to 4
+    array([[1, 1, 0, 0, 0],
+           [0, 0, 1, 1, 1]])
     """
 
     workload: Workload

@@ -41,6 +41,15 @@ class Kron(Workload):
     """Every combination of one query of each factor: their Kronecker product, over the product of their cells.
 
     The last factor varies fastest, in queries and in cells (C order).
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity, Kron, Prefix
+    >>> Kron(Identity(2), Prefix(2)).dense()
+    array([[1, 0, 0, 0],
+           [1, 1, 0, 0],
+           [0, 0, 1, 0],
+           [0, 0, 1, 1]])
     """
 
     factors: tuple[Workload, ...]
@@ -122,7 +131,16 @@ class Kron(Workload):
 
 @dataclass(frozen=True, repr=False)
 class Stack(Workload):
-    """The queries of several workloads over the same cells, one after the other."""
+    """The queries of several workloads over the same cells, one after the other.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity, Stack, Total
+    >>> Stack(Total(2), Identity(2)).dense()  # or Total(2) + Identity(2)
+    array([[1, 1],
+           [1, 0],
+           [0, 1]])
+    """
 
     parts: tuple[Workload, ...]
 
@@ -218,6 +236,13 @@ class Weighted(Workload):
         A finite number above zero.
     workload
         What is weighted.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Prefix
+    >>> (2 * Prefix(2)).dense()
+    array([[2, 0],
+           [2, 2]])
     """
 
     weight: Number

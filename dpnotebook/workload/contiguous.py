@@ -40,7 +40,14 @@ class Contiguous(Workload):
 
 @dataclass(frozen=True, repr=False)
 class Identity(Contiguous):
-    """One query a cell: query i counts cell i."""
+    """One query a cell: query i counts cell i.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity
+    >>> Identity(3).matvec([5, 1, 2])
+    array([5, 1, 2])
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -85,7 +92,14 @@ class Identity(Contiguous):
 
 @dataclass(frozen=True, repr=False)
 class Total(Contiguous):
-    """One query, which counts all cells."""
+    """One query, which counts all cells.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Total
+    >>> Total(3).matvec([5, 1, 2])
+    array([8])
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -127,7 +141,14 @@ class Total(Contiguous):
 
 @dataclass(frozen=True, repr=False)
 class Prefix(Contiguous):
-    """Running counts, the empirical distribution function: query i counts cells 0 to i, inclusive."""
+    """Running counts, the empirical distribution function: query i counts cells 0 to i, inclusive.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Prefix
+    >>> Prefix(3).matvec([5, 1, 2])
+    array([5, 6, 8])
+    """
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -170,6 +191,19 @@ class AllRange(Contiguous):
     """Every range of cells, n (n + 1) / 2 queries, in lexicographic order of (start, end), both inclusive.
 
     Query number s n - s (s - 1) / 2 + (e - s) counts cells s to e. Answers come from prefix sums; no row is built.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import AllRange
+    >>> AllRange(3).dense()
+    array([[1, 0, 0],
+           [1, 1, 0],
+           [1, 1, 1],
+           [0, 1, 0],
+           [0, 1, 1],
+           [0, 0, 1]])
+    >>> AllRange(10**6).shape  # never built
+    (500000500000, 1000000)
     """
 
     @property

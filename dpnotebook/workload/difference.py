@@ -42,6 +42,14 @@ class Difference(Workload):
     ------
     WorkloadError
         If the shapes differ, or the two are the same.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Difference, Identity, Ones
+    >>> Difference(Ones(3, 3), Identity(3)).dense()
+    array([[0, 1, 1],
+           [1, 0, 1],
+           [1, 1, 0]])
     """
 
     left: Workload
@@ -139,6 +147,13 @@ def complement(workload: Workload) -> Workload:
     ------
     WorkloadError
         If the coefficients are not all 0 or 1, or every query holds every cell.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Prefix, complement
+    >>> complement(Prefix(3)).rows([0, 1])
+    array([[0, 1, 1],
+           [0, 0, 1]])
     """
     if not counts(workload):
         raise WorkloadError(f"only queries with coefficients 0 and 1 can be negated, not {shorten(workload)}")
@@ -168,6 +183,12 @@ def disjunction(*factors: Workload) -> Workload:
     ------
     WorkloadError
         If there are fewer than two factors, one has other coefficients, or its queries hold every cell.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity, Prefix, disjunction
+    >>> disjunction(Identity(2), Prefix(2)).rows([0])  # the first level of one, or of the other
+    array([[1, 1, 1, 0]])
     """
     if len(factors) < 2:
         raise WorkloadError("a disjunction joins queries of two or more attributes")

@@ -26,6 +26,12 @@ class Explicit(Workload):
     ------
     WorkloadError
         If it is empty, not two-dimensional, not finite, or all zero.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Explicit
+    >>> Explicit([[1, 1, 0], [1, 0, -1]]).matvec([5, 1, 2])
+    array([6, 3])
     """
 
     matrix: Array

@@ -23,6 +23,15 @@ class Fourier(Workload):
         Number of cells.
     constant
         Whether row 0, which is the total, is among them.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Fourier
+    >>> Fourier(4).dense()
+    array([[ 1,  1,  1,  1],
+           [ 1, -1,  1, -1],
+           [ 1,  1, -1, -1],
+           [ 1, -1, -1,  1]])
     """
 
     n: int

@@ -24,6 +24,18 @@ class Hierarchy(Contiguous):
     levels
         Number of levels kept, counted from the leaves: level k has blocks of branching^k cells. All of them, up to
         the root that counts everything, unless said otherwise; 1 is Identity.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Hierarchy
+    >>> Hierarchy(4, 2).dense()
+    array([[1, 0, 0, 0],
+           [0, 1, 0, 0],
+           [0, 0, 1, 0],
+           [0, 0, 0, 1],
+           [1, 1, 0, 0],
+           [0, 0, 1, 1],
+           [1, 1, 1, 1]])
     """
 
     branching: int

@@ -42,6 +42,14 @@ class Marginals(Workload):
     ------
     WorkloadError
         If a subset names no attribute, is not ascending, or comes twice, or a weight is not a finite number above 0.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Identity, Marginals
+    >>> Marginals([Identity(2), Identity(3)], {(): 1, (0,): 2}).dense()
+    array([[1, 1, 1, 1, 1, 1],
+           [2, 2, 2, 0, 0, 0],
+           [0, 0, 0, 2, 2, 2]])
     """
 
     factors: tuple[Workload, ...]

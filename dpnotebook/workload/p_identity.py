@@ -32,6 +32,15 @@ class PIdentity(Workload):
     ------
     WorkloadError
         If they are not.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import PIdentity
+    >>> PIdentity([2, 2, 2], [[1, 1, 1]]).dense()
+    array([[2, 0, 0],
+           [0, 2, 0],
+           [0, 0, 2],
+           [1, 1, 1]])
     """
 
     diagonal: Integers

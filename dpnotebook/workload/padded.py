@@ -22,6 +22,13 @@ class Ones(Contiguous):
         Number of cells.
     m
         Number of queries.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Ones
+    >>> Ones(3, 2).dense()
+    array([[1, 1, 1],
+           [1, 1, 1]])
     """
 
     m: int
@@ -79,6 +86,13 @@ class Padded(Contiguous):
         Queries over the first cells.
     extra
         How many cells follow.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Padded, Prefix
+    >>> Padded(Prefix(2), 1).dense()  # the last cell may be "other"
+    array([[1, 0, 0],
+           [1, 1, 0]])
     """
 
     workload: Contiguous

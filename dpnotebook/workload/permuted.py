@@ -32,6 +32,14 @@ class Permuted(Workload):
     ------
     WorkloadError
         If `order` is neither.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Permuted, Prefix
+    >>> Permuted(Prefix(3), [2, 0, 1]).dense()
+    array([[0, 0, 1],
+           [1, 0, 1],
+           [1, 1, 1]])
     """
 
     workload: Workload

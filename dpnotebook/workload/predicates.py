@@ -35,6 +35,13 @@ class Predicates(Workload):
     ------
     WorkloadError
         If there is no row, a run is empty or leaves the cells, an entry is not 0 or 1, or no row holds a cell.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Predicates
+    >>> Predicates([[(0, 2)], [(1, 2), (3, 4)]], n=4).dense()
+    array([[1, 1, 0, 0],
+           [0, 1, 0, 1]])
     """
 
     n: int

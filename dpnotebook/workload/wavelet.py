@@ -18,6 +18,15 @@ class Wavelet(Workload):
 
     Over a number of cells that is no power of two the blocks are those of the next one, less the cells that are not
     there (Xiao et al. 2010 fill them with zeros): every cell is in one block of each size.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Wavelet
+    >>> Wavelet(4).dense()
+    array([[ 1,  1,  1,  1],
+           [ 1,  1, -1, -1],
+           [ 1, -1,  0,  0],
+           [ 0,  0,  1, -1]])
     """
 
     n: int

@@ -30,6 +30,13 @@ class WeightedRows(Workload):
     ------
     WorkloadError
         If the weights are not such numbers.
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import Prefix, WeightedRows
+    >>> WeightedRows([3, 1], Prefix(2)).dense()
+    array([[3, 0],
+           [1, 1]])
     """
 
     weights: Array

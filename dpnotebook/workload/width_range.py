@@ -21,6 +21,14 @@ class WidthRange(Contiguous):
         Number of cells.
     width
         Cells of each range, from 1 (Identity) to n (Total).
+
+    Examples
+    --------
+    >>> from dpnotebook.workload import WidthRange
+    >>> WidthRange(4, 2).dense()
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
     """
 
     width: int

@@ -1,7 +1,5 @@
 """Strategies of others: where they join in, what is believed of them, and what is said of those that are wrong."""
 
-import doctest
-import importlib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -301,10 +299,3 @@ def test_functions_are_functions(given):
     with pytest.raises(ArgumentError, match="workload"):
         register("mine", **given)
     assert registered() == {}
-
-
-@pytest.mark.parametrize("name", ["strategy.register", "strategy.rounding", "strategy.toeplitz", "workload.toeplitz"])
-def test_examples_run(name):
-    found = doctest.testmod(importlib.import_module(f"dpnotebook.{name}"))
-    assert found.attempted > 0
-    assert found.failed == 0

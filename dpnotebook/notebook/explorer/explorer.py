@@ -62,6 +62,13 @@ def explore(
         If the workload is none, names attributes without a domain, or is too large to compare while somebody waits.
     AccuracyError
         If epsilon or delta is not in its range.
+
+    Examples
+    --------
+    >>> import dpnotebook as dpn
+    >>> explorer = dpn.explore(dpn.ranges("age"), {"age": dpn.Range(0, 63)}, epsilon=0.5)
+    >>> explorer.question.workload
+    AllRange(64)
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Real | Decimal)):

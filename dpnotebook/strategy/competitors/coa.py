@@ -53,6 +53,13 @@ def coa(
     ------
     WorkloadError
         If the noise is not Gaussian, or there are too many cells.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> round(strategy.coa(AllRange(64)).rmse(epsilon=1.0, delta=1e-6), 2)
+    9.74
     """
     if noise != "gaussian":
         raise WorkloadError("COA is for Gaussian noise; for Laplace noise compare with LRM: lrm(workload)")

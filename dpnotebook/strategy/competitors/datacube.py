@@ -43,6 +43,14 @@ def datacube(workload: Workload, noise: Noise = "laplace", bound: float | None =
     ------
     WorkloadError
         If parts of the workload are products over different attributes, or the bound is below 1.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> found = strategy.datacube(marginals((3, 4, 50), upto=2))
+    >>> [subset for subset, _ in found.operator.weights]  # the marginals that it measures
+    [(0,), (0, 1), (0, 2), (1, 2)]
     """
     if bound is not None and not bound >= 1:
         raise WorkloadError(

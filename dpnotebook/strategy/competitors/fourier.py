@@ -35,6 +35,14 @@ def fourier(workload: Workload, noise: Noise = "laplace") -> Strategy:
     ------
     WorkloadError
         If parts of the workload are products over different attributes, or there are too many coefficients to list.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import marginals
+    >>> found = strategy.fourier(marginals((2, 2, 2, 2), 2))
+    >>> found.operator.shape  # 11 coefficients: of no, one or two attributes
+    (11, 16)
     """
     asked = sparse_terms(workload)
     if asked is None:

@@ -43,6 +43,13 @@ def greedy_h(workload: Workload, noise: Noise = "laplace") -> Strategy:
     ------
     WorkloadError
         If parts of the workload are products over different attributes, or one has more than 4,096 cells.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> round(strategy.greedy_h(AllRange(64)).rmse(epsilon=1.0), 2)
+    6.34
     """
     operator = product_operator(per_attribute(workload, "GreedyH"), _greedy_tree)
     return Strategy(workload, operator, noise, "GreedyH")

@@ -57,6 +57,14 @@ def lrm(
     ------
     WorkloadError
         If there are too many cells.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import Explicit
+    >>> few = Explicit([[1] * 16, [1] * 8 + [0] * 8, [0, 1] * 8])  # fewer queries than cells
+    >>> strategy.lrm(few).objective < strategy.itself(few).objective
+    True
     """
 
     def design(factor: Workload) -> Workload:

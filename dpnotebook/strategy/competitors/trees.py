@@ -30,6 +30,13 @@ def h2(workload: Workload, noise: Noise = "laplace") -> Strategy:
     ------
     WorkloadError
         If parts of the workload are products over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> round(strategy.h2(AllRange(64)).rmse(epsilon=1.0), 2)
+    11.28
     """
     return _each(workload, noise, "H2", lambda n: Hierarchy(n, 2))
 
@@ -48,6 +55,13 @@ def hb(workload: Workload, noise: Noise = "laplace") -> Strategy:
     ------
     WorkloadError
         If parts of the workload are products over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> round(strategy.hb(AllRange(256)).rmse(epsilon=1.0), 2)
+    8.9
     """
     return _each(workload, noise, "HB", _hb_tree)
 
@@ -71,6 +85,13 @@ def wavelet(workload: Workload, noise: Noise = "laplace", hybrid: bool = False) 
     ------
     WorkloadError
         If parts of the workload are products over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> round(strategy.wavelet(AllRange(64)).rmse(epsilon=1.0), 2)
+    10.11
     """
 
     def basis(n: int) -> Workload:

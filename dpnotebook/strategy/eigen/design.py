@@ -73,6 +73,14 @@ def eigen_design(
     ------
     WorkloadError
         If there are too many cells, or both reductions are asked for.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> found = strategy.eigen_design(AllRange(64))
+    >>> found.optimality < 1.02  # times the least error that any strategy could have
+    True
     """
     if group is not None and principal is not None:
         raise WorkloadError("weigh eigen-queries in groups or only the principal ones one by one, not both")

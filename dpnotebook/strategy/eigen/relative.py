@@ -21,6 +21,13 @@ def for_relative_error(workload: Workload) -> Workload:
     """Return the workload with each query divided by its Euclidean length; weights on parts no longer matter.
 
     Optimise a strategy for it, then use that strategy's operator for the original workload.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import Total
+    >>> strategy.for_relative_error(Total(4)).dense()
+    array([[0.5, 0.5, 0.5, 0.5]])
     """
     if isinstance(workload, Identity):
         return workload

@@ -64,6 +64,14 @@ def weighted_basis(
     ------
     WorkloadError
         If there are too many cells, the basis is not one, or parts of the workload are over different attributes.
+
+    Examples
+    --------
+    >>> from dpnotebook import strategy
+    >>> from dpnotebook.workload import AllRange
+    >>> weighted = strategy.weighted_basis(AllRange(64), "wavelet")
+    >>> weighted.objective < strategy.wavelet(AllRange(64)).objective
+    True
     """
     if basis == "fourier" and (found := _weighted_coefficients(workload, noise)):
         return Strategy(workload, found, noise, "weighted fourier")
