@@ -12,7 +12,6 @@ from dpnotebook.privacy.exact import exp_minus, normal_beyond
 from dpnotebook.privacy.noise import laplace_mass, rounded_gaussian
 from dpnotebook.sql.aggregates.partitions import (
     PARTS,
-    appearance,
     clipped_spread,
     log_tail,
     threshold,
@@ -37,6 +36,14 @@ def tail_bounds(noise, scale, least):
 
 def any_of(p, groups):
     return 1 - (1 - p) ** groups
+
+
+def appearance(noise, scale, tau, groups, weight=1):
+    """Return the probability that at least one of a unit's own groups, in which it weighs so much, reaches tau."""
+    log_one = float(log_tail(noise, scale, np.array([tau - weight]))[0])
+    if log_one < -1:
+        return -math.expm1(groups * math.log1p(-math.exp(log_one)))
+    return -math.expm1(groups * math.log(-math.expm1(log_one))) if log_one < 0 else 1.0
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])

@@ -90,26 +90,6 @@ def clipped_spread() -> tuple[tuple[int, int], ...]:
     return tuple((groups, weight) for weight, groups in most.items() if weight > 0)
 
 
-def appearance(noise: Noise, scale: Fraction, tau: int, groups: int, weight: int = 1) -> float:
-    """Return the probability that at least one of a unit's own groups reaches tau.
-
-    Parameters
-    ----------
-    noise, scale
-        The noise on the number of units.
-    tau
-        The threshold.
-    groups
-        How many groups the unit has to itself.
-    weight
-        What it counts for in each of them.
-    """
-    log_one = float(log_tail(noise, scale, np.array([tau - weight]))[0])
-    if log_one < -1:
-        return -math.expm1(groups * math.log1p(-math.exp(log_one)))
-    return -math.expm1(groups * math.log(-math.expm1(log_one))) if log_one < 0 else 1.0
-
-
 def units_needed(noise: Noise, scale: Fraction, tau: int, probability: float = 0.95) -> int:
     """Return how many units a group needs to reach tau with some probability, at least one half."""
     return tau - 1 + _least(noise, scale, math.log1p(-probability))
