@@ -93,6 +93,14 @@ def laplace_quantile(scale: object, confidence: float) -> int:
     return max(0, math.ceil(b * (math.log(2 / beta) - math.log1p(math.exp(-1 / b))) - 1))
 
 
+def whole_width(noise: Noise, scale: Fraction, confidence: float) -> int:
+    """Return the least k with P(|V| <= k) >= confidence, V integer noise."""
+    if noise == "laplace":
+        return laplace_quantile(scale, confidence)
+    # |round(x)| <= k where |x| < k + 1/2.
+    return max(0, math.ceil(kappa(checked_confidence(confidence), noise) * float(scale) - 0.5))
+
+
 def laplace_scale_for(error: float, confidence: float) -> Fraction:
     """Return the largest b, rounded down, whose discrete Laplace noise has |V| <= error at this confidence.
 

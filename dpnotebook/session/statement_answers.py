@@ -27,7 +27,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
-from dpnotebook.sql.statement import PrivateSelect, Statement
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json, statement_to_json
 
 if TYPE_CHECKING:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.sql.statement import Contribution
+from dpnotebook.sql.select import Contribution
 
-Statistic = Literal["units", "count", "values", "sum", "average", "centred", "square", "bins"]
-
-ROWWISE = ("variance", "deviation", "quantiles")  # aggregates that look at single rows, however units are bounded
-ROWS_SAMPLED = 5  # rows of a unit in a group that they look at
+ROWS_SAMPLED = 5  # rows of a unit in a group that are looked at, where aggregates are of single rows
 
 
 @dataclass(frozen=True)
@@ -52,7 +49,7 @@ class Component:
         For "bins": increasing edges e_0 < ... < e_n of n bins, each closed below; the last one on both sides.
     """
 
-    statistic: Statistic
+    statistic: str
     input: int | None
     low: Fraction
     high: Fraction
@@ -61,9 +58,19 @@ class Component:
     edges: tuple[float, ...] = ()
 
     @property
+    def once(self) -> bool:
+        """Whether a unit counts once in a group, however many rows of it count."""
+        return self.statistic == "units"
+
+    @property
+    def binned(self) -> bool:
+        """Whether values are counted by bin, which takes a query of its own."""
+        return self.statistic == "bins"
+
+    @property
     def width(self) -> int:
         """How many integers a group has of it."""
-        return len(self.edges) - 1 if self.statistic == "bins" else 1
+        return len(self.edges) - 1 if self.binned else 1
 
     def norm(self, contribution: Contribution, power: int) -> int:
         """Return the most that one unit changes all groups together: sum of |difference|^power.
@@ -81,7 +88,7 @@ class Component:
             return self.largest**2
         if contribution.kind == "groups":
             return contribution.most * self.largest**power
-        if self.statistic == "units":
+        if self.once:
             return contribution.most
         return (contribution.most * self.largest) ** power
 

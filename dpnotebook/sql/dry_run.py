@@ -15,7 +15,8 @@ from dpnotebook.engine.sealed import seal
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.ledger.forks import lock, opened
 from dpnotebook.sql.analysis.release_names import interval_columns
-from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Relation, Statement
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,7 +14,8 @@ from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.prices import Priced, PricedAggregate, StatementBooks, everywhere, price, split, units_for
-from dpnotebook.sql.statement import PrivateSelect, Relation, Statement
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Relation, Statement
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 

@@ -20,7 +20,8 @@ from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.statement import PrivateSelect, Statement
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Statement
 
 LEAST_UNITS = 1000
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse

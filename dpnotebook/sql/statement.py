@@ -7,22 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from dpnotebook.dialect.types import Kind
+from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 if TYPE_CHECKING:
-    from sqlglot import exp
-
     from dpnotebook.domain import Domain
-
-AggregateKind = Literal["count", "units", "sum", "average", "variance", "deviation", "quantiles"]
-ContributionKind = Literal["rows", "groups", "l2"]
-Selection = Literal["all", "threshold", "public"]
 
 
 @dataclass(frozen=True)
@@ -63,190 +56,6 @@ class Relation:
     elements: Mapping[str, Kind] = field(default_factory=dict)
     population: str | None = None
     rounded: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Contribution:
-    """How what one unit adds is bounded.
-
-    Parameters
-    ----------
-    kind
-        "rows": a uniform sample of at most `most` rows of the unit, every value clamped. "groups": rows are first
-        aggregated by unit and group, and a uniform sample of at most `most` groups of the unit is kept; each
-        aggregate of the unit in a group is clamped. "l2": the vector of all that the unit adds, over all groups, is
-        scaled down to the L2 norm that is the upper bound of the aggregate.
-    most
-        Rows or groups; not used by "l2".
-    """
-
-    kind: ContributionKind
-    most: int = 1
-
-
-@dataclass(frozen=True)
-class Key:
-    """What a statement groups by.
-
-    Parameters
-    ----------
-    name
-        The column of the answer.
-    levels
-        Declared levels in order; the engine then gives the index of a row's level in its place, and leaves rows
-        without one out. None: what is in the data, which thresholding must hide where few units share it.
-    kind
-        What the column holds.
-    """
-
-    name: str
-    levels: tuple[Any, ...] | None = None
-    kind: Kind = "text"
-
-
-@dataclass(frozen=True)
-class Aggregate:
-    """An aggregate over privacy units.
-
-    Parameters
-    ----------
-    kind
-        "count": COUNT(*) or COUNT(x). "units": COUNT(DISTINCT unit). "quantiles": MIN, MAX, MEDIAN, percentiles.
-    name
-        The column of the release.
-    input
-        Number i of the input column `x{i}`; None for COUNT(*) and "units".
-    bounds
-        Lower and upper: of a unit's aggregate in a group for "groups", of a row's value for "rows" and for variances
-        and quantiles, of the norm (the upper) for "l2". None: to be found from the data, privately (AUTO).
-    bounds_from
-        "written" in the statement, "declared" of the column or table, or "auto".
-    epsilon
-        Its own share, where the statement says so.
-    fractions
-        Of quantiles, each in [0, 1].
-    array
-        Whether the answer is the array of all quantiles (APPROX_QUANTILES) and not the only one.
-    population
-        Whether variances divide by n and not by n - 1.
-    integer
-        Whether the input is whole numbers.
-    edges
-        For quantiles of a declared column: the edges of its levels, increasing.
-    words
-        As it is written, without what only privacy needs.
-    """
-
-    kind: AggregateKind
-    name: str
-    input: int | None = None
-    bounds: tuple[Fraction, Fraction] | None = None
-    bounds_from: Literal["written", "declared", "auto"] = "written"
-    epsilon: Fraction | None = None
-    fractions: tuple[float, ...] = ()
-    array: bool = False
-    population: bool = True
-    integer: bool = False
-    edges: tuple[float, ...] | None = None
-    words: str = ""
-
-    @property
-    def argument(self) -> str:
-        """What it is of, as it is written: `cost` of SUM(cost)."""
-        words = self.words or self.name
-        inside = re.fullmatch(r"\w+\s*\((.*)\)", words, re.DOTALL)
-        return _before_comma(inside.group(1)) if inside else words
-
-
-def plainly(words: str) -> str:
-    """Return an aggregate as it is written, without bounds and epsilon: what it asks, not how that is kept private."""
-    short = re.split(r",\s*\w+\s*=>|\s+CLAMPED\s+BETWEEN\s", words, maxsplit=1, flags=re.IGNORECASE)
-    return " ".join((short[0] + ")" if len(short) > 1 else words).split())
-
-
-def _before_comma(text: str) -> str:
-    depth = 0
-    for i, letter in enumerate(text):
-        depth += (letter in "([") - (letter in ")]")
-        if letter == "," and not depth:
-            return text[:i].strip()
-    return text.strip()
-
-
-@dataclass(frozen=True)
-class PrivateSelect:
-    """One private aggregation: rows that belong to units, grouped by keys, aggregated over units.
-
-    Parameters
-    ----------
-    rows
-        SQL (DuckDB's) of the rows: columns `u` (the unit, never NULL), `k0`, `k1`, ... (keys), `x0`, ... (inputs).
-        Tables are named as they were protected or registered.
-    tables, public
-        The protected and the public tables that it reads.
-    keys, aggregates, inputs
-        What it groups by, what it asks for, and how many input columns there are.
-    contribution
-        How what a unit adds is bounded.
-    selection
-        "all": every group of the declared levels is released. "threshold": groups whose noisy number of units
-        reaches a threshold. "public": every group that `groups` lists.
-    groups
-        SQL over public tables that gives the columns `k0`, ... of all groups; for "public".
-    min_units
-        Fewest units that a group must have to be released under "threshold".
-    epsilon, delta, selection_epsilon
-        What the statement itself says it may cost; None where it does not.
-    single
-        Whether no unit can have more than one of the rows.
-    notes
-        What the plan should say of choices made here: defaults, bounds, dropped rows.
-    written
-        Whether it was written with WITH DIFFERENTIAL_PRIVACY, WITH ANONYMIZATION or ANON_ functions.
-    tree
-        The aggregation as it was read, for the linear route.
-    """
-
-    rows: str
-    tables: tuple[str, ...]
-    public: tuple[str, ...]
-    keys: tuple[Key, ...]
-    aggregates: tuple[Aggregate, ...]
-    inputs: int
-    contribution: Contribution
-    selection: Selection
-    groups: str | None = None
-    min_units: int = 1
-    epsilon: Fraction | None = None
-    delta: Fraction | None = None
-    selection_epsilon: Fraction | None = None
-    single: bool = False
-    notes: tuple[str, ...] = ()
-    written: bool = False
-    tree: exp.Select | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def canonical(self) -> dict[str, Any]:
-        """What is measured, as JSON values: equal for statements that measure the same."""
-        return {
-            "rows": self.rows,
-            "keys": [[key.levels is not None, list(map(str, key.levels or ()))] for key in self.keys],
-            "aggregates": [
-                {
-                    "kind": aggregate.kind,
-                    "input": aggregate.input,
-                    "bounds": None if aggregate.bounds is None else [str(bound) for bound in aggregate.bounds],
-                    "epsilon": None if aggregate.epsilon is None else str(aggregate.epsilon),
-                    "fractions": list(aggregate.fractions),
-                    "population": aggregate.population,
-                    "edges": None if aggregate.edges is None else list(aggregate.edges),
-                }
-                for aggregate in self.aggregates
-            ],
-            "contribution": [self.contribution.kind, self.contribution.most],
-            "selection": [self.selection, self.groups, self.min_units],
-            "shares": [None if share is None else str(share) for share in (self.selection_epsilon,)],
-        }
 
 
 @dataclass(frozen=True)
@@ -322,6 +131,8 @@ def _said(select: PrivateSelect) -> str:
 
 
 def _asked(aggregate: Aggregate) -> ShownColumn:
-    kind = {"count": "count", "units": "units", "quantiles": "quantile", "average": "mean"}.get(aggregate.kind, "sum")
+    from dpnotebook.sql.aggregates.catalogue import function_of  # with much that most sessions never need
+
+    kind = function_of(aggregate.kind).shown
     of = None if kind in ("count", "units") else aggregate.argument
     return ShownColumn(aggregate.name, aggregate.words or aggregate.name, kind, of)

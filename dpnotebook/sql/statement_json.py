@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement
+from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
+from dpnotebook.sql.statement import Statement
 
 FRACTIONS = ("epsilon", "delta", "selection_epsilon")
 

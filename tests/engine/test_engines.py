@@ -24,7 +24,8 @@ from dpnotebook.query.question import bounded_value
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
-from dpnotebook.sql.statement import Contribution, Relation
+from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.statement import Relation
 from dpnotebook.workload import Identity
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")

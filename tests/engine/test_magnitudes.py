@@ -13,7 +13,7 @@ from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
+from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
 everywhere = importlib.util.module_from_spec(_spec)

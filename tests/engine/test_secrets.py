@@ -16,7 +16,8 @@ from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
 from dpnotebook.sql.rewrite.magnitudes import magnitudes
-from dpnotebook.sql.statement import Contribution, Relation
+from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.statement import Relation
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
 everywhere = importlib.util.module_from_spec(_spec)

@@ -2,9 +2,9 @@
 
 from mutant import Mutant
 
-COMPONENTS, BUILDING = "sql/bounded_sums.py", "sql/aggregates/building.py"
+COMPONENTS, BUILDER = "sql/bounded_sums.py", "sql/aggregates/builder.py"
 DRAWING = "sql/rewrite/contribution_sampling.py"
-PARTIALS, BOUNDS = "sql/rewrite/partials.py", "sql/aggregates/bounds.py"
+ADDED, BOUNDS = "sql/aggregates/added.py", "sql/aggregates/bounds.py"
 INFLUENCE = "sql/test_influence.py::test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for"
 WORST = "sql/test_sql_privacy.py::test_the_worst_unit_costs_what_is_charged_and_no_more"
 
@@ -36,15 +36,15 @@ PLANTED = (
     Mutant(
         "sums of a unit are not clamped",
         "one person's sum is as large as it likes",
-        PARTIALS,
-        'value = steps.within(_nearest(f"CAST({total} AS DOUBLE)", part / step), *ends)',
-        'value = steps.within(_nearest(f"CAST({total} AS DOUBLE)", part / step), -(2**50), 2**50)',
+        ADDED,
+        'value = steps.within(nearest(f"CAST({total} AS DOUBLE)", part / step), *ends)',
+        'value = steps.within(nearest(f"CAST({total} AS DOUBLE)", part / step), -(2**50), 2**50)',
         (INFLUENCE,),
     ),
     Mutant(
         "single rows are not clamped",
         "one row is as large as it likes",
-        PARTIALS,
+        ADDED,
         'return f"CASE WHEN {y} IS NULL THEN 0 ELSE {steps.within(steps.whole(bounded, component.step), *ends)} END"',
         'return f"CASE WHEN {y} IS NULL THEN 0 ELSE {steps.within(steps.whole(y, component.step), -(2**50), 2**50)} '
         'END"',
@@ -53,7 +53,7 @@ PLANTED = (
     Mutant(
         "the number of rows of a unit is not clamped",
         "a person with many rows in a group adds all of them",
-        PARTIALS,
+        ADDED,
         "return steps.within(steps.whole(steps.clamped(rows, low, high), step), *ends)",
         "return steps.within(steps.whole(rows, step), 0, 2**50)",
         (INFLUENCE,),
@@ -77,25 +77,25 @@ PLANTED = (
     Mutant(
         "a mean's pair of sums is paid for by half",
         "averages in a pure session lose twice what is charged",
-        BUILDING,
-        "blocks: tuple[int, ...] = (self._block((c, n), pair, 2 * half, cost),)",
-        "blocks: tuple[int, ...] = (self._block((c, n), pair, half, cost),)",
+        "sql/aggregates/ratios.py",
+        "blocks: tuple[int, ...] = (builder.block((c, n), pair, 2 * half, cost),)",
+        "blocks: tuple[int, ...] = (builder.block((c, n), pair, half, cost),)",
         (WORST,),
     ),
     Mutant(
         "the bins of a quantile are paid for without their strategy",
         "quantiles lose as many times more as a value has levels in the hierarchy",
-        BUILDING,
-        "norm = component.norm(self.contribution, self.power) * strategy.norm",
-        "norm = component.norm(self.contribution, self.power)",
+        BUILDER,
+        "norm = component.norm(self.contribution, self._power) * strategy.norm",
+        "norm = component.norm(self.contribution, self._power)",
         (WORST,),
     ),
     Mutant(
         "combinations of columns are paid for in one group",
         "averages of a person in k groups lose k times what is charged",
-        BUILDING,
-        'norm = most * largest**self.power if self.contribution.kind == "groups" else (most * largest) ** self.power',
-        "norm = largest**self.power",
+        BUILDER,
+        'norm = most * largest**power if self.contribution.kind == "groups" else (most * largest) ** power',
+        "norm = largest**power",
         (WORST,),
     ),
     Mutant(

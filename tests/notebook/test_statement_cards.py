@@ -14,7 +14,8 @@ from dpnotebook.notebook.cards import plan_html, plan_text, release_html, releas
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.plots.release import plot_release
 from dpnotebook.session.release import Release
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect, Statement, plainly
+from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect, plainly
+from dpnotebook.sql.statement import Statement
 
 
 def part(name, half_width, unit="rows", note="", words=None):

@@ -10,7 +10,7 @@ import duckdb
 import pandas as pd
 
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
-from dpnotebook.sql.statement import Contribution, Key, PrivateSelect
+from dpnotebook.sql.select import Contribution, Key, PrivateSelect
 
 SECRET = "0123456789abcdef0123456789abcdef"
 

@@ -8,7 +8,7 @@ from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.bounded_sums import Totals
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, PrivateSelect
+from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 
 
 def select(*aggregates, kind="groups", most=1, selection="threshold", **more):

@@ -17,12 +17,14 @@ from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers, laplace_mass
+from dpnotebook.privacy.tails import whole_width
 from dpnotebook.sql.aggregates.bins import BINS, bins
 from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
-from dpnotebook.sql.aggregates.estimating import estimate, whole_width
+from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
+from dpnotebook.sql.aggregates.quantiles import BINS, bins
 from dpnotebook.sql.aggregates.ratios import fieller
 from dpnotebook.sql.bounded_sums import Totals
 

@@ -15,7 +15,8 @@ from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.errors import DPError, SQLError
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.dry_run import check_outer
-from dpnotebook.sql.statement import Contribution, Relation
+from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.statement import Relation
 
 DP = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) "
 CALLS = {

@@ -9,7 +9,7 @@ from added_up import component, connect, select
 from scipy.stats import chi2
 
 from dpnotebook.sql.rewrite.bounded_aggregation import totals
-from dpnotebook.sql.statement import Key
+from dpnotebook.sql.select import Key
 
 SECRETS = [f"{number:032x}" for number in range(8)]
 UNITS = 500  # they have the same groups, and draw them independently

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, magnitudes, totals
-from dpnotebook.sql.statement import Aggregate, Contribution, Key, Relation
+from dpnotebook.sql.select import Aggregate, Contribution, Key
+from dpnotebook.sql.statement import Relation
 
 HUGE = [0.0, 1.0, -1.0, 2.5, 1e308, -1e308, math.inf, -math.inf, math.nan, None, 5e-324, 1e15 + 0.3, -7.25]
 CONTRIBUTIONS = [Contribution(kind, most) for kind in ("groups", "rows") for most in (1, 2, 5)] + [Contribution("l2")]

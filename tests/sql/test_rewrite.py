@@ -18,7 +18,7 @@ from dpnotebook.errors import EngineError
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import totals, totals_sql
 from dpnotebook.sql.rewrite.groups import Found
-from dpnotebook.sql.statement import Contribution, Key
+from dpnotebook.sql.select import Contribution, Key
 
 INF, NAN = math.inf, math.nan
 WEIRD = ["a", "b'", 'c"', "d|5:e", "", "|", "5:d|5", "ü😀", "x" * 5000, None, "null", "\n"]

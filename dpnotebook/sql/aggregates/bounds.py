@@ -23,9 +23,10 @@ from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale, draw_integers
 from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
-from dpnotebook.sql.statement import Aggregate, PrivateSelect
+from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Bounds = tuple[Fraction, Fraction]
 
@@ -88,14 +89,13 @@ def _bounds(
     select: PrivateSelect, aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise
 ) -> Bounds | None:
     """Return bounds that suit what they bound; None where they are not found."""
-    added, clipped = aggregate.kind in ("count", "sum"), select.contribution.kind == "l2"
-    # Averages of whole numbers, and norms, are none.
-    integer = (aggregate.integer or aggregate.kind == "count") and aggregate.kind != "average" and not clipped
-    bounds = found(noisy, scale, noise, integer, around_zero=added)
+    function, clipped = function_of(aggregate.kind), select.contribution.kind == "l2"
+    integer = function.whole(aggregate) and not clipped  # norms of whole numbers are none
+    bounds = found(noisy, scale, noise, integer, around_zero=function.adds)
     if bounds is None:
         return None
     lower, upper = bounds
-    if clipped or aggregate.kind == "count":
+    if clipped or function.of == "values":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper
 

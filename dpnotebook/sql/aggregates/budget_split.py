@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.sql.bounded_sums import ROWWISE
-from dpnotebook.sql.statement import Aggregate, PrivateSelect
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.select import PrivateSelect
 
 LEAST = 12  # units of a function: it may have to share them between bounds and three sums
 TOO_SMALL = "this epsilon is too small to be shared between all that is asked; ask for a larger one, or for less"
@@ -91,9 +91,7 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
 def needs_bounds(select: PrivateSelect, index: int) -> bool:
     """Return whether bounds of an aggregate must be found from the data."""
     aggregate = select.aggregates[index]
-    if aggregate.bounds is not None or aggregate.kind == "units":
-        return False
-    return not (aggregate.kind == "count" and select.contribution.kind == "rows")
+    return aggregate.bounds is None and function_of(aggregate.kind).needs_bounds(select.contribution)
 
 
 def found_with(select: PrivateSelect, index: int) -> int:
@@ -107,7 +105,7 @@ def _histogram(select: PrivateSelect, index: int) -> tuple[str, int | None] | No
     if not needs_bounds(select, index):
         return None
     aggregate = select.aggregates[index]
-    rows = select.contribution.kind == "rows" or aggregate.kind in ROWWISE
+    rows = select.contribution.kind == "rows" or function_of(aggregate.kind).rowwise
     return ("rows" if rows else aggregate.kind), aggregate.input
 
 
@@ -116,19 +114,9 @@ def serving_aggregate(select: PrivateSelect) -> int | None:
     if select.selection != "threshold":
         return None
     for i, aggregate in enumerate(select.aggregates):
-        if aggregate.kind == "units" or counts_units(select, aggregate):
+        if function_of(aggregate.kind).counts_units(aggregate, select.contribution):
             return i
     return None
-
-
-def counts_units(select: PrivateSelect, aggregate: Aggregate) -> bool:
-    """Return whether a count of rows is one of units: each adds one or nothing, and one wherever it has a row."""
-    if aggregate.kind != "count" or aggregate.input is not None:
-        return False
-    contribution = select.contribution
-    if contribution.kind == "groups":
-        return aggregate.bounds == (0, 1)
-    return contribution.kind == "rows" and contribution.most == 1
 
 
 def _own(accountant: Accountant, epsilon: Fraction | None) -> int | None:

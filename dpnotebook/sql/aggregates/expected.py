@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dpnotebook.privacy.noise import integer_variance
-from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.bounds import units_found
-from dpnotebook.sql.aggregates.estimating import whole_width
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.function import Expectation
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
-from dpnotebook.sql.aggregates.quantiles import rank_error
-from dpnotebook.sql.aggregates.ratios import expected_mean, expected_variance
-from dpnotebook.sql.statement import PrivateSelect
-from dpnotebook.strategy import Strategy
-
-ADDED = ("count", "units", "sum")
-USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """How wrong the answers of an aggregate will be.
-
-    Parameters
-    ----------
-    std_errors
-        Standard error of an answer, shape (1,); NaN while it depends on bounds that are to be found.
-    half_width
-        Half-width of its interval.
-    note
-        What that rests on; empty when nothing.
-    """
-
-    std_errors: NDArray[np.float64]
-    half_width: float
-    note: str = ""
-
-    @property
-    def std_error(self) -> float:
-        """Standard error of an answer."""
-        return float(self.std_errors[0])
+from dpnotebook.sql.select import PrivateSelect
 
 
 def expected(measuring: Measuring, confidence: float, rows: float | None = None) -> list[Expectation]:
@@ -67,39 +34,13 @@ def _expected(measuring: Measuring, part: AggregateInput, confidence: float, row
     if part.bounds is None:
         note = "how wrong it will be depends on its bounds, which are found from the data first, with half of its share"
         return Expectation(np.array([math.nan]), math.nan, note)
-    block = measuring.blocks[part.blocks[0]]
-    reach = kappa(confidence, measuring.noise)
-    if part.kind in ("count", "units", "sum"):
-        error = math.sqrt(integer_variance(measuring.noise, block.scale)) * float(part.step)
-        width = whole_width(measuring.noise, block.scale, confidence) * float(part.step)
-        return Expectation(np.array([error]), width)
-    if part.kind == "quantiles":
-        assert isinstance(block.combine, Strategy)
-        error = rank_error(measuring.noise, block.scale, block.combine)
-        return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
-    size = USUAL_ROWS if rows is None else max(rows, 1.0)
-    values = "units" if _of_units(measuring, part) else "values"
-    note = f"errors of averages and variances are those of a group of {size:,.0f} {values}"
-    error = (expected_mean if part.kind == "average" else expected_variance)(measuring, part, size)
-    most = float(part.bounds[1] - part.bounds[0])
-    most = most * most / 4 if part.kind == "variance" else most / 2
-    return Expectation(np.array([min(error, most)]), min(reach * error, most), note)
+    return function_of(part.kind).expected(measuring, part, confidence, rows)
 
 
 def unit(select: PrivateSelect, index: int) -> str:
     """Return what the answers of an aggregate are counted in."""
     aggregate = select.aggregates[index]
-    match aggregate.kind:
-        case "count":
-            return "rows"
-        case "units":
-            return "units"
-        case "quantiles":
-            return "values of rank"
-        case "variance":
-            return f"square of {aggregate.argument}'s units"
-        case _:
-            return aggregate.argument
+    return function_of(aggregate.kind).unit(aggregate)
 
 
 def steps(measuring: Measuring) -> tuple[str, ...]:
@@ -185,7 +126,7 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
     kind, most = measuring.contribution.kind, measuring.contribution.most
     found = []
     if kind == "groups" and measuring.grouped:
-        vectors = measuring.noise == "gaussian" and all(part.kind in ADDED for part in measuring.parts)
+        vectors = measuring.noise == "gaussian" and all(function_of(part.kind).adds for part in measuring.parts)
         instead = ', or contribution="l2" clips whole vectors and usually errs least' if vectors else ""
         found.append(
             f"units in more than {'1 group' if most == 1 else f'{most:,} groups'} count in that many, drawn at random: "
@@ -195,9 +136,7 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
     if kind == "rows":
         return found
     for part in measuring.parts:
-        if part.kind not in ("count", "sum") or part.bounds is None:
-            continue
-        if part.kind == "count" and part.bounds == (0, 1):  # a count of units: rows are not meant to count
+        if part.bounds is None or not function_of(part.kind).clips(part):
             continue
         low, high = (float(bound) for bound in part.bounds)
         width = _expected(measuring, part, confidence, None).half_width
@@ -211,7 +150,3 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
             "interval says so"
         )
     return found
-
-
-def _of_units(measuring: Measuring, part: AggregateInput) -> bool:
-    return part.kind == "average" and measuring.contribution.kind == "groups"

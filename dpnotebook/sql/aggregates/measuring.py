@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.statement import AggregateKind, Contribution
+from dpnotebook.sql.select import Contribution
 from dpnotebook.strategy import Strategy
 
 Matrix = tuple[tuple[int, ...], ...]
@@ -67,7 +69,7 @@ class AggregateInput:
         Of quantiles: whether a bin holds only the whole number at its lower edge.
     """
 
-    kind: AggregateKind
+    kind: str
     blocks: tuple[int, ...]
     bounds: tuple[Fraction, Fraction] | None
     step: Fraction = Fraction(1)
@@ -138,6 +140,11 @@ class Measuring:
     def complete(self) -> bool:
         """Whether all bounds are known, so that it can be measured."""
         return all(part.bounds is not None for part in self.parts)
+
+    def component(self, column: int) -> Component:
+        """Return the component that a column of `Totals.numbers` belongs to."""
+        ends = np.cumsum([component.width for component in self.components])
+        return self.components[int(np.searchsorted(ends, column, side="right"))]
 
     def place(self, block: int) -> slice:
         """Return where the noisy numbers of a block stand."""

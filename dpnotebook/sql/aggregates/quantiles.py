@@ -1,65 +1,182 @@
-"""Quantiles read off noisy cumulative counts of bins."""
+"""Least, greatest and middle values, and other quantiles: read off noisy cumulative counts of bins."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import MOST_CONFIDENCE, kappa
+from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.function import AggregateFunction, Expectation, Integers, Statistic, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
-from dpnotebook.strategy import Strategy
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.parse.calls import Call, Spelling
+from dpnotebook.sql.select import Aggregate
+from dpnotebook.strategy import Strategy, hierarchical
+from dpnotebook.strategy.select import select_own
+from dpnotebook.workload import Prefix
 
 Floats = NDArray[np.float64]
 
+BINS = 512  # of a range of values; within a bin they are taken to be spread evenly
+OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a moment
+BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 NOTICED = 2.5  # standard errors: so many values beyond it make a least or greatest value stand out
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
 
+# Quantiles with names of their own.
+NAMED: dict[tuple[float, ...], str] = {(0.0,): "min", (1.0,): "max", (0.5,): "median"}
+FRACTION, PARTS = Spelling(second="fraction"), Spelling(second="parts")
 
-def quantiles(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
-    """Return quantiles with intervals, shape (groups,), or (groups, fractions) where an array is asked for.
 
-    The cumulative count of a quantile p of N values passes p N. Near the ends, where p N is less than noise can tell
-    from nothing, it is taken to pass what noise can tell: the least and the greatest value are those with about that
-    many values beyond them. Intervals reach to the ends of the bins they touch, and to the bound where nothing says
-    otherwise.
+class Binned(Statistic):
+    """How many values are in each bin: these have a query of their own."""
+
+    name = "bins"
+
+
+class Quantiles(AggregateFunction):
+    """MIN, MAX, MEDIAN, percentiles, and arrays of quantiles."""
+
+    kind = "quantiles"
+    spellings: ClassVar = {
+        **{f"{private}MIN": Spelling(fractions=(0.0,)) for private in ("", "ANON_")},
+        **{f"{private}MAX": Spelling(fractions=(1.0,)) for private in ("", "ANON_")},
+        **{f"{private}MEDIAN": Spelling(fractions=(0.5,)) for private in ("", "ANON_")},
+        **dict.fromkeys(("NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "ANON_NTILE", "ANON_PERCENTILE_CONT"), FRACTION),
+        **dict.fromkeys(("APPROX_QUANTILES", "ANON_QUANTILES"), PARTS),
+    }
+    said = ("MIN", "MAX", "MEDIAN", "PERCENTILE_CONT", "APPROX_QUANTILES")
+    statistics = (Binned(),)
+    rowwise = levelled = True
+    shown, counted_in = "quantile", "values of rank"
+
+    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+        """Return MIN, MAX, PERCENTILE_CONT or APPROX_QUANTILES."""
+        if call.array:
+            return exp.ApproxQuantiles(this=argument, expression=exp.Literal.number(len(call.fractions) - 1))
+        fraction = call.fractions[0]
+        if fraction in (0.0, 1.0):
+            return exp.Max(this=argument) if fraction else exp.Min(this=argument)
+        return exp.PercentileCont(this=argument, expression=exp.Literal.number(fraction))
+
+    def over_release(self, node: exp.Expr, call: Call) -> exp.Expr:
+        """Return percentiles, and arrays of them, by DuckDB's name."""
+        if isinstance(node, exp.PercentileCont):
+            return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), node.expression.copy()])
+        if isinstance(node, exp.ApproxQuantiles):
+            fractions = exp.Array(expressions=[exp.Literal.number(repr(fraction)) for fraction in call.fractions])
+            return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), fractions])
+        return node
+
+    def word_of(self, call: Call) -> str:
+        """Return what the quantile is called."""
+        return "quantiles" if call.array else NAMED.get(call.fractions, "quantile")
+
+    def below(self, call: Call) -> bool:
+        """Return whether it is a least or a greatest value."""
+        return call.fractions in ((0.0,), (1.0,))
+
+    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
+        """Return whether the other one is of the same bins."""
+        if other.kind != self.kind:
+            return False
+        return (aggregate.input, aggregate.bounds, aggregate.edges) == (other.input, other.bounds, other.edges)
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Count values by bin, and measure cumulative counts."""
+        edges, points = bins(bounds, aggregate.integer, aggregate.edges)
+        component = Component("bins", aggregate.input, *bounds, Fraction(1), builder.rows, edges)
+        block = builder.strategy(component, cumulative(component.width, builder.noise), cost)
+        return replace(input_of(aggregate, bounds), blocks=(block,), edges=edges, points=points)
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return quantiles with intervals.
+
+        The cumulative count of a quantile p of N values passes p N. Near the ends, where p N is less than noise can
+        tell from nothing, it is taken to pass what noise can tell: the least and the greatest value are those with
+        about that many values beyond them. Intervals reach to the ends of the bins they touch, and to the bound where
+        nothing says otherwise.
+        """
+        block = measuring.blocks[part.blocks[0]]
+        strategy = block.combine
+        assert isinstance(strategy, Strategy)
+        weights = cumulative_weights(strategy)
+        numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
+        counts = numbers @ weights.T
+        spread = math.sqrt(integer_variance(measuring.noise, block.scale))
+        # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may:
+        # simulation finds 92% for bands of 95% where all values are at the far end of the range, and never less than
+        # 95% for these.
+        reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
+        below, above = _levels(part)
+        columns = []
+        for fraction in part.fractions:
+            errors = spread * excess_errors(strategy, fraction)
+            excess = _rising(counts - fraction * counts[:, -1:], errors)
+            value, std_error = _crossings(excess, np.maximum(counts[:, -1], 0.0), errors, fraction, below, above)
+            lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
+            columns.append(np.stack([value.clip(lower, upper), std_error, lower, upper]))
+        stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
+        if not part.array:
+            stacked = stacked[..., 0]
+        return Estimates(*stacked)
+
+    def expected(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+    ) -> Expectation:
+        """Return the error of the worst rank: that of a cumulative count."""
+        block = measuring.blocks[part.blocks[0]]
+        assert isinstance(block.combine, Strategy)
+        factor = float(np.max(block.combine.error_factors()))
+        error = math.sqrt(integer_variance(measuring.noise, block.scale) * factor)
+        reach = kappa(confidence, measuring.noise)
+        return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
+
+
+def bins(
+    bounds: tuple[Fraction, Fraction], integer: bool, declared: Sequence[float] | None
+) -> tuple[tuple[float, ...], bool]:
+    """Return the edges of bins over a range of values, and whether each bin is one whole number.
 
     Parameters
     ----------
-    measuring, part
-        What was measured, and the aggregate.
-    noisy
-        Noisy numbers of all blocks, shape (groups, measured).
-    confidence
-        Probability with which an interval holds.
+    bounds
+        Lower and upper bound of values.
+    integer
+        Whether values are whole numbers.
+    declared
+        Edges of the declared levels of the column, increasing; used where they are few enough.
     """
-    block = measuring.blocks[part.blocks[0]]
-    strategy = block.combine
-    assert isinstance(strategy, Strategy)
-    weights = cumulative_weights(strategy)
-    numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
-    counts = numbers @ weights.T
-    spread = math.sqrt(integer_variance(measuring.noise, block.scale))
-    # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may; simulation
-    # finds 92% for bands of 95% where all values are at the far end of the range, and never less than 95% for these.
-    reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
-    below, above = _levels(part)
-    columns = []
-    for fraction in part.fractions:
-        errors = spread * excess_errors(strategy, fraction)
-        excess = _rising(counts - fraction * counts[:, -1:], errors)
-        value, std_error = _crossings(excess, np.maximum(counts[:, -1], 0.0), errors, fraction, below, above)
-        lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
-        columns.append(np.stack([value.clip(lower, upper), std_error, lower, upper]))
-    stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
-    if not part.array:
-        stacked = stacked[..., 0]
-    return Estimates(*stacked)
+    low, high = float(bounds[0]), float(bounds[1])
+    first, last = math.ceil(bounds[0]), math.floor(bounds[1])
+    if integer and 0 <= last - first < BINS and -(2**53) < first <= last < 2**53:
+        return tuple(float(first + i) for i in range(last - first + 2)), True
+    inside = [float(edge) for edge in declared or () if low < edge < high]
+    if 0 < len(inside) < BINS:
+        return (low, *inside, high), False
+    edges = tuple(np.unique(low + (high - low) * (np.arange(BINS + 1) / BINS)).tolist())
+    return (edges if len(edges) > 1 else (low, math.nextafter(low, math.inf))), False
+
+
+@lru_cache(maxsize=64)
+def cumulative(count: int, noise: Noise) -> Strategy:
+    """Return what is measured of bins in order to know how many values lie below each edge."""
+    if count <= OPTIMISED:
+        return select_own(Prefix(count), noise=noise, effort="quick")
+    trees = (hierarchical(Prefix(count), noise, branching=branching) for branching in BRANCHINGS[noise])
+    return min(trees, key=lambda tree: tree.objective)
 
 
 @lru_cache(maxsize=16)
@@ -73,11 +190,6 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
     """Return the errors of cumulative counts less a fraction of all, for noise of variance 1, shape (bins,)."""
     weights = cumulative_weights(strategy)
     return np.asarray(np.linalg.norm(weights - fraction * weights[-1], axis=1))
-
-
-def rank_error(noise: Noise, scale: object, strategy: Strategy) -> float:
-    """Return the standard error, in values, of the worst rank: that of a cumulative count."""
-    return math.sqrt(integer_variance(noise, scale) * float(np.max(strategy.error_factors())))
 
 
 def _levels(part: AggregateInput) -> tuple[Floats, Floats]:

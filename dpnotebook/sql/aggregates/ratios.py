@@ -1,137 +1,192 @@
-"""Means and variances from noisy sums and a noisy number of values.
+"""Means, variances and standard deviations, from noisy sums and a noisy number of values.
 
 Intervals hold for groups of any size: a ratio r is in the interval where the noisy sum less r times the noisy number
 is no farther from zero than noise takes it (Fieller's theorem), which no linearisation stands behind.
+
+Sources: Wilson et al., section 4.2.3 (bounded-contribution aggregation); means as a noisy centred sum over a noisy
+count are Algorithm 2.4 of Li et al.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
+from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
-from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.function import (
+    USUAL_ROWS,
+    AggregateFunction,
+    Expectation,
+    Integers,
+    Parts,
+    Statistic,
+    input_of,
+)
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
+from dpnotebook.sql.parse.calls import Spelling
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
+from dpnotebook.sql.select import Aggregate
 from dpnotebook.strategy import Strategy
 
 Floats = NDArray[np.float64]
 
+COUNT_BITS = 10  # bits below one of counts that are divided by
+MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best where means are 2/3 of the way to a bound
+ORDER = {"values": 0, "average": 1, "centred": 1, "square": 2}  # of moments, by the statistics that they are sums of
+
+
+class ValueCount(Statistic):
+    """The number of values of a unit in a group: of those that are drawn, or whether there is one, for averages."""
+
+    name = "values"
+
+    def of_row(self, component: Component) -> str:
+        """Return 1, or 0 where there is no value."""
+        return f"CASE WHEN y{component.input} IS NOT NULL THEN 1 ELSE 0 END"
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return the number of values, at most as many as count."""
+        return f"least({columns.rows(f'y{component.input}')}, {component.largest})"
+
+
+class ClampedMean(Statistic):
+    """The mean of a unit's values in a group, clamped, less the middle of its bounds."""
+
+    name, summed = "average", True
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return the clamped mean, in steps from the middle."""
+        i, low, high, step = component.input, component.low, component.high, component.step
+        assert i is not None
+        middle, most = (low + high) / 2, component.largest
+        part, centre = parts[i], Fraction(0)
+        if part * FINER > step:  # the middle, or a sum of the same input, is too far away for steps so small
+            part, centre = steps.part_for((high - low) / 2), middle
+        total = columns.total(steps.addend(f"y{i}", part, centre))
+        mean = f"CAST({total} AS DOUBLE) / {columns.rows(f'y{i}')}"
+        value = steps.within(nearest(mean, part / step, (centre - middle) / step), -most, most)
+        return f"CASE WHEN {total} IS NULL THEN 0 ELSE {value} END"
+
+
+class OfValues(Statistic):
+    """A sum over single values, of those that are drawn."""
+
+    drawn = True
+
+    def of_value(self, component: Component, most: int) -> str:
+        """Return what one value adds, as an integer of at most `most`; the value is not NULL."""
+        raise NotImplementedError
+
+    def of_row(self, component: Component) -> str:
+        """Return what a row's value adds."""
+        return f"CASE WHEN y{component.input} IS NULL THEN 0 ELSE {self.of_value(component, component.largest)} END"
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return what the values that are drawn add."""
+        i, each = component.input, self.of_value(component, component.largest // ROWS_SAMPLED)
+        drawn = f"CASE WHEN y{i} IS NOT NULL AND turn{i} BETWEEN 1 AND {ROWS_SAMPLED} THEN {each} END"
+        return f"CAST(coalesce({columns.total(drawn)}, 0) AS BIGINT)"
+
+
+class CentredValue(OfValues):
+    """Values, clamped, less the middle of their bounds."""
+
+    name = "centred"
+
+    def of_value(self, component: Component, most: int) -> str:
+        """Return the clamped value, in steps from the middle."""
+        bounded, middle = _bounded(component)
+        return steps.within(steps.whole(bounded, component.step, middle), -most, most)
+
+
+class SquaredValue(OfValues):
+    """Squares of values, clamped, less the middle of their bounds."""
+
+    name = "square"
+
+    def of_value(self, component: Component, most: int) -> str:
+        """Return the square of how far the clamped value is from the middle."""
+        bounded, middle = _bounded(component)
+        # What rounds to zero anyway is not squared: it could be too small for a number.
+        least = Fraction(float(component.step) ** 0.5) / 4
+        away = f"greatest(abs({bounded} - {number(float(middle))}), {number(float(least))})"
+        return steps.within(steps.whole(f"{away} * {away}", component.step), 0, most)
+
+
+def _bounded(component: Component) -> tuple[str, Fraction]:
+    """Return a clamped value, and the middle of its bounds."""
+    low, high = component.low, component.high
+    return steps.clamped(f"y{component.input}", low, high), (low + high) / 2
+
 
 @dataclass(frozen=True)
 class Moments:
-    """Noisy number of values, sum of centred values and sum of their squares, in units of the half-width.
+    """Noisy number of values, and noisy sums of what follows from each.
 
     Parameters
     ----------
-    n, c, q
-        Each of shape (groups,); q is empty for means.
+    sums
+        In units of half-widths, shape (moments, groups).
     covariance
-        Of their noise, the same in all groups; shape (2, 2) or (3, 3).
+        Of their noise, the same in all groups; shape (moments, moments).
     """
 
-    n: Floats
-    c: Floats
-    q: Floats
+    sums: Floats
     covariance: Floats
 
 
-def weights(measuring: Measuring, part: AggregateInput) -> tuple[Floats, Floats]:
-    """Return how moments follow from the noisy numbers of an aggregate, and the variances of those.
-
-    Returns
-    -------
-    Weights of shape (moments, numbers), moments being n, c and q in units of the half-width; variances (numbers,).
-    """
-    blocks = [measuring.blocks[i] for i in part.blocks]
-    columns = sorted({column for block in blocks for column in block.columns}, key=lambda i: _statistic(measuring, i))
-    rows, scales = [], []
-    for block in blocks:
-        assert not isinstance(block.combine, Strategy)
-        for row in block.combine:
-            entry = dict(zip(block.columns, row, strict=True))
-            rows.append([float(entry.get(column, 0)) for column in columns])
-            scales.append(integer_variance(measuring.noise, block.scale))
-    half = float(part.step) * part.half
-    worth = np.array([1.0, float(part.step) / half, float(part.square) / half**2])[: len(columns)]
-    inverse = np.linalg.inv(np.array(rows) / worth)  # well conditioned once all is in units of the half-width
-    return inverse, np.array(scales)
-
-
-def moments(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64]) -> Moments:
+def moments(measuring: Measuring, part: AggregateInput, noisy: Integers, worth: Mapping[int, float]) -> Moments:
     """Return the moments that noisy numbers say.
 
     Parameters
     ----------
     measuring, part
-        What was measured, and the aggregate: a mean or a variance.
+        What was measured, and the aggregate.
     noisy
         Noisy numbers of all blocks, shape (groups, measured).
+    worth
+        What an integer is worth, for each column in the order of the moments.
     """
     numbers = np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1).astype(float)
-    inverse, variances = weights(measuring, part)
-    found = inverse @ numbers.T
-    q = found[2] if len(found) > 2 else np.zeros(0)
-    return Moments(found[0], found[1], q, (inverse * variances) @ inverse.T)
+    inverse, covariance = weights(measuring, part, worth)
+    return Moments(inverse @ numbers.T, covariance)
 
 
-def mean(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
-    """Return means with intervals, shape (groups,)."""
-    assert part.bounds is not None
-    low, high = map(float, part.bounds)
-    middle, half = (low + high) / 2, float(part.step) * part.half
-    found = moments(measuring, part, noisy)
-    limit = (high - low) / 2 / half  # of the mean, in units of the half-width, which was rounded up to whole steps
-    reach = kappa(confidence, measuring.noise)
-    known = found.n > 0
-    ratio = np.where(known, found.c / np.where(known, found.n, 1.0), 0.0).clip(-limit, limit)
-    lower, upper = fieller(found.c, found.n, found.covariance[[1, 0]][:, [1, 0]], reach, -limit, limit)
-    weight = np.stack([-ratio, np.ones_like(ratio)])
-    spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance[:2, :2], weight))
-    # A mean between bounds errs by no more than any guess between them would.
-    std_error = np.minimum(np.where(known, spread / np.where(known, found.n, 1.0), np.inf), limit)
-    return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
+def weights(measuring: Measuring, part: AggregateInput, worth: Mapping[int, float]) -> tuple[Floats, Floats]:
+    """Return how moments follow from the noisy numbers of an aggregate, and the covariance of their noise.
 
+    Parameters
+    ----------
+    measuring, part, worth
+        As for `moments`.
 
-def variance(measuring: Measuring, part: AggregateInput, noisy: NDArray[np.int64], confidence: float) -> Estimates:
-    """Return variances, or standard deviations, with intervals, shape (groups,).
-
-    The variance is q / n - (c / n)^2. About the noisy mean m the sum of squares is q - 2 m c + m^2 n, and its ratio to
-    n, for which the interval holds, is the variance but for the square of the error of m: by the farthest that m may
-    err, the interval is made wider.
+    Returns
+    -------
+    Weights of shape (moments, numbers), and covariances of shape (moments, moments).
     """
-    assert part.bounds is not None
-    half = float(part.step) * part.half
-    most = (float(part.bounds[1] - part.bounds[0]) / 2 / half) ** 2
-    found = moments(measuring, part, noisy)
-    reach = kappa(confidence, measuring.noise)
-    known = found.n > 0
-    n = np.where(known, found.n, 1.0)
-    m = np.where(known, found.c / n, 0.0).clip(-1, 1)
-    about = found.q - 2 * m * found.c + m * m * found.n
-    value = np.where(known, about / n, 0.0).clip(0, most)
-    lines = np.stack([m * m, -2 * m, np.ones_like(m)])  # of n, c and q
-    of_about = np.einsum("ig,ij,jg->g", lines, found.covariance, lines)
-    with_n = np.einsum("ig,i->g", lines, found.covariance[:, 0])
-    covariance = np.array([[of_about, with_n], [with_n, np.full_like(m, found.covariance[0, 0])]])
-    lower, upper = fieller(about, found.n, covariance, reach, 0.0, most)
-    low_mean, high_mean = fieller(found.c, found.n, found.covariance[[1, 0]][:, [1, 0]], reach, -1.0, 1.0)
-    slack = np.maximum(high_mean - m, m - low_mean) ** 2
-    lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
-    spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
-    std_error = np.minimum(np.where(known, spread / n, np.inf), most)
-    if not part.population:
-        sample = np.maximum(n, 2) / (np.maximum(n, 2) - 1)
-        value, lower, upper, std_error = (sample * each for each in (value, lower, upper, std_error))
-    if part.kind == "deviation":
-        # By the slope of the root, and by the root of the error where the variance is no more than that.
-        std_error = std_error / np.sqrt(np.maximum(4 * value, std_error))
-        value, lower, upper = np.sqrt(value), np.sqrt(lower), np.sqrt(upper)
-        return Estimates(half * value, half * std_error, half * lower, half * upper)
-    return Estimates(half**2 * value, half**2 * std_error, half**2 * lower, half**2 * upper)
+    rows, variances = [], []
+    for block in (measuring.blocks[i] for i in part.blocks):
+        assert not isinstance(block.combine, Strategy)
+        for row in block.combine:
+            entry = dict(zip(block.columns, row, strict=True))
+            rows.append([float(entry.get(column, 0)) for column in worth])
+            variances.append(integer_variance(measuring.noise, block.scale))
+    # Well conditioned in units of the half-width.
+    inverse = np.asarray(np.linalg.inv(np.array(rows) / list(worth.values())), dtype=float)
+    return inverse, np.asarray((inverse * np.array(variances)) @ inverse.T)
 
 
 def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, high: float) -> tuple[Floats, Floats]:
@@ -160,32 +215,245 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
     return lower, upper
 
 
-def _statistic(measuring: Measuring, column: int) -> int:
-    """Return the order of a column among moments: number, centred sum, squares."""
-    start = 0
-    for component in measuring.components:
-        if start <= column < start + component.width:
-            return {"values": 0, "average": 1, "centred": 1, "square": 2}[component.statistic]
-        start += component.width
-    raise ValueError(f"there is no column {column}")
+class Ratio(AggregateFunction):
+    """A mean, or what is made of means: its errors depend on how many values a group has."""
+
+    def expected(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+    ) -> Expectation:
+        """Return the errors in a group of so many values, at most half of what the answer lies between."""
+        size = USUAL_ROWS if rows is None else max(rows, 1.0)
+        note = f"errors of averages and variances are those of a group of {size:,.0f} {self.values(measuring)}"
+        error, most = self.error(measuring, part) / size, self.most(part)
+        return Expectation(np.array([min(error, most)]), min(kappa(confidence, measuring.noise) * error, most), note)
+
+    def values(self, measuring: Measuring) -> str:
+        """Return what the values are that a mean is of."""
+        return "values"
+
+    def error(self, measuring: Measuring, part: AggregateInput) -> float:
+        """Return the standard error of an answer times the number of values, where these are of a usual kind."""
+        raise NotImplementedError
+
+    def most(self, part: AggregateInput) -> float:
+        """Return half of the width of what an answer lies between."""
+        raise NotImplementedError
 
 
-def expected_mean(measuring: Measuring, part: AggregateInput, rows: float) -> float:
-    """Return the standard error of a mean of `rows` values half-way between the middle and a bound."""
-    inverse, variances = weights(measuring, part)
-    covariance = (inverse * variances) @ inverse.T
-    line = np.array([-0.5, 1.0])
-    return float(part.step) * part.half * math.sqrt(line @ covariance @ line) / rows
+class Average(Ratio):
+    """AVG: where groups are bounded, of the clamped averages of units."""
+
+    kind = "average"
+    spellings: ClassVar = {"AVG": Spelling(), "MEAN": Spelling(), "ANON_AVG": Spelling()}
+    said, nodes, word = ("AVG",), (exp.Avg,), "avg"
+    statistics = (ValueCount(), ClampedMean(), CentredValue())
+    shown = linear = "mean"
+
+    def whole(self, aggregate: Aggregate) -> bool:
+        """Return False: averages of whole numbers are none."""
+        return False
+
+    def group_magnitude(self, aggregate: Aggregate, columns: Columns) -> str:
+        """Return the average of a unit's values."""
+        total = super().group_magnitude(aggregate, columns)
+        return f"{total} / nullif({columns.rows(f'y{aggregate.input}')}, 0)"
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add a centred sum, and the number of values."""
+        groups = builder.contribution.kind == "groups"
+        step, half = builder.centred(bounds, cost)
+        c = builder.column(Component("average" if groups else "centred", aggregate.input, *bounds, step, half))
+        n = builder.column(Component("values", aggregate.input, *bounds, Fraction(1), 1))
+        if builder.noise == "laplace":
+            # What values lie above the lower bound and below the upper one: together the same for every value, so
+            # that the pair has the sensitivity of the span alone, where half the cost for each would double it.
+            pair: Matrix = ((1, half), (-1, half))
+            blocks: tuple[int, ...] = (builder.block((c, n), pair, 2 * half, cost),)
+        else:
+            of_sum = int(cost * MEAN_SHARE)
+            one = 1 << COUNT_BITS
+            blocks = (
+                builder.block((c,), ((1,),), half, of_sum),
+                builder.block((n,), ((one,),), one, cost - of_sum),
+            )
+        return replace(input_of(aggregate, bounds), blocks=blocks, step=step, half=half)
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
+        assert part.bounds is not None
+        low, high = map(float, part.bounds)
+        middle, half = (low + high) / 2, _half(part)
+        found = moments(measuring, part, noisy, _worth(measuring, part))
+        n, c = found.sums
+        limit = (high - low) / 2 / half  # of the mean, in units of the half-width, which was rounded up to whole steps
+        reach = kappa(confidence, measuring.noise)
+        known = n > 0
+        ratio = np.where(known, c / np.where(known, n, 1.0), 0.0).clip(-limit, limit)
+        lower, upper = fieller(c, n, found.covariance[[1, 0]][:, [1, 0]], reach, -limit, limit)
+        weight = np.stack([-ratio, np.ones_like(ratio)])
+        spread = np.sqrt(np.einsum("ig,ij,jg->g", weight, found.covariance, weight))
+        # A mean between bounds errs by no more than any guess between them would.
+        std_error = np.minimum(np.where(known, spread / np.where(known, n, 1.0), np.inf), limit)
+        return Estimates(middle + half * ratio, half * std_error, middle + half * lower, middle + half * upper)
+
+    def values(self, measuring: Measuring) -> str:
+        """Return whether the average is one of units or of values."""
+        return "units" if measuring.contribution.kind == "groups" else "values"
+
+    def error(self, measuring: Measuring, part: AggregateInput) -> float:
+        """Return that of values whose mean is half-way between the middle and a bound."""
+        _, covariance = weights(measuring, part, _worth(measuring, part))
+        line = np.array([-0.5, 1.0])
+        return _half(part) * math.sqrt(line @ covariance @ line)
+
+    def most(self, part: AggregateInput) -> float:
+        """Return half of the width of the bounds."""
+        assert part.bounds is not None
+        return float(part.bounds[1] - part.bounds[0]) / 2
 
 
-def expected_variance(measuring: Measuring, part: AggregateInput, rows: float) -> float:
-    """Return the standard error of a variance of `rows` values: a mean half-way to a bound, a spread of a quarter."""
-    inverse, variances = weights(measuring, part)
-    covariance = (inverse * variances) @ inverse.T
-    m, v = 0.5, 0.25**2
-    line = np.array([m * m - v, -2 * m, 1.0])
-    half = float(part.step) * part.half
-    error = math.sqrt(line @ covariance @ line) / rows
-    if part.kind == "deviation":
-        return half * error / (2 * math.sqrt(v))
-    return half**2 * error
+class Variance(Ratio):
+    """VAR_POP and VAR_SAMP, of single values."""
+
+    kind = "variance"
+    spellings: ClassVar = {
+        **dict.fromkeys(("VAR", "VARIANCE", "VAR_SAMP"), Spelling(population=False)),
+        **dict.fromkeys(("VAR_POP", "ANON_VAR", "ANON_VAR_POP"), Spelling()),
+    }
+    said, word = ("VAR_POP",), "var"
+    nodes: ClassVar[tuple[type[exp.Expr], ...]] = (exp.Variance, exp.VariancePop)
+    statistics = (ValueCount(), CentredValue(), SquaredValue())
+    rowwise = True
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add the number of values, their centred sum, and that of their squares."""
+        rows, column = builder.rows, aggregate.input
+        step, half = builder.centred(bounds, cost)
+        unit = half * step * step  # squares are up to `half` of it
+        n = builder.column(Component("values", column, *bounds, Fraction(1), rows))
+        c = builder.column(Component("centred", column, *bounds, step, rows * half))
+        q = builder.column(Component("square", column, *bounds, unit, rows * half))
+        if builder.noise == "laplace":
+            # (1 - p)^2, 2 p (1 - p) and p^2, p the place of a value between its bounds: never negative and together
+            # the same for every value, but for what rounding values and squares by 1/2 each does.
+            matrix: Matrix = ((half, -2, 1), (2 * half, 0, -2), (half, 2, 1))
+            blocks: tuple[int, ...] = (builder.block((n, c, q), matrix, rows * (4 * half + 4), cost),)
+        else:
+            one, third = 1 << COUNT_BITS, cost // 3
+            # Squares are centred too: between -half and half after doubling.
+            blocks = (
+                builder.block((n,), ((one,),), rows * one, third),
+                builder.block((c,), ((1,),), rows * half, third),
+                builder.block((n, q), ((-half, 2),), rows * half, third),
+            )
+        return replace(input_of(aggregate, bounds), blocks=blocks, step=step, half=half, square=unit)
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return variances with intervals.
+
+        The variance is q / n - (c / n)^2. About the noisy mean m the sum of squares is q - 2 m c + m^2 n, and its ratio
+        to n, for which the interval holds, is the variance but for the square of the error of m: by the farthest that m
+        may err, the interval is made wider.
+        """
+        half = _half(part)
+        return _scaled(half**2, *self.variances(measuring, part, noisy, confidence))
+
+    def variances(
+        self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float
+    ) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return variances, standard errors and intervals in units of the squared half-width."""
+        assert part.bounds is not None
+        most = (float(part.bounds[1] - part.bounds[0]) / 2 / _half(part)) ** 2
+        found = moments(measuring, part, noisy, _worth(measuring, part))
+        count, c, q = found.sums
+        reach = kappa(confidence, measuring.noise)
+        known = count > 0
+        n = np.where(known, count, 1.0)
+        m = np.where(known, c / n, 0.0).clip(-1, 1)
+        about = q - 2 * m * c + m * m * count
+        value = np.where(known, about / n, 0.0).clip(0, most)
+        lines = np.stack([m * m, -2 * m, np.ones_like(m)])  # of n, c and q
+        of_about = np.einsum("ig,ij,jg->g", lines, found.covariance, lines)
+        with_n = np.einsum("ig,i->g", lines, found.covariance[:, 0])
+        covariance = np.array([[of_about, with_n], [with_n, np.full_like(m, found.covariance[0, 0])]])
+        lower, upper = fieller(about, count, covariance, reach, 0.0, most)
+        low_mean, high_mean = fieller(c, count, found.covariance[[1, 0]][:, [1, 0]], reach, -1.0, 1.0)
+        slack = np.maximum(high_mean - m, m - low_mean) ** 2
+        lower, upper = np.maximum(lower - slack, 0.0), np.minimum(upper + slack, most)
+        spread = np.sqrt(np.maximum(of_about - 2 * value * with_n + value**2 * found.covariance[0, 0], 0.0))
+        std_error = np.minimum(np.where(known, spread / n, np.inf), most)
+        if part.population:
+            return value, std_error, lower, upper
+        sample = np.maximum(n, 2) / (np.maximum(n, 2) - 1)
+        return sample * value, sample * std_error, sample * lower, sample * upper
+
+    def error(self, measuring: Measuring, part: AggregateInput) -> float:
+        """Return that of values whose mean is half-way to a bound, and whose spread is a quarter of the way."""
+        return _half(part) ** 2 * self.usual_error(measuring, part)
+
+    def usual_error(self, measuring: Measuring, part: AggregateInput) -> float:
+        """Return the same in units of the squared half-width."""
+        _, covariance = weights(measuring, part, _worth(measuring, part))
+        line = np.array([USUAL_MEAN**2 - USUAL_SPREAD**2, -2 * USUAL_MEAN, 1.0])
+        return math.sqrt(line @ covariance @ line)
+
+    def most(self, part: AggregateInput) -> float:
+        """Return the largest variance there is between the bounds."""
+        assert part.bounds is not None
+        return float(part.bounds[1] - part.bounds[0]) ** 2 / 4
+
+    def unit(self, aggregate: Aggregate) -> str:
+        """Return the square of the column's units."""
+        return f"square of {aggregate.argument}'s units"
+
+
+USUAL_MEAN, USUAL_SPREAD = 0.5, 0.25  # of values of which errors are foretold, in half-widths from the middle
+
+
+class Deviation(Variance):
+    """STDDEV_POP and STDDEV_SAMP: roots of variances."""
+
+    kind = "deviation"
+    spellings: ClassVar = {
+        **dict.fromkeys(("STDDEV", "STDDEV_SAMP"), Spelling(population=False)),
+        **dict.fromkeys(("STDDEV_POP", "ANON_STDDEV", "ANON_STDDEV_POP"), Spelling()),
+    }
+    said, nodes, word = ("STDDEV_POP",), (exp.StddevSamp, exp.StddevPop), "stddev"
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return the roots of variances and of their intervals."""
+        value, std_error, lower, upper = self.variances(measuring, part, noisy, confidence)
+        # By the slope of the root, and by the root of the error where the variance is no more than that.
+        std_error = std_error / np.sqrt(np.maximum(4 * value, std_error))
+        return _scaled(_half(part), np.sqrt(value), std_error, np.sqrt(lower), np.sqrt(upper))
+
+    def error(self, measuring: Measuring, part: AggregateInput) -> float:
+        """Return that of the root of a usual variance."""
+        return _half(part) * self.usual_error(measuring, part) / (2 * USUAL_SPREAD)
+
+    def most(self, part: AggregateInput) -> float:
+        """Return the largest standard deviation there is between the bounds."""
+        assert part.bounds is not None
+        return float(part.bounds[1] - part.bounds[0]) / 2
+
+    def unit(self, aggregate: Aggregate) -> str:
+        """Return the column's units."""
+        return aggregate.argument
+
+
+def _half(part: AggregateInput) -> float:
+    """Return the half-width of bounds, rounded up to whole steps."""
+    return float(part.step) * part.half
+
+
+def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:
+    """Return what an integer is worth: of the number of values, of centred values, of their squares."""
+    half = _half(part)
+    every = (1.0, float(part.step) / half, float(part.square) / half**2)
+    columns = {column for i in part.blocks for column in measuring.blocks[i].columns}
+    order = {column: ORDER[measuring.component(column).statistic] for column in columns}
+    return {column: every[order[column]] for column in sorted(columns, key=order.__getitem__)}
+
+
+def _scaled(factor: float, *columns: Floats) -> Estimates:
+    return Estimates(*(factor * column for column in columns))

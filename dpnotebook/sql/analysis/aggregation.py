@@ -8,6 +8,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpnotebook.errors import shorten
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.contributions import contribution_of
 from dpnotebook.sql.analysis.keys import KeyColumn, key_columns
 from dpnotebook.sql.analysis.release_names import Names
@@ -19,7 +20,7 @@ from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.ownership.selects import condition
 from dpnotebook.sql.parse.statement_parser import Clause, clause_of
-from dpnotebook.sql.statement import Aggregate, PrivateSelect, Selection
+from dpnotebook.sql.select import Aggregate, PrivateSelect, Selection
 
 
 @dataclass
@@ -176,7 +177,9 @@ def _bounds_notes(aggregates: list[Aggregate]) -> list[str]:
     for aggregate in aggregates:
         if aggregate.bounds_from == "auto":
             found.append(f"bounds of {aggregate.words} are found from the data, with half of its share (AUTO)")
-        elif aggregate.bounds_from == "declared" and aggregate.bounds is not None and aggregate.kind != "count":
+        elif aggregate.bounds_from == "declared" and aggregate.bounds is not None:
+            if function_of(aggregate.kind).of != "numbers":
+                continue
             low, high = (_shown(bound) for bound in aggregate.bounds)
             found.append(f"{aggregate.words} is bounded by {low} and {high}, as declared")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
@@ -11,42 +10,17 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Attribute, Bins, Range
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
-from dpnotebook.sql.statement import Contribution, Relation
+from dpnotebook.sql.select import Contribution
+from dpnotebook.sql.statement import Relation
 
 Bounds = tuple[Fraction, Fraction]
 From_ = Literal["written", "declared", "auto"]
 
 MAX_EDGES = 1_024
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What bounds are chosen by.
-
-    Parameters
-    ----------
-    contribution
-        How what a unit adds is bounded.
-    max_rows
-        Most rows of a unit that are meant to count.
-    single
-        Whether no unit has more than one row.
-    rows
-        Whether each row of the table is a unit of its own.
-    plain
-        Whether the statement has no private clause and no private function.
-    text
-        The statement.
-    """
-
-    contribution: Contribution
-    max_rows: int
-    single: bool
-    rows: bool
-    plain: bool
-    text: Text
 
 
 def contribution_of(
@@ -137,23 +111,22 @@ def bounds_of(
     SQLError
         If the bounds are of another kind than the contribution's, or were declared of a column that was redefined.
     """
-    kind, text = limits.contribution.kind, limits.text
-    if kind == "l2" and call.kind not in ("count", "sum", "units"):
+    function, text = function_of(call.kind), limits.text
+    if limits.contribution.kind == "l2" and not function.adds:
         raise text.error("contribution='l2' works for COUNT and SUM; leave it out, or ask for those", node)
-    if call.kind == "units":
+    if function.of == "units":
         return None, "declared"
     if isinstance(call.bounds, tuple):
-        _check_written(call, kind, text, node)
+        _check_written(call, limits, node)
         return call.bounds, "written"
-    if call.kind == "count" and kind == "rows":
-        return (Fraction(0), Fraction(1)), "declared"
+    if not function.needs_bounds(limits.contribution):
+        return function.declared(None, limits), "declared"
     if call.bounds == "auto":
         return None, "auto"
-    if call.kind == "count":
-        if limits.single or limits.rows:
-            return (Fraction(0), Fraction(1)), "declared"
-        return ((Fraction(0), Fraction(limits.max_rows)), "declared") if limits.plain else (None, "auto")
-    if not isinstance(attribute, Range | Bins):
+    values = None
+    if isinstance(attribute, Range | Bins):
+        values = Fraction(attribute.bounds[0]), Fraction(attribute.bounds[1])
+    elif function.of == "numbers":
         if lost is not None:
             raise text.error(
                 f"{lost} was given another value below, so the bounds that are declared of {lost} no longer hold: give "
@@ -161,23 +134,19 @@ def bounds_of(
                 node,
             )
         return None, "auto"
-    low, high = (Fraction(bound) for bound in attribute.bounds)
-    if call.kind == "sum" and kind == "groups" and not limits.single:
-        return (min(Fraction(0), low) * limits.max_rows, max(Fraction(0), high) * limits.max_rows), "declared"
-    if kind == "l2":
-        times = 1 if limits.single else limits.max_rows
-        return (Fraction(0), max(abs(low), abs(high)) * times), "declared"
-    return (low, high), "declared"
+    bounds = function.declared(values, limits)
+    return bounds, "auto" if bounds is None else "declared"
 
 
-def _check_written(call: Call, kind: str, text: Text, node: exp.Expr) -> None:
-    if kind == "rows" and call.kind == "count":
+def _check_written(call: Call, limits: Limits, node: exp.Expr) -> None:
+    function, text, rows = function_of(call.kind), limits.text, limits.contribution.kind == "rows"
+    if not function.needs_bounds(limits.contribution):
         raise text.error("with max_rows_contributed each row counts as 1: leave the bounds of COUNT out", node)
-    if kind == "rows" and call.per == "group":
+    if rows and call.per == "group":
         raise text.error(
             "with max_rows_contributed bounds are of a row: write contribution_bounds_per_row => (lower, upper)", node
         )
-    if kind != "rows" and call.per == "row" and call.kind in ("sum", "average"):
+    if not rows and call.per == "row" and not function.rowwise:
         raise text.error(
             "bounds are of what a unit adds to a group: write contribution_bounds_per_group => (lower, upper)", node
         )

@@ -12,7 +12,8 @@ from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Range
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import GroupKey
-from dpnotebook.sql.statement import Key, Relation
+from dpnotebook.sql.select import Key
+from dpnotebook.sql.statement import Relation
 
 MAX_LEVELS = 10_000  # of one Range that is grouped by
 MAX_GROUPS = 1_000_000  # of all declared levels together

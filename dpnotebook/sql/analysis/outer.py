@@ -29,7 +29,7 @@ from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of, from_of
 from dpnotebook.sql.ownership.status import source_status
 from dpnotebook.sql.parse.statement_parser import call_of, clause_of
-from dpnotebook.sql.statement import PrivateSelect
+from dpnotebook.sql.select import PrivateSelect
 
 RESERVED = re.compile(r"release_\d+", re.IGNORECASE)
 NOTHING_PRIVATE = "nothing here is private: no protected table is read, so ask it of the data itself"

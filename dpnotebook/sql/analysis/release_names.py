@@ -8,20 +8,11 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.grouping import Grouping
 from dpnotebook.sql.parse.statement_parser import Call
-from dpnotebook.sql.statement import AggregateKind
 
 PARTS = ("std_error", "lower", "upper")
-WORDS: dict[AggregateKind, str] = {
-    "count": "count",
-    "units": "count",
-    "sum": "sum",
-    "average": "avg",
-    "variance": "var",
-    "deviation": "stddev",
-}
-QUANTILES: dict[tuple[float, ...], str] = {(0.0,): "min", (1.0,): "max", (0.5,): "median"}
 
 
 @dataclass
@@ -40,12 +31,12 @@ class Names:
             found.append(name)
         return found
 
-    def aggregate(self, kind: AggregateKind, call: Call, alias: str | None, column: str | None, at: exp.Expr) -> str:
+    def aggregate(self, call: Call, alias: str | None, column: str | None, at: exp.Expr) -> str:
         """Return the name of an aggregate, free with those of its intervals.
 
         Parameters
         ----------
-        kind, call
+        call
             What it asks for.
         alias
             Its name in the list.
@@ -66,10 +57,7 @@ class Names:
                 )
             name = alias
         else:
-            if kind == "quantiles":
-                word = "quantiles" if call.array else QUANTILES.get(call.fractions, "quantile")
-            else:
-                word = WORDS[kind]
+            word = function_of(call.kind).word_of(call)
             name = self._free(word if column is None else f"{word}_{column}")
         self.taken |= _columns(name)
         return name

@@ -10,7 +10,9 @@ from sqlglot import exp
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Range
-from dpnotebook.sql.analysis.contributions import Limits, bounds_of, edges_of
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.function import Limits
+from dpnotebook.sql.analysis.contributions import bounds_of, edges_of
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
@@ -18,7 +20,8 @@ from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.statement_parser import Call, call_of
-from dpnotebook.sql.statement import Aggregate, Relation, plainly
+from dpnotebook.sql.select import Aggregate, plainly
+from dpnotebook.sql.statement import Relation
 
 
 def asked_aggregates(
@@ -72,6 +75,7 @@ def _aggregate(
     node: exp.Expr, source: From, environment: Environment, reader: Reader, limits: Limits, inputs: list[exp.Expr]
 ) -> Aggregate:
     call, text = call_at(node), reader.text
+    function = function_of(call.kind)
     words = plainly(call.words or text.words(node))
     if call.star or call.argument is None:
         bounds, origin = bounds_of(call, None, None, limits, node)
@@ -79,7 +83,7 @@ def _aggregate(
     written = bare(call.argument)
     column = column_of(written, source.scope, text)
     unit = column is not None and column.unit
-    if call.kind == "units":
+    if function.of == "units":
         resolve(written, source.scope, environment, reader)
         if not unit:
             what = source.owner.unit if source.owner is not None and source.owner.unit else "the unit column"
@@ -88,15 +92,15 @@ def _aggregate(
                 f"COUNT(DISTINCT {what})",
                 node,
             )
-        return Aggregate("units", "", None, None, "declared", call.epsilon, integer=True, words=words)
+        return Aggregate(call.kind, "", None, None, "declared", call.epsilon, integer=True, words=words)
     resolved = resolve(written, source.scope, environment, reader)
     kind = kind_of(resolved)
     attribute = _attribute(column, reader.relations)
     lost = None if column is None else column.lost
     bounds, origin = bounds_of(call, attribute, lost, limits, node)
-    if call.kind == "count":
+    if function.of == "values":
         place = None if unit else _input(total(resolved), inputs)
-        return Aggregate("count", "", place, bounds, origin, call.epsilon, integer=True, words=words)
+        return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words)
     if kind in ("text", "time"):
         held = "texts" if kind == "text" else "times"
         raise text.error(
@@ -105,8 +109,7 @@ def _aggregate(
             node,
         )
     place = _input(total(_number(resolved, kind)), inputs)
-    quantiles = call.kind == "quantiles"
-    edges = edges_of(attribute) if quantiles and origin == "declared" else None
+    edges = edges_of(attribute) if function.levelled and origin == "declared" else None
     integer = kind in ("integer", "boolean") or isinstance(attribute, Range)
     return Aggregate(
         call.kind,
@@ -175,9 +178,9 @@ def _named(
     own = [next((aliases[id(node)] for node in nodes if id(node) in aliases), None) for _, nodes in asked]
     found: dict[int, str] = {}
     for place in sorted(range(len(asked)), key=lambda place: (own[place] is None, place)):
-        aggregate, nodes = asked[place]
+        _, nodes = asked[place]
         call = call_at(nodes[0])
-        found[place] = names.aggregate(aggregate.kind, call, own[place], _about(nodes[0], source, reader), nodes[0])
+        found[place] = names.aggregate(call, own[place], _about(nodes[0], source, reader), nodes[0])
     return [replace(aggregate, name=found[place]) for place, (aggregate, _) in enumerate(asked)]
 
 

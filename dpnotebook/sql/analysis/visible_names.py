@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.scope import listed
 from dpnotebook.sql.parse.statement_parser import call_of
 
@@ -60,13 +61,8 @@ def check_names(query: exp.Select, known: VisibleNames, text: Text) -> None:
 
 def as_duckdb(node: exp.Expr) -> exp.Expr:
     """Return a call of an aggregate over releases as DuckDB has it."""
-    if isinstance(node, exp.PercentileCont):
-        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), node.expression.copy()])
-    if isinstance(node, exp.ApproxQuantiles):
-        call = call_of(node)
-        fractions = [exp.Literal.number(repr(fraction)) for fraction in (call.fractions if call is not None else ())]
-        return exp.Anonymous(this="QUANTILE_CONT", expressions=[node.this.copy(), exp.Array(expressions=fractions)])
-    return node
+    call = call_of(node)
+    return node if call is None else function_of(call.kind).over_release(node, call)
 
 
 def selected(query: exp.Select, available: Names) -> Names:

@@ -23,13 +23,14 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
+from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 
-KINDS: dict[type[exp.Expr], str] = {exp.Count: "count", exp.Sum: "sum", exp.Avg: "mean"}
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 
@@ -116,9 +117,11 @@ def _column(node: exp.Column, table: TableSchema) -> str:
 
 
 def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate:
-    if type(node) not in KINDS or any(value for part, value in node.args.items() if part not in ("this", "big_int")):
+    call = call_of(node)
+    kind = None if call is None else function_of(call.kind).linear
+    if kind is None:
         raise NotLinear
-    kind, argument = KINDS[type(node)], bare(node.this)
+    argument = bare(node.this)
     if kind == "count" and (argument == exp.Star() or isinstance(argument, exp.Literal)):
         return LinearAggregate(Measure("count", name=name))
     if not isinstance(argument, exp.Column):
@@ -130,7 +133,7 @@ def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate
         summand = bounded_value(scope.domain, column, ends=kind == "mean")
     except DomainError:
         raise NotLinear from None
-    return LinearAggregate(Measure("sum" if kind == "sum" else "mean", column, name, summand))
+    return LinearAggregate(Measure(kind, column, name, summand))
 
 
 def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) -> tuple[str, ...]:

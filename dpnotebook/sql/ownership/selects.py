@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import SQLError, shorten
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.catalog import bounded
 from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
@@ -128,7 +129,7 @@ def _check_inner_calls(query: exp.Select, source: From, nodes: list[exp.Expr], r
     own = {item.source.alias for item in source.joined}
     for node in calls_of(query):
         call = call_of(node)
-        if call is not None and (call.private or (call.kind == "quantiles" and call.fractions not in ((0.0,), (1.0,)))):
+        if call is not None and (call.private or not function_of(call.kind).below(call)):
             raise reader.text.error(
                 "below a private aggregation there are COUNT, SUM, AVG, MIN, MAX, VAR and STDDEV", node
             )

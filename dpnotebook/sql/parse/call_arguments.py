@@ -11,7 +11,9 @@ from typing import Any, Literal
 from sqlglot.tokens import Token
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.parse.calls import ANON, FUNCTIONS, Bounds, Call, Function
+from dpnotebook.sql.aggregates.catalogue import NAMES, PRIVATE
+from dpnotebook.sql.aggregates.function import AggregateFunction
+from dpnotebook.sql.parse.calls import Bounds, Call, Spelling
 from dpnotebook.sql.parse.clause import positive
 from dpnotebook.sql.parse.literals import Tokens, Value, is_bare, literal, split
 
@@ -33,7 +35,7 @@ def read_call(name: Token, inside: Tokens, words: str, text: Text) -> tuple[Call
     Parameters
     ----------
     name
-        The name of the function, one of FUNCTIONS.
+        The name of the function, one of `catalogue.NAMES`.
     inside
         The tokens between its parentheses, parameters bound.
     words
@@ -62,8 +64,16 @@ class _Reader:
         return self.token.text.upper()
 
     @property
-    def function(self) -> Function:
-        return FUNCTIONS[self.name]
+    def function(self) -> AggregateFunction:
+        return NAMES[self.name][0]
+
+    @property
+    def spelling(self) -> Spelling:
+        return NAMES[self.name][1]
+
+    @property
+    def private(self) -> bool:
+        return self.name in PRIVATE
 
     def read(self, inside: Tokens) -> tuple[Call, Tokens]:
         pieces = split(inside)
@@ -76,21 +86,20 @@ class _Reader:
                 raise self.error("arguments with names stand after those without", piece)
         clamped, positional = self._clamped(positional)
         if not positional or not positional[0]:
-            what = "write COUNT(*) for the number of rows" if self.function.kind == "count" else f"{self.name}(column)"
-            raise self.error(f"{self.name} is of something: {what}", self.token)
+            raise self.error(f"{self.name} is of something: {self.function.missing(self.name)}", self.token)
         call = Call(
             self.function.kind,
-            fractions=self.function.fractions,
-            population=self.function.population,
-            private=self.name in ANON or bool(named) or clamped is not None,
+            fractions=self.spelling.fractions,
+            population=self.spelling.population,
+            private=self.private or bool(named) or clamped is not None,
             words=self.words,
         )
         argument, rest = self._distinct(positional[0]), positional[1:]
         if _is_distinct(positional[0]):
-            call = replace(call, kind="units", distinct=True)
-        if self.function.second is not None:
+            call = replace(call, kind=self.function.distinct or call.kind, distinct=True)
+        if self.spelling.second is not None:
             if not rest:
-                second = "0.5" if self.function.second == "fraction" else "4"
+                second = "0.5" if self.spelling.second == "fraction" else "4"
                 raise self.error(f"{self.name} takes two arguments: {self.name}(column, {second})", self.token)
             call, rest = self._second(call, rest[0]), rest[1:]
         if clamped is None and rest:
@@ -101,12 +110,12 @@ class _Reader:
         for piece in named:
             call = self._named(call, piece)
         star = len(argument) == 1 and is_bare(argument[0], "*")
-        if star and (call.kind != "count" or call.distinct):
+        if star and (not self.function.star or call.distinct):
             raise self.error(f"{self.name} is of a column, not of *", argument)
         constant = literal(argument)
-        counts_rows = constant is not None and constant.kind in ("number", "text", "boolean") and call.kind == "count"
+        constant_rows = constant is not None and constant.kind in ("number", "text", "boolean") and not call.distinct
         self._check(call)
-        return replace(call, star=star or counts_rows), argument
+        return replace(call, star=star or (self.function.star and constant_rows)), argument
 
     def error(self, message: str, at: Tokens | Token) -> Exception:
         place = at if isinstance(at, Token) else at[0] if at else self.token
@@ -148,13 +157,13 @@ class _Reader:
             return piece[1:]
         if not _is_distinct(piece):
             return piece
-        if self.function.kind != "count":
+        if self.function.distinct is None:
             raise self.error(f"DISTINCT in {self.name} is not supported; {self.name} takes every row's value", piece)
         return piece[1:]
 
     def _second(self, call: Call, piece: Tokens) -> Call:
         value = literal(piece)
-        if self.function.second == "fraction":
+        if self.spelling.second == "fraction":
             if value is None or value.kind != "number" or not 0 <= value.number <= 1:
                 raise self.error(f"the second argument of {self.name} is a number from 0 to 1, written out", piece)
             return replace(call, fractions=(float(value.number),))
@@ -166,8 +175,8 @@ class _Reader:
         return replace(call, array=True, fractions=tuple(i / parts for i in range(parts + 1)))
 
     def _positional_bounds(self, rest: list[Tokens]) -> Any:
-        if self.name not in ANON:
-            per = "group" if self.function.kind in ("count", "sum", "average") else "row"
+        if not self.private:
+            per = "row" if self.function.rowwise else "group"
             raise self.error(
                 f"{self.name} has too many arguments; bounds are written contribution_bounds_per_{per} => (0, 100)",
                 rest[0],
@@ -176,14 +185,14 @@ class _Reader:
             value = literal(rest[0])
             if value is not None and value.kind == "auto":
                 return "auto"
-            if self.function.kind == "count":
+            if self.function.star:
                 high = self._end(rest[0])
                 if high < 0:
                     raise self.error("a count is never below 0: write an upper bound of at least 1", rest[0])
                 return self._pair(Fraction(0), high, rest[0])
         if len(rest) != 2:
-            bounds = "upper" if self.function.kind == "count" else "lower, upper"
-            second = ", fraction" if self.function.second == "fraction" else ", parts" if self.function.second else ""
+            bounds = "upper" if self.function.star else "lower, upper"
+            second = f", {self.spelling.second}" if self.spelling.second else ""
             raise self.error(f"write {self.name}(column{second}, {bounds})", rest[min(2, len(rest) - 1)])
         return self._bounds(rest, rest[0][0])
 
@@ -216,13 +225,9 @@ class _Reader:
         return replace(call, bounds=self._bounds(ends, value[0]), per=PER[name])
 
     def _check_per(self, name: str, piece: Tokens) -> None:
-        kind, per = self.function.kind, PER[name]
-        if per == "row" and kind == "count":
-            raise self.error("COUNT is bounded by group: write contribution_bounds_per_group => (0, 5)", piece)
-        if per == "group" and kind in ("variance", "deviation", "quantiles"):
-            raise self.error(
-                f"{self.name} is bounded row by row: write contribution_bounds_per_row => (lower, upper)", piece
-            )
+        wrong = self.function.wrong_bounds(self.name, PER[name])
+        if wrong is not None:
+            raise self.error(wrong, piece)
 
     def _bounds(self, ends: Sequence[Tokens], at: Token) -> Bounds:
         return self._pair(self._end(ends[0], at), self._end(ends[1], at), ends[0])
@@ -234,14 +239,14 @@ class _Reader:
             raise self.error("bounds are numbers that are written out, or parameters", place)
         if value.kind != "number":
             raise self.error("bounds are numbers", place)
-        if self.function.kind == "count" and value.number.denominator != 1:
+        if self.function.whole_bounds and value.number.denominator != 1:
             raise self.error("bounds of a count are whole numbers", place)
         return value.number
 
     def _pair(self, low: Fraction, high: Fraction, at: Tokens) -> Bounds:
         if low > high:
             raise self.error("the lower bound is above the upper one; swap them", at)
-        if low == high and (self.function.kind not in ("count", "sum") or low == 0):
+        if low == high and (not self.function.equal_bounds or low == 0):
             raise self.error("bounds that are equal leave nothing to measure; the upper one must be above", at)
         return low, high
 
@@ -249,7 +254,7 @@ class _Reader:
         """Refuse what is wrong about a call as a whole."""
         if call.distinct and call.bounds not in (None, (0, 1)):
             raise self.error("COUNT(DISTINCT ...) counts each unit once, so it takes no bounds", self.token)
-        if self.function.second == "parts" and call.bounds is None:
+        if self.spelling.second == "parts" and call.bounds is None:
             write = "contribution_bounds_per_row => (lower, upper)"
             raise self.error(f"{self.name} needs bounds: write {write}, or => AUTO", self.token)
 

@@ -13,15 +13,15 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.aggregates.catalogue import NAMES, function_of
 from dpnotebook.sql.parse.call_arguments import read_call
-from dpnotebook.sql.parse.calls import FUNCTIONS, Call, canonical
+from dpnotebook.sql.parse.calls import Call
 from dpnotebook.sql.parse.clause import WORDS, Clause, read_clause
 from dpnotebook.sql.parse.literals import Tokens, is_bare
 
 MARK = "\x00"  # refused in statements
 MAX_DEPTH = 100
 CONDITIONS = ("COUNTIF", "COUNT_IF")
-NAMES = frozenset([*FUNCTIONS, *CONDITIONS])
 
 
 @dataclass
@@ -69,7 +69,8 @@ class Marking:
         for node in list(tree.find_all(exp.Anonymous)):
             if isinstance(node.this, str) and node.this.startswith(MARK) and len(node.expressions) == 1:
                 call = self.calls[int(node.this[1:])]
-                made = canonical(call, node.expressions[0])
+                made = function_of(call.kind).node(call, node.expressions[0])
+                made.meta["call"] = call
                 made.meta.update({key: node.meta[key] for key in ("line", "col", "start", "end") if key in node.meta})
                 if node is tree:
                     break
@@ -213,7 +214,9 @@ def _at(tokens: Tokens, index: int) -> Token | None:
 
 def _is_call(tokens: Tokens, index: int) -> bool:
     following = _at(tokens, index + 1)
-    if following is None or following.token_type is not TokenType.L_PAREN or not is_bare(tokens[index], *NAMES):
+    if following is None or following.token_type is not TokenType.L_PAREN:
+        return False
+    if not is_bare(tokens[index], *NAMES, *CONDITIONS):
         return False
     return index == 0 or tokens[index - 1].token_type is not TokenType.DOT
 

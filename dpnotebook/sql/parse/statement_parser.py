@@ -21,7 +21,8 @@ from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.dialect.text import MAX_TEXT, Dialect, Text, unreadable
 from dpnotebook.errors import SQLError
-from dpnotebook.sql.parse.calls import ANON, Call, call_of
+from dpnotebook.sql.aggregates.catalogue import PRIVATE
+from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
@@ -138,7 +139,7 @@ def _read(statement: str) -> Text:
 def _is_private(tokens: Tokens) -> bool:
     """Return whether there is a private clause or a function with an ANON_ name."""
     for index, token in enumerate(tokens[:-1]):
-        if is_bare(token, *ANON) and is_bare(tokens[index + 1], "("):
+        if is_bare(token, *PRIVATE) and is_bare(tokens[index + 1], "("):
             return True
         if is_bare(token, "SELECT") and is_bare(tokens[index + 1], "WITH"):
             return True

@@ -10,19 +10,22 @@ to an L2 norm is the usual step before Gaussian noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import whole_sum
+from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Totals
-from dpnotebook.sql.rewrite import clipping, partials, steps
+from dpnotebook.sql.rewrite import clipping, steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts, listed_sql
 from dpnotebook.sql.rewrite.contribution_sampling import draw_groups, draw_rows, draw_within_groups
 from dpnotebook.sql.rewrite.groups import Found
 from dpnotebook.sql.rewrite.magnitudes import all_magnitudes, magnitudes
-from dpnotebook.sql.statement import PrivateSelect
+from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.select import PrivateSelect
 
 __all__ = ["all_magnitudes", "bins_sql", "magnitudes", "totals", "totals_sql"]
 
@@ -63,7 +66,7 @@ def totals(select: PrivateSelect, components: Sequence[Component], run: Run, key
     place = 0
     places: list[NDArray[np.intp] | int] = []
     for component in components:
-        if component.statistic == "bins":
+        if component.binned:
             columns = run(bins_sql(select, components, component, key))
             bins = np.ma.getdata(columns["bin"]).astype(np.intp)
             found.add(columns, [(place + bins, columns["v0"])])
@@ -82,28 +85,27 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
     Parameters
     ----------
     select, components, key
-        As for `totals`; components of the statistic "bins" are left out.
+        As for `totals`; components that have bins are left out.
     """
     parts = Parts(select, key)
     inputs = take(parts, components)
-    components = [component for component in components if component.statistic != "bins"]
+    components = [component for component in components if not component.binned]
     names = [f"v{j}" for j in range(len(components))]
     match select.contribution.kind:
         case "rows":
             draw_rows(parts, inputs, select.contribution.most)
             _add_rows(parts, components)
         case "groups":
-            rowwise = {c.input for c in components if c.statistic in ("centred", "square") and c.input is not None}
-            for i in sorted(rowwise):
+            for i in sorted({c.input for c in components if statistic_of(c).drawn and c.input is not None}):
                 inputs = draw_within_groups(parts, inputs, i)
-            rows, shared = partials.Columns(select.single), partials.parts_of(components)
-            values = [partials.of_group(c, rows, shared) for c in components]
+            rows, shared = Columns(select.single), _parts_of(components)
+            values = [statistic_of(c).of_group(c, rows, shared) for c in components]
             parts.group(rows.listed)
             if parts.draws_groups:
                 draw_groups(parts, list(rows.listed), select.contribution.most)
             parts.choose("bounded", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
         case "l2":
-            rows = partials.Columns(select.single)
+            rows = Columns(select.single)
             values = [clipping.of_vector(c, rows) for c in components]
             parts.group(rows.listed)
             parts.choose("vectors", [f"{value} AS {name}" for value, name in zip(values, names, strict=True)])
@@ -119,7 +121,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
     select, components, key
         As for `totals`; the same rows are drawn for all components.
     component
-        The one of the statistic "bins".
+        The one that has bins.
     """
     parts = Parts(select, key)
     inputs = take(parts, components)
@@ -134,7 +136,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
         last = 1 if select.single else ROWS_SAMPLED
         drawn = f"{y} IS NOT NULL AND turn{component.input} BETWEEN 1 AND {last}"
         parts.choose("binned", [f"CASE WHEN {drawn} THEN {bin_of} END AS bin", f"turn{component.input} AS turn"])
-        rows = partials.Columns(select.single)
+        rows = Columns(select.single)
         names = [rows.largest(f"CASE WHEN turn = {turn} THEN bin END") for turn in range(1, last + 1)]
         parts.group(rows.listed)
         if parts.draws_groups:
@@ -150,22 +152,27 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
 
 def take(parts: Parts, components: Sequence[Component]) -> list[str]:
     """Begin with the rows that take part; return the columns of their inputs."""
-    inputs = {(c.input, c.statistic == "count") for c in components if c.input is not None}
+    inputs = {(c.input, statistic_of(c).present) for c in components if c.input is not None}
     numbers, present = ({i for i, counted in inputs if counted is wanted} for wanted in (False, True))
     return parts.take(sorted(numbers), sorted(present))
 
 
 def _add_rows(parts: Parts, components: Sequence[Component]) -> None:
     """Turn rows into what they add; a unit that is counted is counted once a group."""
-    units = [c.statistic == "units" for c in components]
-    once = any(units) and not parts.select.single
-    values = [
-        f"{'1' if unit else partials.of_row(c)} AS v{j}"
-        for j, (c, unit) in enumerate(zip(components, units, strict=True))
-    ]
+    once = any(c.once for c in components) and not parts.select.single
+    values = [f"{statistic_of(c).of_row(c)} AS v{j}" for j, c in enumerate(components)]
     parts.choose("added", values, unit=once)
     if once:
-        parts.group({f"v{j}": f"max(v{j})" if unit else f"sum(v{j})" for j, unit in enumerate(units)})
+        parts.group({f"v{j}": f"max(v{j})" if c.once else f"sum(v{j})" for j, c in enumerate(components)})
+
+
+def _parts_of(components: Sequence[Component]) -> dict[int, Fraction]:
+    """Return in what the numbers of each input are added up, so that sums and averages of it share one sum."""
+    reach: dict[int, Fraction] = {}
+    for c in components:
+        if statistic_of(c).summed and c.input is not None:
+            reach[c.input] = max(reach.get(c.input, Fraction(0)), abs(c.low), abs(c.high))
+    return {i: steps.part_for(most) for i, most in reach.items()}
 
 
 def _clip(parts: Parts, components: Sequence[Component]) -> None:

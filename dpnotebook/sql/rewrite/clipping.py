@@ -7,7 +7,7 @@ norm does not depend on the order of rows.
 from __future__ import annotations
 
 from dpnotebook.dialect.attributes import number
-from dpnotebook.errors import shorten
+from dpnotebook.sql.aggregates.catalogue import statistic_of
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import Columns
@@ -28,15 +28,7 @@ def of_vector(component: Component, columns: Columns) -> str:
     columns
         What is added up over the rows of the unit in the group; more is added to it.
     """
-    i, part = component.input, component.step / 2 ** _finer(component)
-    match component.statistic:
-        case "units":
-            return number(float(component.largest << _finer(component)))
-        case "count":
-            return steps.whole(f"CAST({columns.rows(None if i is None else f'p{i}')} AS DOUBLE)", part)
-        case "sum":
-            return f"coalesce(CAST({columns.total(steps.addend(f'y{i}', part))} AS DOUBLE), {steps.ZERO})"
-    raise ValueError(f"{shorten(component.statistic)} is no vector that can be clipped to a norm")
+    return statistic_of(component).of_vector(component, component.step / 2 ** _finer(component), columns)
 
 
 def squares(component: Component, name: str) -> str:

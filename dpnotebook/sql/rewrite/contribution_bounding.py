@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from dpnotebook.sql.rewrite import steps
-from dpnotebook.sql.statement import Key, PrivateSelect
+from dpnotebook.sql.select import Key, PrivateSelect
 
 
 class Parts:

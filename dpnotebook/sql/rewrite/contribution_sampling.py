@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dpnotebook.dialect.attributes import secret
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
-from dpnotebook.sql.statement import Key
+from dpnotebook.sql.select import Key
 
 PLAIN = ("integer", "number", "boolean", "time")  # kinds whose texts have no vertical bar and are never empty
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import EngineError
 from dpnotebook.sql.bounded_sums import Totals
-from dpnotebook.sql.statement import Key, PrivateSelect
+from dpnotebook.sql.select import Key, PrivateSelect
 
 Columns = Mapping[str, NDArray[Any]]
 Group = tuple[Any, ...]

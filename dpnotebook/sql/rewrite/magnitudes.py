@@ -14,17 +14,15 @@ from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
-from dpnotebook.sql.rewrite import partials, steps
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.contribution_sampling import digest, group_texts, text_of
-from dpnotebook.sql.statement import Aggregate, PrivateSelect
+from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
-COARSE = 12  # values are split at 2^12, so that sums of both parts are exact sums of integers
-FINEST = -46  # exponent of the least part of a value that counts
-LARGEST = 69  # exponent of the largest value that is told from larger ones
-ROWWISE = ("variance", "deviation", "quantiles")
 RATIO = 40  # bits of the ratio of two squares
 DIGEST = 32  # characters of a digest
 
@@ -54,7 +52,7 @@ def all_magnitudes(
     For each aggregate the units in each bin of `bounds.magnitude_edges`, int64.
     """
     bins = magnitude_edges().size - 1
-    by_row = [a for a in aggregates if select.contribution.kind == "rows" or a.kind in ROWWISE]
+    by_row = [a for a in aggregates if _looks_at_rows(select, a)]
     by_group = [a for a in aggregates if a not in by_row]
     counts = {aggregate: np.zeros(bins, dtype=np.int64) for aggregate in aggregates}
     for some in (by_row, by_group):
@@ -70,13 +68,14 @@ def all_magnitudes(
 def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate], key: str) -> str:
     """Return the query of aggregates that all look at rows, or all at groups: columns `which`, `bin`, `v0`."""
     parts = Parts(select, key)
-    counted = {a.input for a in aggregates if a.kind == "count" and a.input is not None}
-    numbers = {a.input for a in aggregates if a.kind != "count" and a.input is not None}
-    inputs = parts.take(sorted(numbers), sorted(counted))
+    inputs = {(a.input, function_of(a.kind).of == "values") for a in aggregates if a.input is not None}
+    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
+    columns = parts.take(numbers, present)
     values = [f"v{j}" for j in range(len(aggregates))]
-    if select.contribution.kind == "rows" or aggregates[0].kind in ROWWISE:
-        parts.keep_listed(inputs)
-        _count_one(parts, [_of_row(a) for a in aggregates], [*group_texts(parts), *map(text_of, inputs)])
+    if _looks_at_rows(select, aggregates[0]):
+        parts.keep_listed(columns)
+        sizes = [function_of(a.kind).row_magnitude(a) for a in aggregates]
+        _count_one(parts, sizes, [*group_texts(parts), *map(text_of, columns)])
     else:
         _add_up(parts, aggregates)
         if select.contribution.kind == "l2":
@@ -122,31 +121,14 @@ def _bin(value: str) -> str:
 
 def _add_up(parts: Parts, aggregates: Sequence[Aggregate]) -> None:
     """Turn rows into what each unit would add to each group, not clamped; NULL where it has no value."""
-    rows = partials.Columns(parts.select.single)
-    values = [_of_group(aggregate, rows) for aggregate in aggregates]
+    rows = Columns(parts.select.single)
+    values = [function_of(aggregate.kind).group_magnitude(aggregate, rows) for aggregate in aggregates]
     parts.group(rows.listed)
     parts.choose("valued", [f"{value} AS v{j}" for j, value in enumerate(values)])
 
 
-def _of_row(aggregate: Aggregate) -> str:
-    if aggregate.kind != "count":
-        return f"y{aggregate.input}"
-    return number(1.0) if aggregate.input is None else f"CAST(p{aggregate.input} AS DOUBLE)"
-
-
-def _of_group(aggregate: Aggregate, rows: partials.Columns) -> str:
-    i = aggregate.input
-    if aggregate.kind == "count":
-        return f"CAST({rows.rows(None if i is None else f'p{i}')} AS DOUBLE)"
-    bounded = steps.clamped(f"y{i}", -(2.0**LARGEST), 2.0**LARGEST)
-    whole = steps.whole(bounded, 2.0**COARSE)
-    rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
-    large, small = (
-        f"CAST({rows.total(f'CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END')} AS DOUBLE)"
-        for part in (whole, rest)
-    )
-    total = f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
-    return f"{total} / nullif({rows.rows(f'y{i}')}, 0)" if aggregate.kind == "average" else total
+def _looks_at_rows(select: PrivateSelect, aggregate: Aggregate) -> bool:
+    return select.contribution.kind == "rows" or function_of(aggregate.kind).rowwise
 
 
 def _norms(parts: Parts, values: Sequence[str]) -> None:

@@ -1,0 +1,268 @@
+"""Counts of rows, numbers of units, and sums: what units add is clamped, or clipped to a norm, and added up.
+
+Source: Wilson et al., section 4.2.3 (bounded-contribution aggregation).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from sqlglot import exp
+
+from dpnotebook.dialect.attributes import number
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.privacy.noise import integer_variance
+from dpnotebook.privacy.tails import whole_width
+from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
+from dpnotebook.sql.aggregates.function import (
+    AggregateFunction,
+    Expectation,
+    Integers,
+    Limits,
+    Parts,
+    Statistic,
+    input_of,
+)
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.parse.calls import Call, Spelling
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
+from dpnotebook.sql.select import Aggregate, Contribution
+
+
+class Presence(Statistic):
+    """That a unit is in a group."""
+
+    name = "units"
+
+    def of_row(self, component: Component) -> str:
+        """Return 1; a unit with several rows in a group is counted once."""
+        return "1"
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return 1."""
+        return "1"
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the norm: in one group a unit weighs 1, in more of them less."""
+        return number(float(component.largest * component.step / part))
+
+
+class RowCount(Statistic):
+    """The number of rows, or of those that have something in a column."""
+
+    name, present = "count", True
+
+    def of_row(self, component: Component) -> str:
+        """Return 1, or 0 where the column is NULL."""
+        return "1" if component.input is None else f"CASE WHEN p{component.input} IS NOT NULL THEN 1 ELSE 0 END"
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return the clamped number of rows, in steps."""
+        low, high, step = component.low, component.high, component.step
+        ends = steps.inside(low, high, step, component.largest)
+        rows = f"CAST({_rows(component, columns)} AS DOUBLE)"
+        return steps.within(steps.whole(steps.clamped(rows, low, high), step), *ends)
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the number of rows."""
+        return steps.whole(f"CAST({_rows(component, columns)} AS DOUBLE)", part)
+
+
+class ClampedSum(Statistic):
+    """The sum of a unit's values in a group, clamped; or of values that are clamped, where rows are bounded."""
+
+    name, summed = "sum", True
+
+    def of_row(self, component: Component) -> str:
+        """Return the clamped value, in steps."""
+        y = f"y{component.input}"
+        bounded = steps.clamped(y, component.low, component.high)
+        ends = steps.inside(component.low, component.high, component.step, component.largest)
+        return f"CASE WHEN {y} IS NULL THEN 0 ELSE {steps.within(steps.whole(bounded, component.step), *ends)} END"
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return the clamped sum, in steps; it is added up in finer ones."""
+        i, low, high, step = component.input, component.low, component.high, component.step
+        assert i is not None
+        ends = steps.inside(low, high, step, component.largest)
+        part = parts[i] if parts[i] * FINER <= step else steps.part_for(max(abs(low), abs(high)))
+        total = columns.total(steps.addend(f"y{i}", part))
+        value = steps.within(nearest(f"CAST({total} AS DOUBLE)", part / step), *ends)
+        return f"CASE WHEN {total} IS NULL THEN 0 ELSE {value} END"
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the sum."""
+        return f"coalesce(CAST({columns.total(steps.addend(f'y{component.input}', part))} AS DOUBLE), {steps.ZERO})"
+
+
+def _rows(component: Component, columns: Columns) -> str:
+    return columns.rows(None if component.input is None else f"p{component.input}")
+
+
+class Added(AggregateFunction):
+    """A count, or a sum: its answer is one noisy number."""
+
+    adds = True
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return the noisy numbers, with the interval of their noise."""
+        value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
+        std_error, width = _errors(measuring, part, confidence)
+        return Estimates(value, np.full(value.size, std_error), value - width, value + width)
+
+    def expected(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+    ) -> Expectation:
+        """Return the errors of the noise, which depend on nothing else."""
+        std_error, width = _errors(measuring, part, confidence)
+        return Expectation(np.array([std_error]), width)
+
+
+def _errors(measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
+    """Return the standard error of an answer, and the half-width of its interval."""
+    scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
+    width = whole_width(measuring.noise, scale, confidence) * step
+    return math.sqrt(integer_variance(measuring.noise, scale)) * step, width
+
+
+class CountUnits(Added):
+    """COUNT(DISTINCT unit): how many units are in a group."""
+
+    kind = "units"
+    word, counted_in = "count", "units"
+    statistics = (Presence(),)
+    of = "units"
+    shown = "units"
+
+    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+        """Return COUNT(DISTINCT unit)."""
+        return exp.Count(this=exp.Distinct(expressions=[argument]), big_int=True)
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Count units."""
+        return replace(input_of(aggregate, bounds), blocks=(builder.units(cost),), step=Fraction(1, builder.one))
+
+
+class Count(Added):
+    """COUNT(*) and COUNT(column): how many rows there are, or how many that have something in a column."""
+
+    kind = "count"
+    spellings: ClassVar = {"COUNT": Spelling(), "ANON_COUNT": Spelling()}
+    said, word, counted_in = ("COUNT",), "count", "rows"
+    statistics = (RowCount(),)
+    of = "values"
+    distinct = "units"
+    star = whole_bounds = equal_bounds = True
+    shown = linear = "count"
+
+    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+        """Return COUNT."""
+        return exp.Count(this=argument, big_int=True)
+
+    def missing(self, name: str) -> str:
+        """Return how all rows are counted."""
+        return "write COUNT(*) for the number of rows"
+
+    def wrong_bounds(self, name: str, per: str) -> str | None:
+        """Return how a count is bounded, where bounds of a row are written: each counts as one."""
+        if per == "row":
+            return "COUNT is bounded by group: write contribution_bounds_per_group => (0, 5)"
+        return None
+
+    def needs_bounds(self, contribution: Contribution) -> bool:
+        """Return whether a unit may have several rows: where rows are bounded, each counts as one."""
+        return contribution.kind != "rows"
+
+    def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:
+        """Return that a unit has one row, or as many as are declared."""
+        if limits.single or limits.rows or not self.needs_bounds(limits.contribution):
+            return Fraction(0), Fraction(1)
+        return (Fraction(0), Fraction(limits.max_rows)) if limits.plain else None
+
+    def whole(self, aggregate: Aggregate) -> bool:
+        """Return True."""
+        return True
+
+    def counts_units(self, aggregate: Aggregate, contribution: Contribution) -> bool:
+        """Return whether every unit counts once where it has rows."""
+        if aggregate.input is not None:
+            return False
+        if contribution.kind == "groups":
+            return aggregate.bounds == (0, 1)
+        return contribution.kind == "rows" and contribution.most == 1
+
+    def row_magnitude(self, aggregate: Aggregate) -> str:
+        """Return 1."""
+        return number(1.0) if aggregate.input is None else f"CAST(p{aggregate.input} AS DOUBLE)"
+
+    def group_magnitude(self, aggregate: Aggregate, columns: Columns) -> str:
+        """Return the number of a unit's rows."""
+        rows = columns.rows(None if aggregate.input is None else f"p{aggregate.input}")
+        return f"CAST({rows} AS DOUBLE)"
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add up the numbers of rows."""
+        low, high = bounds
+        if builder.contribution.kind == "rows":
+            component = Component("count", aggregate.input, Fraction(0), Fraction(1), Fraction(1), 1)
+        elif builder.contribution.kind == "l2":
+            component = _vector("count", aggregate, high, builder, cost)
+        else:  # a count is never negative, so that its lower bound never makes it one
+            step = max(Fraction(1), builder.step(abs(high), WHOLE, cost))
+            component = Component("count", aggregate.input, low, high, step, max(1, math.floor(abs(high) / step)))
+        return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=component.step)
+
+    def clips(self, part: AggregateInput) -> bool:
+        """Return whether rows are meant to count, and not only that a unit has some."""
+        return part.bounds != (0, 1)
+
+
+class Sum(Added):
+    """SUM of a column."""
+
+    kind = "sum"
+    spellings: ClassVar = {"SUM": Spelling(), "ANON_SUM": Spelling()}
+    said, nodes, word = ("SUM",), (exp.Sum,), "sum"
+    statistics = (ClampedSum(),)
+    equal_bounds = True
+    linear = "sum"
+
+    def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:
+        """Return what so many values as a unit has at most come to."""
+        assert values is not None
+        low, high = values
+        kind, times = limits.contribution.kind, 1 if limits.single else limits.max_rows
+        if kind == "groups" and not limits.single:
+            return min(Fraction(0), low) * times, max(Fraction(0), high) * times
+        if kind == "l2":
+            return Fraction(0), max(abs(low), abs(high)) * times
+        return values
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add up the sums of units; whole numbers in whole steps."""
+        low, high = bounds
+        if builder.contribution.kind == "l2":
+            component = _vector("sum", aggregate, high, builder, cost)
+        else:
+            most = max(abs(low), abs(high))
+            whole = aggregate.integer and low.denominator == high.denominator == 1
+            step = max(Fraction(1), builder.step(most, WHOLE, cost)) if whole else builder.step(most, FINE, cost)
+            component = Component("sum", aggregate.input, low, high, step, max(1, math.floor(most / step)))
+        return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=component.step)
+
+    def clips(self, part: AggregateInput) -> bool:
+        """Return True."""
+        return True
+
+
+def _vector(statistic: str, aggregate: Aggregate, norm: Fraction, builder: Builder, cost: int) -> Component:
+    """Return the component of vectors over all groups that are clipped to a norm."""
+    most = max(norm, Fraction(0))
+    step = builder.step(most, WHOLE, cost)
+    return Component(statistic, aggregate.input, Fraction(0), norm, step, max(1, math.floor(most / step)))

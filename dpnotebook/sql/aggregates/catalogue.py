@@ -1,0 +1,42 @@
+"""Every aggregate there is, one a line, by its kind, by the names it is written with, and what is added up for it."""
+
+from __future__ import annotations
+
+from dpnotebook.sql.aggregates.added import Count, CountUnits, Sum
+from dpnotebook.sql.aggregates.function import AggregateFunction, Statistic
+from dpnotebook.sql.aggregates.quantiles import Quantiles
+from dpnotebook.sql.aggregates.ratios import Average, Deviation, Variance
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.parse.calls import Spelling
+
+AGGREGATES: tuple[AggregateFunction, ...] = (
+    Count(),
+    CountUnits(),
+    Sum(),
+    Average(),
+    Variance(),
+    Deviation(),
+    Quantiles(),
+)
+NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
+    name: (one, spelling) for one in AGGREGATES for name, spelling in one.spellings.items()
+}
+PRIVATE = frozenset(name for name in NAMES if name.startswith("ANON_"))  # by themselves, without a clause
+_KINDS = {one.kind: one for one in AGGREGATES}
+_STATISTICS = {statistic.name: statistic for one in AGGREGATES for statistic in one.statistics}
+
+
+def function_of(kind: str) -> AggregateFunction:
+    """Return an aggregate by its kind."""
+    return _KINDS[kind]
+
+
+def statistic_of(component: Component) -> Statistic:
+    """Return what a component adds up."""
+    return _STATISTICS[component.statistic]
+
+
+def listed() -> str:
+    """Return the names of all aggregates, as a person would say them."""
+    *names, last = (name for one in AGGREGATES for name in one.said)
+    return f"{', '.join(names)} and {last}"

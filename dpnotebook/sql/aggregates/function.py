@@ -1,0 +1,338 @@
+"""What an aggregate is: how it is written and bounded, what is measured for it, and what its answers are.
+
+Each aggregate is one class of these methods, in a file of this folder; `catalogue` lists them. Nothing else in the
+package knows one by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from dpnotebook.dialect.attributes import number
+from dpnotebook.dialect.text import Text
+from dpnotebook.errors import shorten
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.parse.calls import Call, Spelling
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.select import Aggregate, Contribution
+
+Integers = NDArray[np.int64]
+Parts = Mapping[int, Fraction]
+
+USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
+COARSE = 12  # values are split at 2^12, so that sums of both parts are exact sums of integers
+FINEST = -46  # exponent of the least part of a value that counts
+LARGEST = 69  # exponent of the largest value that is told from larger ones
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds are chosen by.
+
+    Parameters
+    ----------
+    contribution
+        How what a unit adds is bounded.
+    max_rows
+        Most rows of a unit that are meant to count.
+    single
+        Whether no unit has more than one row.
+    rows
+        Whether each row of the table is a unit of its own.
+    plain
+        Whether the statement has no private clause and no private function.
+    text
+        The statement.
+    """
+
+    contribution: Contribution
+    max_rows: int
+    single: bool
+    rows: bool
+    plain: bool
+    text: Text
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """How wrong the answers of an aggregate will be.
+
+    Parameters
+    ----------
+    std_errors
+        Standard error of an answer, shape (1,); NaN while it depends on bounds that are to be found.
+    half_width
+        Half-width of its interval.
+    note
+        What that rests on; empty when nothing.
+    """
+
+    std_errors: NDArray[np.float64]
+    half_width: float
+    note: str = ""
+
+    @property
+    def std_error(self) -> float:
+        """Standard error of an answer."""
+        return float(self.std_errors[0])
+
+
+class Statistic:
+    """What a unit adds to a group, as SQL: an object for each name of a component's statistic.
+
+    Attributes
+    ----------
+    name
+        As components, and ledgers, have it.
+    present
+        Whether it is of rows that have anything in the input column, and not of numbers.
+    summed
+        Whether the numbers of a unit are added up before they are clamped.
+    drawn
+        Whether rows of a unit in a group are drawn for it.
+    """
+
+    name: ClassVar[str]
+    present: ClassVar[bool] = False
+    summed: ClassVar[bool] = False
+    drawn: ClassVar[bool] = False
+
+    def of_row(self, component: Component) -> str:
+        """Return what one row adds, as an integer, where rows are bounded."""
+        raise ValueError(f"{shorten(self.name)} has no meaning where single rows are bounded")
+
+    def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
+        """Return what a unit adds to a group, as an integer, where groups are bounded.
+
+        Parameters
+        ----------
+        component
+            What is added up.
+        columns
+            What is added up over the rows of the unit in the group; more is added to it.
+        parts
+            In what the numbers of each input are added up.
+        """
+        raise ValueError(f"{shorten(self.name)} has no meaning where groups are bounded")
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return what a unit has in a group, in parts of a step, as a number without fraction; for "l2"."""
+        raise ValueError(f"{shorten(self.name)} is no vector that can be clipped to a norm")
+
+
+class AggregateFunction:
+    """An aggregate over privacy units.
+
+    Attributes
+    ----------
+    kind
+        Its name in plans and ledgers, which never changes.
+    spellings
+        How it is written, and what each of these names says; those with ANON_ are private by themselves.
+    said
+        The names by which people are told that there is such an aggregate.
+    nodes
+        What it is in a tree: of a sample, where that differs, and of a population.
+    word
+        What stands before the column in the name of an answer.
+    counted_in
+        What its answers are counted in; None: in what the column is.
+    statistics
+        What is added up for it.
+    of
+        What it is of: "numbers" of a column, "values" of any kind, or "units".
+    distinct
+        The kind of aggregate that DISTINCT makes of it; None where it cannot have that.
+    star
+        Whether it can be of rows: COUNT(*).
+    whole_bounds, equal_bounds
+        Whether its bounds are whole numbers, and whether the lower one may equal the upper one.
+    rowwise
+        Whether it looks at single rows, however units are bounded.
+    adds
+        Whether it adds up what units have, so that all of a unit can be clipped to one norm.
+    levelled
+        Whether the levels of a declared column are used.
+    shown
+        What its answers are to cards and plots.
+    linear
+        What the planner calls it, where that can answer it by itself.
+    """
+
+    kind: ClassVar[str]
+    spellings: ClassVar[Mapping[str, Spelling]] = {}
+    said: ClassVar[tuple[str, ...]] = ()
+    nodes: ClassVar[tuple[type[exp.Expr], ...]] = ()
+    word: ClassVar[str]
+    counted_in: ClassVar[str | None] = None
+    statistics: ClassVar[tuple[Statistic, ...]] = ()
+    of: ClassVar[Literal["numbers", "values", "units"]] = "numbers"
+    distinct: ClassVar[str | None] = None
+    star: ClassVar[bool] = False
+    whole_bounds: ClassVar[bool] = False
+    equal_bounds: ClassVar[bool] = False
+    rowwise: ClassVar[bool] = False
+    adds: ClassVar[bool] = False
+    levelled: ClassVar[bool] = False
+    shown: ClassVar[str] = "sum"
+    linear: ClassVar[Literal["count", "sum", "mean"] | None] = None
+
+    # How it is written
+
+    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+        """Return the node of sqlglot's that stands for a call.
+
+        Parameters
+        ----------
+        call
+            The call, without its argument.
+        argument
+            What it is about: an expression, or a star.
+        """
+        return self.nodes[-1 if call.population else 0](this=argument)
+
+    def over_release(self, node: exp.Expr, call: Call) -> exp.Expr:
+        """Return a call over releases as DuckDB has it."""
+        return node
+
+    def word_of(self, call: Call) -> str:
+        """Return what stands before the column in the name of an answer."""
+        return self.word
+
+    def below(self, call: Call) -> bool:
+        """Return whether it can stand below a private aggregation, over the rows of one unit."""
+        return True
+
+    def missing(self, name: str) -> str:
+        """Return what to write where it has no argument."""
+        return f"{name}(column)"
+
+    def wrong_bounds(self, name: str, per: Literal["group", "row"]) -> str | None:
+        """Return what is wrong about bounds of what a unit adds to a group, or of a row; None where nothing is."""
+        if self.rowwise and per == "group":
+            return f"{name} is bounded row by row: write contribution_bounds_per_row => (lower, upper)"
+        return None
+
+    # How it is bounded
+
+    def needs_bounds(self, contribution: Contribution) -> bool:
+        """Return whether there are bounds at all: a unit is there, or it is not."""
+        return self.of != "units"
+
+    def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:
+        """Return the bounds that follow from what is declared; None where they must be found from the data.
+
+        Parameters
+        ----------
+        values
+            Bounds of the values of the column; None where it has none.
+        limits
+            How a unit is bounded.
+        """
+        return values
+
+    def whole(self, aggregate: Aggregate) -> bool:
+        """Return whether what is bounded are whole numbers."""
+        return aggregate.integer
+
+    def counts_units(self, aggregate: Aggregate, contribution: Contribution) -> bool:
+        """Return whether it is a number of units: each adds one or nothing, and one wherever it has a row."""
+        return self.of == "units"
+
+    def row_magnitude(self, aggregate: Aggregate) -> str:
+        """Return SQL of what the size of a row is, where bounds of rows are to be found."""
+        return f"y{aggregate.input}"
+
+    def group_magnitude(self, aggregate: Aggregate, columns: Columns) -> str:
+        """Return SQL of what a unit would add to a group, not clamped; NULL where it has no value."""
+        i = aggregate.input
+        bounded = steps.clamped(f"y{i}", -(2.0**LARGEST), 2.0**LARGEST)
+        whole = steps.whole(bounded, 2.0**COARSE)
+        rest = steps.whole(f"({bounded} - {whole} * {number(2.0**COARSE)})", 2.0**FINEST)
+        large, small = (
+            f"CAST({columns.total(f'CASE WHEN y{i} IS NOT NULL THEN {steps.exact(steps.integer(part))} END')} "
+            "AS DOUBLE)"
+            for part in (whole, rest)
+        )
+        return f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
+
+    # What is measured, with which noise
+
+    def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
+        """Return whether another aggregate is read off the same measurement, for which both pay."""
+        return False
+
+    def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add what is measured for an aggregate, and return what it is worked out from.
+
+        Parameters
+        ----------
+        builder
+            What is measured so far.
+        aggregate
+            What is asked.
+        bounds
+            Lower and upper, as they were written, declared or found.
+        cost
+            In the accountant's units.
+        """
+        raise NotImplementedError
+
+    # What follows from that
+
+    def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
+        """Return answers with standard errors and intervals, shape (groups,), or (groups, quantiles) for arrays.
+
+        Parameters
+        ----------
+        measuring, part
+            What was measured, and the aggregate; its bounds are known.
+        noisy
+            Noisy numbers of all blocks, shape (groups, measured).
+        confidence
+            Probability with which an interval holds.
+        """
+        raise NotImplementedError
+
+    def expected(
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+    ) -> Expectation:
+        """Return how wrong its answers will be by noise alone.
+
+        Parameters
+        ----------
+        measuring, part
+            What is measured, and the aggregate; its bounds are known.
+        confidence
+            Of the intervals.
+        rows
+            Values in a group; a usual number when None.
+        """
+        raise NotImplementedError
+
+    def unit(self, aggregate: Aggregate) -> str:
+        """Return what its answers are counted in."""
+        return self.counted_in or aggregate.argument
+
+    def clips(self, part: AggregateInput) -> bool:
+        """Return whether bounds may cut off some of what a unit adds to a group."""
+        return False
+
+
+def input_of(aggregate: Aggregate, bounds: Bounds) -> AggregateInput:
+    """Return what an aggregate is worked out from, before anything is measured for it."""
+    return AggregateInput(
+        aggregate.kind, (), bounds, fractions=aggregate.fractions, array=aggregate.array,
+        population=aggregate.population,
+    )  # fmt: skip
