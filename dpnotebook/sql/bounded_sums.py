@@ -15,6 +15,23 @@ ROWS_SAMPLED = 5  # rows of a unit in a group that are looked at, where aggregat
 
 
 @dataclass(frozen=True)
+class Partner:
+    """The other column of pairs, of which rows count that have a value in both.
+
+    Parameters
+    ----------
+    input
+        Number of the input column.
+    low, high
+        Bounds of its values.
+    """
+
+    input: int
+    low: Fraction
+    high: Fraction
+
+
+@dataclass(frozen=True)
 class Component:
     """One integer a group (or one a bin), summed over units.
 
@@ -31,6 +48,7 @@ class Component:
         * "values": "groups": 1 where the unit has a value, for "average"; else the number of sampled rows with one.
         * "centred", "square": of its sampled rows, the sum of (clamped x - middle) in steps, and of
           (clamped x - middle)^2 in steps.
+        * "product": of its sampled pairs, the sum of (clamped x - its middle) (clamped y - its middle), in steps.
         * "bins": of its sampled rows, how many have their clamped x in each bin.
 
         Sampled are all rows that take part under "rows", at most `ROWS_SAMPLED` of the unit in the group otherwise.
@@ -47,6 +65,8 @@ class Component:
         The most, in absolute value, that one unit (under "rows": one row) adds to one group.
     edges
         For "bins": increasing edges e_0 < ... < e_n of n bins, each closed below; the last one on both sides.
+    other
+        Of pairs: the other column; None where single values count.
     """
 
     statistic: str
@@ -56,6 +76,24 @@ class Component:
     step: Fraction
     largest: int
     edges: tuple[float, ...] = ()
+    other: Partner | None = None
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """Numbers of the input columns of which a row must have a value, in order."""
+        other = None if self.other is None else self.other.input
+        return tuple(sorted(i for i in (self.input, other) if i is not None))
+
+    @property
+    def column(self) -> str:
+        """The column of its values in a query."""
+        assert self.input is not None
+        return value_column(self.input, None if self.other is None else self.other.input)
+
+    @property
+    def turn(self) -> str:
+        """The column that numbers the rows of a unit in a group in the order in which they are drawn."""
+        return f"turn{'_'.join(map(str, self.inputs))}"
 
     @property
     def once(self) -> bool:
@@ -107,3 +145,8 @@ class Totals:
 
     keys: tuple[tuple[Any, ...], ...]
     numbers: NDArray[np.int64]
+
+
+def value_column(first: int, other: int | None = None) -> str:
+    """Return the column of an input's values in a query; of pairs, NULL where the other input has none."""
+    return f"y{first}" if other is None else f"y{first}_{other}"

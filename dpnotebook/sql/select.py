@@ -89,12 +89,14 @@ class Aggregate:
         For quantiles of a declared column: the edges of its levels, increasing.
     words
         As it is written, without what only privacy needs.
+    other
+        Of pairs of columns: the second one, its input, its bounds and where these are from.
     """
 
     kind: str
     name: str
     input: int | None = None
-    bounds: tuple[Fraction, Fraction] | None = None
+    bounds: tuple[Fraction, ...] | None = None
     bounds_from: Literal["written", "declared", "auto"] = "written"
     epsilon: Fraction | None = None
     fractions: tuple[float, ...] = ()
@@ -103,6 +105,22 @@ class Aggregate:
     integer: bool = False
     edges: tuple[float, ...] | None = None
     words: str = ""
+    other: Aggregate | None = None
+
+    @property
+    def operands(self) -> tuple[Aggregate, ...]:
+        """What it says of each of its columns: itself, and the other one of a pair."""
+        return (self,) if self.other is None else (self, self.other)
+
+    @property
+    def all_bounds(self) -> tuple[Fraction, ...] | None:
+        """The bounds of all columns, one behind the other; None where those of one are not known."""
+        every: tuple[Fraction, ...] = ()
+        for operand in self.operands:
+            if operand.bounds is None:
+                return None
+            every += operand.bounds
+        return every
 
     @property
     def argument(self) -> str:
@@ -111,9 +129,25 @@ class Aggregate:
         inside = re.fullmatch(r"\w+\s*\((.*)\)", words, re.DOTALL)
         return _before_comma(inside.group(1)) if inside else words
 
+    @property
+    def canonical(self) -> dict[str, Any]:
+        """What is measured, as JSON values: equal for aggregates that measure the same."""
+        values = {
+            "kind": self.kind,
+            "input": self.input,
+            "bounds": None if self.bounds is None else [str(bound) for bound in self.bounds],
+            "epsilon": None if self.epsilon is None else str(self.epsilon),
+            "fractions": list(self.fractions),
+            "population": self.population,
+            "edges": None if self.edges is None else list(self.edges),
+        }
+        return values if self.other is None else values | {"other": self.other.canonical}
+
 
 def plainly(words: str) -> str:
     """Return an aggregate as it is written, without bounds and epsilon: what it asks, not how that is kept private."""
+    # Of pairs of columns the first one may have bounds too, before the comma.
+    words = re.sub(r"\s+CLAMPED\s+BETWEEN\s+\S+\s+AND\s+[^\s,()]+(?=\s*,)", "", words, flags=re.IGNORECASE)
     short = re.split(r",\s*\w+\s*=>|\s+CLAMPED\s+BETWEEN\s", words, maxsplit=1, flags=re.IGNORECASE)
     return " ".join((short[0] + ")" if len(short) > 1 else words).split())
 
@@ -185,18 +219,7 @@ class PrivateSelect:
         return {
             "rows": self.rows,
             "keys": [[key.levels is not None, list(map(str, key.levels or ()))] for key in self.keys],
-            "aggregates": [
-                {
-                    "kind": aggregate.kind,
-                    "input": aggregate.input,
-                    "bounds": None if aggregate.bounds is None else [str(bound) for bound in aggregate.bounds],
-                    "epsilon": None if aggregate.epsilon is None else str(aggregate.epsilon),
-                    "fractions": list(aggregate.fractions),
-                    "population": aggregate.population,
-                    "edges": None if aggregate.edges is None else list(aggregate.edges),
-                }
-                for aggregate in self.aggregates
-            ],
+            "aggregates": [aggregate.canonical for aggregate in self.aggregates],
             "contribution": [self.contribution.kind, self.contribution.most],
             "selection": [self.selection, self.groups, self.min_units],
             "shares": [None if share is None else str(share) for share in (self.selection_epsilon,)],

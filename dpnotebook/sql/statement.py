@@ -133,6 +133,5 @@ def _said(select: PrivateSelect) -> str:
 def _asked(aggregate: Aggregate) -> ShownColumn:
     from dpnotebook.sql.aggregates.catalogue import function_of  # with much that most sessions never need
 
-    kind = function_of(aggregate.kind).shown
-    of = None if kind in ("count", "units") else aggregate.argument
-    return ShownColumn(aggregate.name, aggregate.words or aggregate.name, kind, of)
+    function = function_of(aggregate.kind)
+    return ShownColumn(aggregate.name, aggregate.words or aggregate.name, function.shown, function.column(aggregate))

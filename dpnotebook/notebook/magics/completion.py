@@ -28,8 +28,7 @@ PRIVACY_OPTIONS = (
     "group_selection_strategy", "min_privacy_units_per_group",
 )  # fmt: skip
 KEYWORDS = (
-    "SELECT", "COUNT(*)", "COUNT(", "COUNT(DISTINCT", "SUM(", "AVG(", "MIN(", "MAX(", "MEDIAN(", "PERCENTILE_CONT(",
-    "APPROX_QUANTILES(", "VAR_POP(", "STDDEV_POP(", "AS", "FROM", "JOIN", "LEFT JOIN", "ON", "USING (", "WHERE",
+    "SELECT", "COUNT(*)", "COUNT(DISTINCT", "AS", "FROM", "JOIN", "LEFT JOIN", "ON", "USING (", "WHERE",
     "GROUP BY", "HAVING", "ORDER BY", "DESC", "LIMIT", "AND", "OR", "NOT", "IN (", "BETWEEN", "IS NULL", "IS NOT NULL",
     "CASE WHEN", "THEN", "ELSE", "END", "UNION ALL", "TRUE", "FALSE", "WITH DIFFERENTIAL_PRIVACY", "OPTIONS(",
     *(f"{name} = " for name in PRIVACY_OPTIONS),
@@ -187,7 +186,10 @@ def _sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]) 
     fragment = word.group() if word else ""
     found = [*_columns(cell, session)]
     if not typed[: len(typed) - len(fragment)].endswith("."):
-        found += [*_tables(session), *((name, "keyword") for name in KEYWORDS)]
+        from dpnotebook.sql.aggregates.catalogue import names  # with much that is not needed before somebody types SQL
+
+        aggregates = (f"{name}(" for name in names())
+        found += [*_tables(session), *((name, "keyword") for name in (*KEYWORDS, *aggregates))]
     return _starting(fragment, found)
 
 

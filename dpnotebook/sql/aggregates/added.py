@@ -140,9 +140,9 @@ class CountUnits(Added):
     of = "units"
     shown = "units"
 
-    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+    def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT(DISTINCT unit)."""
-        return exp.Count(this=exp.Distinct(expressions=[argument]), big_int=True)
+        return exp.Count(this=exp.Distinct(expressions=[*arguments]), big_int=True)
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Count units."""
@@ -161,9 +161,9 @@ class Count(Added):
     star = whole_bounds = equal_bounds = True
     shown = linear = "count"
 
-    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+    def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""
-        return exp.Count(this=argument, big_int=True)
+        return exp.Count(this=arguments[0], big_int=True)
 
     def missing(self, name: str) -> str:
         """Return how all rows are counted."""

@@ -21,14 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale, draw_integers
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
 from dpnotebook.sql.select import Aggregate, PrivateSelect
-
-Bounds = tuple[Fraction, Fraction]
 
 LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smaller ones are zero, larger ones the largest
 
@@ -66,22 +65,26 @@ def find_bounds(
     accountant
         The law of the noise.
     magnitudes
-        Gives the exact histogram for an aggregate: units in every bin of `magnitude_edges`, each unit once, shape
+        Gives the exact histogram for one of `operands`: units in every bin of `magnitude_edges`, each unit once, shape
         (bins,).
     draw
         Draws noise of a law and a scale.
     """
     noisy: dict[int, tuple[NDArray[np.int64], Fraction]] = {}
     bounds: dict[int, Bounds | None] = {}
-    for i, aggregate in enumerate(select.aggregates):
+    for at, (i, operand) in enumerate(operands(select)):
         if not needs_bounds(select, i):
             continue
-        first = found_with(select, i)
-        if first == i:
-            exact = np.asarray(magnitudes(aggregate), dtype=np.int64)
-            scale = histogram_scale(accountant, shares.auto[i])
-            noisy[i] = exact + draw(accountant.noise, scale, exact.size), scale
-        bounds[i] = _bounds(select, aggregate, *noisy[first], accountant.noise)
+        mine: Bounds | None = operand.bounds
+        if mine is None:
+            first = found_with(select, at)
+            if first == at:
+                exact = np.asarray(magnitudes(operand), dtype=np.int64)
+                scale = histogram_scale(accountant, shares.auto[at])
+                noisy[at] = exact + draw(accountant.noise, scale, exact.size), scale
+            mine = _bounds(select, operand, *noisy[first], accountant.noise)
+        before = bounds.get(i, ())
+        bounds[i] = None if before is None or mine is None else before + mine
     return bounds
 
 
@@ -111,7 +114,7 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         If noise would be out of its range.
     """
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
-    unknown = {i: widest for i in range(len(select.aggregates)) if needs_bounds(select, i)}
+    unknown = {i: widest * len(one.operands) for i, one in enumerate(select.aggregates) if needs_bounds(select, i)}
     if unknown:
         measuring(select, shares, accountant, delta, unknown)
     for units in shares.auto:

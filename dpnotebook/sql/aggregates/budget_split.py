@@ -9,9 +9,8 @@ from fractions import Fraction
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import Aggregate, PrivateSelect
 
-LEAST = 12  # units of a function: it may have to share them between bounds and three sums
 TOO_SMALL = "this epsilon is too small to be shared between all that is asked; ask for a larger one, or for less"
 
 # What the count that only the threshold needs gets beside each function, where vectors are clipped to a length. A group
@@ -28,8 +27,8 @@ class Shares:
     main
         Of each aggregate's own measurements, in the order of the aggregates.
     auto
-        Of finding bounds, in the order of the aggregates; 0 where they are known, or found with those of an earlier
-        aggregate: the first of several that are found from one histogram has the shares of all.
+        Of finding bounds, in the order of `operands`; 0 where they are known, or found with those of an earlier one:
+        the first of several that are found from one histogram has the shares of all.
     selection
         Of the count of units that only the threshold needs; 0 where there is none.
     serving
@@ -74,15 +73,19 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
     weight = HIDDEN_L2 if select.contribution.kind == "l2" else Fraction(1)
     sharing = sum(share is None for share in own) + (weight if own_selection is None else 0)
     each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0
-    if sharing and each < LEAST:
+    least = max(function_of(aggregate.kind).least for aggregate in select.aggregates)
+    if sharing and each < least:
         raise SQLError(_nothing_left(select, own, units, accountant) if claimed else TOO_SMALL)
     given = [each if share is None else share for share in own]
+    columns = operands(select)
+    sought = [at for at, (_, operand) in enumerate(columns) if _is_sought(select, operand)]
     halves = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
     main = [share - half for share, half in zip(given, halves, strict=True)]
-    auto = [0] * len(given)
-    for i, half in enumerate(halves):
-        auto[found_with(select, i)] += half
-    if min(given) < LEAST:
+    auto = [0] * len(columns)
+    for at in sought:
+        i = columns[at][0]
+        auto[found_with(select, at)] += halves[i] // sum(columns[other][0] == i for other in sought)
+    if min(given) < least:
         raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
     return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
@@ -90,23 +93,31 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
 
 def needs_bounds(select: PrivateSelect, index: int) -> bool:
     """Return whether bounds of an aggregate must be found from the data."""
-    aggregate = select.aggregates[index]
-    return aggregate.bounds is None and function_of(aggregate.kind).needs_bounds(select.contribution)
+    return any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
+
+
+def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:
+    """Return the columns that aggregates are of, with the number of the aggregate; only pairs are of several."""
+    return [(i, operand) for i, aggregate in enumerate(select.aggregates) for operand in aggregate.operands]
+
+
+def _is_sought(select: PrivateSelect, operand: Aggregate) -> bool:
+    return operand.bounds is None and function_of(operand.kind).needs_bounds(select.contribution)
 
 
 def found_with(select: PrivateSelect, index: int) -> int:
-    """Return the number of the first aggregate whose bounds are found from the same histogram as those of one."""
+    """Return the number of the first of `operands` whose bounds are found from the same histogram as those of one."""
     mine = _histogram(select, index)
     return next(i for i in range(index + 1) if i == index or (mine is not None and _histogram(select, i) == mine))
 
 
 def _histogram(select: PrivateSelect, index: int) -> tuple[str, int | None] | None:
-    """Return what the histogram is of that an aggregate's bounds are found from; None where they are known."""
-    if not needs_bounds(select, index):
+    """Return what the histogram is of that bounds are found from; None where they are known."""
+    _, operand = operands(select)[index]
+    if not _is_sought(select, operand):
         return None
-    aggregate = select.aggregates[index]
-    rows = select.contribution.kind == "rows" or function_of(aggregate.kind).rowwise
-    return ("rows" if rows else aggregate.kind), aggregate.input
+    rows = select.contribution.kind == "rows" or function_of(operand.kind).rowwise
+    return ("rows" if rows else operand.kind), operand.input
 
 
 def serving_aggregate(select: PrivateSelect) -> int | None:

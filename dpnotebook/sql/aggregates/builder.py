@@ -12,7 +12,7 @@ from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.select import Contribution
 from dpnotebook.strategy import Strategy
 
-Bounds = tuple[Fraction, Fraction]
+Bounds = tuple[Fraction, ...]  # lower and upper; of pairs of columns one behind the other
 
 WHOLE = 31  # bits of the largest integer: sums over 10^9 units stay 64-bit integers
 FINE = 26  # bits of a value that is no whole number: rounding it is invisible beside any noise
@@ -97,12 +97,14 @@ class Builder:
 
     def step(self, most: Fraction, bits: int, cost: int) -> Fraction:
         """Return the step of numbers up to `most`: fine, but not so fine that noise would leave the integers."""
-        return _dyadic(most, max(0, min(bits, 48 - math.ceil(self._noise_bits(cost)))))
+        return _dyadic(most, self.bits(bits, cost))
 
-    def _noise_bits(self, cost: int) -> float:
+    def bits(self, most: int, cost: int) -> int:
+        """Return how many bits numbers may have, so that their noise does not leave the integers; at most `most`."""
         # Never below the norm of a component whose largest is 1.
-        most = 1 if self.contribution.kind == "l2" else self.contribution.most * ROWS_SAMPLED
-        return math.log2(Fraction(UNITS * most**self._power, cost)) / self._power
+        norm = 1 if self.contribution.kind == "l2" else self.contribution.most * ROWS_SAMPLED
+        noise = math.log2(Fraction(UNITS * norm**self._power, cost)) / self._power
+        return max(0, min(most, 48 - math.ceil(noise)))
 
 
 def _dyadic(most: Fraction, bits: int) -> Fraction:

@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -53,10 +53,11 @@ def measuring(
     parts = []
     for i, aggregate in enumerate(select.aggregates):
         _check_contribution(aggregate, select.contribution, accountant.noise)
-        bounds = found.get(i) if needs_bounds(select, i) else aggregate.bounds
-        part = function_of(aggregate.kind).build(builder, aggregate, bounds or UNKNOWN, _cost(select, shares, i))
+        bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
+        known = bounds or UNKNOWN * len(aggregate.operands)
+        part = function_of(aggregate.kind).build(builder, aggregate, known, _cost(select, shares, i))
         if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none
-            sought = accountant.scale(shares.auto[found_with(select, i)], 1)
+            sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
             part = replace(part, found=False) if i in found else replace(part, bounds=None, sought=sought)
         parts.append(part)
     for block in builder.blocks:
@@ -78,6 +79,12 @@ def measuring(
     return replace(
         builder.measuring(tuple(parts), True), counted=counted, tau=tau, min_units=max(select.min_units, 1), one=one
     )
+
+
+def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
+    """Return what the histograms cost that the bounds of an aggregate are found from."""
+    mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
+    return [shares.auto[found_with(select, at)] for at in mine]
 
 
 def _cost(select: PrivateSelect, shares: Shares, index: int) -> int:

@@ -36,7 +36,6 @@ def statistic_of(component: Component) -> Statistic:
     return _STATISTICS[component.statistic]
 
 
-def listed() -> str:
-    """Return the names of all aggregates, as a person would say them."""
-    *names, last = (name for one in AGGREGATES for name in one.said)
-    return f"{', '.join(names)} and {last}"
+def names() -> tuple[str, ...]:
+    """Return the names by which people are told of all aggregates."""
+    return tuple(name for one in AGGREGATES for name in one.said)

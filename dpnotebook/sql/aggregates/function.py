@@ -152,6 +152,8 @@ class AggregateFunction:
         What is added up for it.
     of
         What it is of: "numbers" of a column, "values" of any kind, or "units".
+    operands
+        Of how many columns it is: one, or two.
     distinct
         The kind of aggregate that DISTINCT makes of it; None where it cannot have that.
     star
@@ -164,6 +166,8 @@ class AggregateFunction:
         Whether it adds up what units have, so that all of a unit can be clipped to one norm.
     levelled
         Whether the levels of a declared column are used.
+    least
+        The least it can cost, in the accountant's units: it may have to share them between bounds and its sums.
     shown
         What its answers are to cards and plots.
     linear
@@ -178,6 +182,7 @@ class AggregateFunction:
     counted_in: ClassVar[str | None] = None
     statistics: ClassVar[tuple[Statistic, ...]] = ()
     of: ClassVar[Literal["numbers", "values", "units"]] = "numbers"
+    operands: ClassVar[int] = 1
     distinct: ClassVar[str | None] = None
     star: ClassVar[bool] = False
     whole_bounds: ClassVar[bool] = False
@@ -185,22 +190,23 @@ class AggregateFunction:
     rowwise: ClassVar[bool] = False
     adds: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
+    least: ClassVar[int] = 12
     shown: ClassVar[str] = "sum"
     linear: ClassVar[Literal["count", "sum", "mean"] | None] = None
 
     # How it is written
 
-    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+    def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return the node of sqlglot's that stands for a call.
 
         Parameters
         ----------
         call
-            The call, without its argument.
-        argument
-            What it is about: an expression, or a star.
+            The call, without its arguments.
+        arguments
+            What it is about: an expression or a star, or two expressions.
         """
-        return self.nodes[-1 if call.population else 0](this=argument)
+        return self.nodes[-1 if call.population else 0](**dict(zip(("this", "expression"), arguments, strict=False)))
 
     def over_release(self, node: exp.Expr, call: Call) -> exp.Expr:
         """Return a call over releases as DuckDB has it."""
@@ -215,14 +221,19 @@ class AggregateFunction:
         return True
 
     def missing(self, name: str) -> str:
-        """Return what to write where it has no argument."""
-        return f"{name}(column)"
+        """Return what to write where it has no argument, or one too few."""
+        return f"{name}(column)" if self.operands == 1 else f"{name}(x, y)"
 
     def wrong_bounds(self, name: str, per: Literal["group", "row"]) -> str | None:
         """Return what is wrong about bounds of what a unit adds to a group, or of a row; None where nothing is."""
         if self.rowwise and per == "group":
-            return f"{name} is bounded row by row: write contribution_bounds_per_row => (lower, upper)"
+            return f"{name} is bounded row by row: write contribution_bounds_per_row => {self.written_bounds}"
         return None
+
+    @property
+    def written_bounds(self) -> str:
+        """How bounds are written."""
+        return "(lower, upper)" if self.operands == 1 else "((lower, upper), (lower, upper))"
 
     # How it is bounded
 
@@ -324,6 +335,10 @@ class AggregateFunction:
     def unit(self, aggregate: Aggregate) -> str:
         """Return what its answers are counted in."""
         return self.counted_in or aggregate.argument
+
+    def column(self, aggregate: Aggregate) -> str | None:
+        """Return what cards say that its answers are of; None for counts."""
+        return aggregate.argument if self.of == "numbers" else None
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether bounds may cut off some of what a unit adds to a group."""

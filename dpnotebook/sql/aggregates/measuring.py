@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.sql.bounded_sums import Component
+from dpnotebook.sql.bounded_sums import Component, Partner
 from dpnotebook.sql.select import Contribution
 from dpnotebook.strategy import Strategy
 
@@ -52,7 +52,7 @@ class AggregateInput:
     blocks
         Numbers of its blocks.
     bounds
-        Lower and upper, as they were written or found; None while they are to be found.
+        Lower and upper, as they were written or found, of each column; None while they are to be found.
     sought
         While they are to be found: the scale of the noise on the histogram that they are read off.
     found
@@ -71,7 +71,7 @@ class AggregateInput:
 
     kind: str
     blocks: tuple[int, ...]
-    bounds: tuple[Fraction, Fraction] | None
+    bounds: tuple[Fraction, ...] | None
     step: Fraction = Fraction(1)
     half: int = 1
     square: Fraction = Fraction(1)
@@ -156,18 +156,7 @@ class Measuring:
         return {
             "noise": self.noise,
             "contribution": [self.contribution.kind, self.contribution.most],
-            "components": [
-                {
-                    "statistic": component.statistic,
-                    "input": component.input,
-                    "low": str(component.low),
-                    "high": str(component.high),
-                    "step": str(component.step),
-                    "largest": component.largest,
-                    "edges": list(component.edges),
-                }
-                for component in self.components
-            ],
+            "components": [_component_to_json(component) for component in self.components],
             "blocks": [
                 {
                     "columns": _runs(block.columns),
@@ -205,18 +194,7 @@ class Measuring:
         return cls(
             value["noise"],
             Contribution(*value["contribution"]),
-            tuple(
-                Component(
-                    entry["statistic"],
-                    entry["input"],
-                    Fraction(entry["low"]),
-                    Fraction(entry["high"]),
-                    Fraction(entry["step"]),
-                    entry["largest"],
-                    tuple(entry["edges"]),
-                )
-                for entry in value["components"]
-            ),
+            tuple(map(_component_from_json, value["components"])),
             tuple(
                 NoisyNumbers(
                     tuple(i for start, stop in entry["columns"] for i in range(start, stop)),
@@ -231,7 +209,7 @@ class Measuring:
                 AggregateInput(
                     entry["kind"],
                     tuple(entry["blocks"]),
-                    None if entry["bounds"] is None else (Fraction(entry["bounds"][0]), Fraction(entry["bounds"][1])),
+                    None if entry["bounds"] is None else tuple(map(Fraction, entry["bounds"])),
                     Fraction(entry["step"]),
                     entry["half"],
                     Fraction(entry["square"]),
@@ -250,6 +228,35 @@ class Measuring:
             one,
             value["grouped"],
         )
+
+
+def _component_to_json(component: Component) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        "statistic": component.statistic,
+        "input": component.input,
+        "low": str(component.low),
+        "high": str(component.high),
+        "step": str(component.step),
+        "largest": component.largest,
+        "edges": list(component.edges),
+    }
+    if component.other is not None:
+        values["other"] = [component.other.input, str(component.other.low), str(component.other.high)]
+    return values
+
+
+def _component_from_json(entry: Mapping[str, Any]) -> Component:
+    column, *bounds = entry.get("other", [None])
+    return Component(
+        entry["statistic"],
+        entry["input"],
+        Fraction(entry["low"]),
+        Fraction(entry["high"]),
+        Fraction(entry["step"]),
+        entry["largest"],
+        tuple(entry["edges"]),
+        None if column is None else Partner(column, *map(Fraction, bounds)),
+    )
 
 
 def _runs(columns: Sequence[int]) -> list[list[int]]:

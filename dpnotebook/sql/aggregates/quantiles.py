@@ -62,8 +62,9 @@ class Quantiles(AggregateFunction):
     rowwise = levelled = True
     shown, counted_in = "quantile", "values of rank"
 
-    def node(self, call: Call, argument: exp.Expr) -> exp.Expr:
+    def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return MIN, MAX, PERCENTILE_CONT or APPROX_QUANTILES."""
+        argument = arguments[0]
         if call.array:
             return exp.ApproxQuantiles(this=argument, expression=exp.Literal.number(len(call.fractions) - 1))
         fraction = call.fractions[0]
@@ -97,7 +98,7 @@ class Quantiles(AggregateFunction):
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Count values by bin, and measure cumulative counts."""
         edges, points = bins(bounds, aggregate.integer, aggregate.edges)
-        component = Component("bins", aggregate.input, *bounds, Fraction(1), builder.rows, edges)
+        component = Component("bins", aggregate.input, bounds[0], bounds[1], Fraction(1), builder.rows, edges)
         block = builder.strategy(component, cumulative(component.width, builder.noise), cost)
         return replace(input_of(aggregate, bounds), blocks=(block,), edges=edges, points=points)
 
@@ -145,9 +146,7 @@ class Quantiles(AggregateFunction):
         return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
 
 
-def bins(
-    bounds: tuple[Fraction, Fraction], integer: bool, declared: Sequence[float] | None
-) -> tuple[tuple[float, ...], bool]:
+def bins(bounds: Bounds, integer: bool, declared: Sequence[float] | None) -> tuple[tuple[float, ...], bool]:
     """Return the edges of bins over a range of values, and whether each bin is one whole number.
 
     Parameters

@@ -55,11 +55,11 @@ class ValueCount(Statistic):
 
     def of_row(self, component: Component) -> str:
         """Return 1, or 0 where there is no value."""
-        return f"CASE WHEN y{component.input} IS NOT NULL THEN 1 ELSE 0 END"
+        return f"CASE WHEN {component.column} IS NOT NULL THEN 1 ELSE 0 END"
 
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
         """Return the number of values, at most as many as count."""
-        return f"least({columns.rows(f'y{component.input}')}, {component.largest})"
+        return f"least({columns.rows(component.column)}, {component.largest})"
 
 
 class ClampedMean(Statistic):
@@ -92,13 +92,13 @@ class OfValues(Statistic):
 
     def of_row(self, component: Component) -> str:
         """Return what a row's value adds."""
-        return f"CASE WHEN y{component.input} IS NULL THEN 0 ELSE {self.of_value(component, component.largest)} END"
+        return f"CASE WHEN {component.column} IS NULL THEN 0 ELSE {self.of_value(component, component.largest)} END"
 
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
         """Return what the values that are drawn add."""
-        i, each = component.input, self.of_value(component, component.largest // ROWS_SAMPLED)
-        drawn = f"CASE WHEN y{i} IS NOT NULL AND turn{i} BETWEEN 1 AND {ROWS_SAMPLED} THEN {each} END"
-        return f"CAST(coalesce({columns.total(drawn)}, 0) AS BIGINT)"
+        each = self.of_value(component, component.largest // ROWS_SAMPLED)
+        drawn = f"{component.column} IS NOT NULL AND {component.turn} BETWEEN 1 AND {ROWS_SAMPLED}"
+        return f"CAST(coalesce({columns.total(f'CASE WHEN {drawn} THEN {each} END')}, 0) AS BIGINT)"
 
 
 class CentredValue(OfValues):
@@ -129,7 +129,7 @@ class SquaredValue(OfValues):
 def _bounded(component: Component) -> tuple[str, Fraction]:
     """Return a clamped value, and the middle of its bounds."""
     low, high = component.low, component.high
-    return steps.clamped(f"y{component.input}", low, high), (low + high) / 2
+    return steps.clamped(component.column, low, high), (low + high) / 2
 
 
 @dataclass(frozen=True)
@@ -218,12 +218,14 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
 class Ratio(AggregateFunction):
     """A mean, or what is made of means: its errors depend on how many values a group has."""
 
+    errors_of: ClassVar[str] = "averages and variances"
+
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
     ) -> Expectation:
         """Return the errors in a group of so many values, at most half of what the answer lies between."""
         size = USUAL_ROWS if rows is None else max(rows, 1.0)
-        note = f"errors of averages and variances are those of a group of {size:,.0f} {self.values(measuring)}"
+        note = f"errors of {self.errors_of} are those of a group of {size:,.0f} {self.values(measuring)}"
         error, most = self.error(measuring, part) / size, self.most(part)
         return Expectation(np.array([min(error, most)]), min(kappa(confidence, measuring.noise) * error, most), note)
 
@@ -261,9 +263,10 @@ class Average(Ratio):
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add a centred sum, and the number of values."""
         groups = builder.contribution.kind == "groups"
+        low, high = bounds
         step, half = builder.centred(bounds, cost)
-        c = builder.column(Component("average" if groups else "centred", aggregate.input, *bounds, step, half))
-        n = builder.column(Component("values", aggregate.input, *bounds, Fraction(1), 1))
+        c = builder.column(Component("average" if groups else "centred", aggregate.input, low, high, step, half))
+        n = builder.column(Component("values", aggregate.input, low, high, Fraction(1), 1))
         if builder.noise == "laplace":
             # What values lie above the lower bound and below the upper one: together the same for every value, so
             # that the pair has the sensitivity of the span alone, where half the cost for each would double it.
@@ -327,12 +330,12 @@ class Variance(Ratio):
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the number of values, their centred sum, and that of their squares."""
-        rows, column = builder.rows, aggregate.input
+        rows, column, (low, high) = builder.rows, aggregate.input, bounds
         step, half = builder.centred(bounds, cost)
         unit = half * step * step  # squares are up to `half` of it
-        n = builder.column(Component("values", column, *bounds, Fraction(1), rows))
-        c = builder.column(Component("centred", column, *bounds, step, rows * half))
-        q = builder.column(Component("square", column, *bounds, unit, rows * half))
+        n = builder.column(Component("values", column, low, high, Fraction(1), rows))
+        c = builder.column(Component("centred", column, low, high, step, rows * half))
+        q = builder.column(Component("square", column, low, high, unit, rows * half))
         if builder.noise == "laplace":
             # (1 - p)^2, 2 p (1 - p) and p^2, p the place of a value between its bounds: never negative and together
             # the same for every value, but for what rounding values and squares by 1/2 each does.
@@ -356,7 +359,7 @@ class Variance(Ratio):
         may err, the interval is made wider.
         """
         half = _half(part)
-        return _scaled(half**2, *self.variances(measuring, part, noisy, confidence))
+        return scaled(half**2, *self.variances(measuring, part, noisy, confidence))
 
     def variances(
         self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float
@@ -425,7 +428,7 @@ class Deviation(Variance):
         value, std_error, lower, upper = self.variances(measuring, part, noisy, confidence)
         # By the slope of the root, and by the root of the error where the variance is no more than that.
         std_error = std_error / np.sqrt(np.maximum(4 * value, std_error))
-        return _scaled(_half(part), np.sqrt(value), std_error, np.sqrt(lower), np.sqrt(upper))
+        return scaled(_half(part), np.sqrt(value), std_error, np.sqrt(lower), np.sqrt(upper))
 
     def error(self, measuring: Measuring, part: AggregateInput) -> float:
         """Return that of the root of a usual variance."""
@@ -455,5 +458,6 @@ def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:
     return {column: every[order[column]] for column in sorted(columns, key=order.__getitem__)}
 
 
-def _scaled(factor: float, *columns: Floats) -> Estimates:
+def scaled(factor: float | Floats, *columns: Floats) -> Estimates:
+    """Return estimates in other units."""
     return Estimates(*(factor * column for column in columns))

@@ -175,13 +175,14 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
 def _bounds_notes(aggregates: list[Aggregate]) -> list[str]:
     found = []
     for aggregate in aggregates:
-        if aggregate.bounds_from == "auto":
-            found.append(f"bounds of {aggregate.words} are found from the data, with half of its share (AUTO)")
-        elif aggregate.bounds_from == "declared" and aggregate.bounds is not None:
-            if function_of(aggregate.kind).of != "numbers":
-                continue
-            low, high = (_shown(bound) for bound in aggregate.bounds)
-            found.append(f"{aggregate.words} is bounded by {low} and {high}, as declared")
+        for operand in aggregate.operands:
+            column = aggregate.argument if operand is aggregate else operand.words
+            words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
+            if operand.bounds_from == "auto":
+                found.append(f"bounds of {words} are found from the data, with half of its share (AUTO)")
+            elif function_of(operand.kind).of == "numbers" and operand.bounds_from == "declared" and operand.bounds:
+                low, high = map(_shown, operand.bounds)
+                found.append(f"{words} is bounded by {low} and {high}, as declared")
     return found
 
 

@@ -17,7 +17,7 @@ from dpnotebook.sql.parse.statement_parser import Call, Clause
 from dpnotebook.sql.select import Contribution
 from dpnotebook.sql.statement import Relation
 
-Bounds = tuple[Fraction, Fraction]
+Bounds = tuple[Fraction, ...]
 From_ = Literal["written", "declared", "auto"]
 
 MAX_EDGES = 1_024

@@ -93,20 +93,49 @@ def _aggregate(
                 node,
             )
         return Aggregate(call.kind, "", None, None, "declared", call.epsilon, integer=True, words=words)
-    resolved = resolve(written, source.scope, environment, reader)
-    kind = kind_of(resolved)
-    attribute = _attribute(column, reader.relations)
-    lost = None if column is None else column.lost
-    bounds, origin = bounds_of(call, attribute, lost, limits, node)
     if function.of == "values":
+        resolved = resolve(written, source.scope, environment, reader)
+        bounds, origin = bounds_of(call, None, None, limits, node)
         place = None if unit else _input(total(resolved), inputs)
         return Aggregate(call.kind, "", place, bounds, origin, call.epsilon, integer=True, words=words)
+
+    def of_column(written: exp.Expr, bounds: Call) -> Aggregate:
+        return _of_numbers(bounds, bare(written), words, node, source, environment, reader, limits, inputs)
+
+    if call.second is None:
+        return of_column(call.argument, call)
+    ends = call.bounds if isinstance(call.bounds, tuple) else ()
+    first, other = (replace(call, bounds=part or call.bounds) for part in (ends[:2], ends[2:]))
+    found, second = of_column(call.argument, first), of_column(call.second, other)
+    if found.input == second.input:
+        name = words.split("(")[0].upper()
+        raise text.error(f"{name} is of two columns, and these are one; how much it varies is VAR_POP", node)
+    return replace(found, other=replace(second, words=text.words(call.second)))
+
+
+def _of_numbers(
+    call: Call,
+    written: exp.Expr,
+    words: str,
+    node: exp.Expr,
+    source: From,
+    environment: Environment,
+    reader: Reader,
+    limits: Limits,
+    inputs: list[exp.Expr],
+) -> Aggregate:
+    """Return an aggregate of the numbers of a column, or what it says of one of its columns."""
+    function, text = function_of(call.kind), reader.text
+    column = column_of(written, source.scope, text)
+    resolved = resolve(written, source.scope, environment, reader)
+    kind, attribute = kind_of(resolved), _attribute(column, reader.relations)
+    bounds, origin = bounds_of(call, attribute, None if column is None else column.lost, limits, node)
     if kind in ("text", "time"):
         held = "texts" if kind == "text" else "times"
         raise text.error(
             f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; CAST it to DOUBLE, declare it in "
             "domain= as Range or Bins, or convert the column",
-            node,
+            node if call.operands == 1 else written,
         )
     place = _input(total(_number(resolved, kind)), inputs)
     edges = edges_of(attribute) if function.levelled and origin == "declared" else None
@@ -150,25 +179,13 @@ def _attribute(column: Column | None, relations: Mapping[str, Relation]) -> Attr
 
 
 def _same(one: Aggregate, other: Aggregate) -> bool:
-    return (
-        one.kind,
-        one.input,
-        one.bounds,
-        one.bounds_from,
-        one.epsilon,
-        one.fractions,
-        one.array,
-        one.population,
-    ) == (
-        other.kind,
-        other.input,
-        other.bounds,
-        other.bounds_from,
-        other.epsilon,
-        other.fractions,
-        other.array,
-        other.population,
-    )
+    """Return whether two aggregates ask the same; how they are written is no matter."""
+    return _unnamed(one) == _unnamed(other)
+
+
+def _unnamed(one: Aggregate) -> Aggregate:
+    other = None if one.other is None else _unnamed(one.other)
+    return replace(one, name="", words="", integer=False, edges=None, other=other)
 
 
 def _named(
@@ -185,9 +202,10 @@ def _named(
 
 
 def _about(node: exp.Expr, source: From, reader: Reader) -> str | None:
-    """Return the column that a call is about, for its name."""
-    argument = call_at(node).argument
-    if argument is None or call_at(node).star:
+    """Return the column that a call is about, or the two of a pair, for its name."""
+    call = call_at(node)
+    if call.argument is None or call.star:
         return None
-    column = column_of(argument, source.scope, reader.text)
-    return None if column is None else column.name
+    arguments = [call.argument, *([] if call.second is None else [call.second])]
+    columns = [column_of(argument, source.scope, reader.text) for argument in arguments]
+    return None if None in columns else "_".join(column.name for column in columns if column is not None)

@@ -29,8 +29,8 @@ OTHERWISE = {
 }
 
 
-def read_call(name: Token, inside: Tokens, words: str, text: Text) -> tuple[Call, Tokens]:
-    """Return what a call of an aggregate function asks for, and the tokens of the expression it is about.
+def read_call(name: Token, inside: Tokens, words: str, text: Text) -> tuple[Call, list[Tokens]]:
+    """Return what a call of an aggregate function asks for, and the tokens of the expressions it is about.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class _Reader:
     def private(self) -> bool:
         return self.name in PRIVATE
 
-    def read(self, inside: Tokens) -> tuple[Call, Tokens]:
+    def read(self, inside: Tokens) -> tuple[Call, list[Tokens]]:
         pieces = split(inside)
         for piece in pieces:
             self._check_plain(piece)
@@ -85,16 +85,22 @@ class _Reader:
             if before in named and piece in positional:
                 raise self.error("arguments with names stand after those without", piece)
         clamped, positional = self._clamped(positional)
-        if not positional or not positional[0]:
-            raise self.error(f"{self.name} is of something: {self.function.missing(self.name)}", self.token)
+        count = self.function.operands
+        if len(positional) < count or not positional[0]:
+            what = "something" if count == 1 else "two columns"
+            raise self.error(f"{self.name} is of {what}: {self.function.missing(self.name)}", self.token)
         call = Call(
             self.function.kind,
+            operands=count,
             fractions=self.spelling.fractions,
             population=self.spelling.population,
             private=self.private or bool(named) or clamped is not None,
             words=self.words,
         )
-        argument, rest = self._distinct(positional[0]), positional[1:]
+        argument, rest = self._distinct(positional[0]), positional[count:]
+        for piece in positional[1:count]:
+            if is_bare(piece[0], "ALL", "DISTINCT"):
+                raise self.error(f"{piece[0].text.upper()} cannot stand here; leave it out", piece)
         if _is_distinct(positional[0]):
             call = replace(call, kind=self.function.distinct or call.kind, distinct=True)
         if self.spelling.second is not None:
@@ -115,7 +121,7 @@ class _Reader:
         constant = literal(argument)
         constant_rows = constant is not None and constant.kind in ("number", "text", "boolean") and not call.distinct
         self._check(call)
-        return replace(call, star=star or (self.function.star and constant_rows)), argument
+        return replace(call, star=star or (self.function.star and constant_rows)), [argument, *positional[1:count]]
 
     def error(self, message: str, at: Tokens | Token) -> Exception:
         place = at if isinstance(at, Token) else at[0] if at else self.token
@@ -135,10 +141,18 @@ class _Reader:
                 raise self.error(f"{shown} inside an aggregate is not supported; leave it out", at)
 
     def _clamped(self, positional: list[Tokens]) -> tuple[Any, list[Tokens]]:
-        """Return the bounds of CLAMPED BETWEEN, None without, and the arguments before it."""
-        if not positional:
-            return None, positional
-        last = positional[-1]
+        """Return the bounds of CLAMPED BETWEEN, None without, and the arguments without it."""
+        if self.function.operands == 1:
+            bounds, last = self._clamped_one(positional[-1] if positional else [])
+            return bounds, [*positional[:-1], *([last] if positional else [])]
+        both = [self._clamped_one(piece) for piece in positional[:2]]
+        ends = [bounds for bounds, _ in both if bounds is not None]
+        if len(ends) == 1:
+            raise self.error("CLAMPED BETWEEN stands behind both columns, or behind none", self.token)
+        return sum(ends, ()) or None, [*(piece for _, piece in both), *positional[2:]]
+
+    def _clamped_one(self, last: Tokens) -> tuple[Bounds | None, Tokens]:
+        """Return the bounds of one CLAMPED BETWEEN, and what stands before it."""
         depth = 0
         for index, token in enumerate(last):
             depth += is_bare(token, "(", "[") - is_bare(token, ")", "]")
@@ -149,8 +163,8 @@ class _Reader:
             ends = split(last[index + 2 :], "AND")
             if len(ends) != 2:
                 raise self.error("bounds are written CLAMPED BETWEEN 0 AND 100", token)
-            return self._bounds(ends, token), [*positional[:-1], last[:index]]
-        return None, positional
+            return self._bounds(ends, token), last[:index]
+        return None, last
 
     def _distinct(self, piece: Tokens) -> Tokens:
         if is_bare(piece[0], "ALL") and len(piece) > 1:
@@ -178,7 +192,8 @@ class _Reader:
         if not self.private:
             per = "row" if self.function.rowwise else "group"
             raise self.error(
-                f"{self.name} has too many arguments; bounds are written contribution_bounds_per_{per} => (0, 100)",
+                f"{self.name} has too many arguments; bounds are written contribution_bounds_per_{per} => "
+                + ("(0, 100)" if self.function.operands == 1 else "((0, 100), (0, 100))"),
                 rest[0],
             )
         if len(rest) == 1:
@@ -190,11 +205,13 @@ class _Reader:
                 if high < 0:
                     raise self.error("a count is never below 0: write an upper bound of at least 1", rest[0])
                 return self._pair(Fraction(0), high, rest[0])
-        if len(rest) != 2:
-            bounds = "upper" if self.function.star else "lower, upper"
+        count = self.function.operands
+        if len(rest) != 2 * count:
+            bounds = "upper" if self.function.star else ", ".join(["lower, upper"] * count)
             second = f", {self.spelling.second}" if self.spelling.second else ""
-            raise self.error(f"write {self.name}(column{second}, {bounds})", rest[min(2, len(rest) - 1)])
-        return self._bounds(rest, rest[0][0])
+            columns = "column" if count == 1 else "x, y"
+            raise self.error(f"write {self.name}({columns}{second}, {bounds})", rest[min(2 * count, len(rest) - 1)])
+        return sum((self._bounds(rest[i : i + 2], rest[i][0]) for i in range(0, 2 * count, 2)), ())
 
     def _named(self, call: Call, piece: Tokens) -> Call:
         name, value = piece[0].text.lower(), piece[2:]
@@ -217,12 +234,24 @@ class _Reader:
         auto = literal(value)
         if auto is not None and auto.kind == "auto":
             return replace(call, bounds="auto", per=PER[name])
-        if len(value) < 2 or not is_bare(value[0], "(") or not is_bare(value[-1], ")"):
-            raise self.error(f"write {name} => (lower, upper), or => AUTO", value or piece)
-        ends = split(value[1:-1])
-        if len(ends) != 2:
-            raise self.error(f"write {name} => (lower, upper), two numbers", value)
-        return replace(call, bounds=self._bounds(ends, value[0]), per=PER[name])
+        return replace(call, bounds=self._written(name, value, piece), per=PER[name])
+
+    def _written(self, name: str, value: Tokens, piece: Tokens) -> Bounds:
+        """Return the bounds in parentheses: of each column a pair."""
+        listed, form = [value], self.function.written_bounds
+        if self.function.operands > 1:
+            listed = split(value[1:-1]) if _in_parentheses(value) else []
+            if len(listed) != self.function.operands:
+                raise self.error(f"write {name} => {form}, of each column a pair, or => AUTO", value or piece)
+        found: Bounds = ()
+        for one in listed:
+            if not _in_parentheses(one):
+                raise self.error(f"write {name} => {form}, or => AUTO", one or piece)
+            ends = split(one[1:-1])
+            if len(ends) != 2:
+                raise self.error(f"write {name} => {form}, two numbers{' of each' * (len(listed) > 1)}", one)
+            found += self._bounds(ends, one[0])
+        return found
 
     def _check_per(self, name: str, piece: Tokens) -> None:
         wrong = self.function.wrong_bounds(self.name, PER[name])
@@ -261,3 +290,7 @@ class _Reader:
 
 def _is_distinct(piece: Tokens) -> bool:
     return len(piece) > 1 and is_bare(piece[0], "DISTINCT")
+
+
+def _in_parentheses(piece: Tokens) -> bool:
+    return len(piece) > 1 and is_bare(piece[0], "(") and is_bare(piece[-1], ")")

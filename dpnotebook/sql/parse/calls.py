@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-Bounds = tuple[Fraction, Fraction]
+Bounds = tuple[Fraction, ...]
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,13 @@ class Call:
         Whether rows are counted: COUNT(*), and COUNT of a number or text.
     argument
         The expression that is aggregated; None where rows are counted.
+    second
+        Of pairs of columns: the other one.
+    operands
+        Of how many columns it is.
     bounds
-        As written: a pair, or "auto" where AUTO is; None where nothing is said.
+        As written: lower and upper, of pairs of columns one behind the other, or "auto" where AUTO is; None where
+        nothing is said.
     per
         Which of contribution_bounds_per_group and contribution_bounds_per_row is written, if one is.
     epsilon
@@ -47,6 +52,8 @@ class Call:
     distinct: bool = False
     star: bool = False
     argument: exp.Expr | None = None
+    second: exp.Expr | None = None
+    operands: int = 1
     bounds: Bounds | Literal["auto"] | None = None
     per: Literal["group", "row"] | None = None
     epsilon: Fraction | None = None
@@ -87,4 +94,5 @@ def call_of(node: exp.Expr) -> Call | None:
         return None
     if call.star:
         return call
-    return replace(call, argument=node.this.expressions[0] if call.distinct else node.this)
+    second = node.expression if call.operands > 1 else None
+    return replace(call, argument=node.this.expressions[0] if call.distinct else node.this, second=second)

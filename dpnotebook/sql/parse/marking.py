@@ -67,9 +67,11 @@ class Marking:
                 select.set("expressions", select.expressions[1:])
                 found += 1
         for node in list(tree.find_all(exp.Anonymous)):
-            if isinstance(node.this, str) and node.this.startswith(MARK) and len(node.expressions) == 1:
+            if isinstance(node.this, str) and node.this.startswith(MARK):
                 call = self.calls[int(node.this[1:])]
-                made = function_of(call.kind).node(call, node.expressions[0])
+                if len(node.expressions) != call.operands:
+                    continue
+                made = function_of(call.kind).node(call, *node.expressions)
                 made.meta["call"] = call
                 made.meta.update({key: node.meta[key] for key in ("line", "col", "start", "end") if key in node.meta})
                 if node is tree:
@@ -139,13 +141,16 @@ class Marking:
             raise self.text.error("windows are not supported: aggregate with GROUP BY", over)
         last = tokens[after - 1]
         words = " ".join(self.text.statement[name.start : last.end + 1].split())
-        call, argument = read_call(name, inside, words, self.text)
+        call, arguments = read_call(name, inside, words, self.text)
+        if within is not None and call.operands > 1:
+            raise self.text.error("WITHIN GROUP is of percentiles; write both columns in the parentheses", name)
         if descending:
             call = replace(call, fractions=tuple(float(1 - Fraction(str(fraction))) for fraction in call.fractions))
-        kept = self._mark(list(argument))
+        first, *more = (self._mark(list(argument)) for argument in arguments)
         if condition is not None:
-            kept = _where(kept, self._mark(condition), name, call.star)
+            first = _where(first, self._mark(condition), name, call.star)
             call = replace(call, star=False)
+        kept = [*first, *(token for one in more for token in (_like(name, TokenType.COMMA, ","), *one))]
         self.calls.append(call)
         marker = Token(
             TokenType.VAR, f"{MARK}{len(self.calls) - 1}", name.line, name.col, name.start, max(last.end, name.end)

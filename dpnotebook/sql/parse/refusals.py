@@ -10,13 +10,13 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.sql.aggregates.catalogue import listed
+from dpnotebook.sql.aggregates.catalogue import names
 
 AFTERWARDS = "do it on the release, where it is free"
 ONE_GROUPING = "write a plain GROUP BY, and a statement for each set of columns"
 NO_WINDOWS = "windows are not supported: aggregate with GROUP BY"
 VALUES_HINT = "register the rows as a public table, session.register(df, 'name', public=True)"
-AGGREGATES_ARE = f"the aggregates are {listed()}"
+AGGREGATES_ARE = f"the aggregates are {', '.join(names()[:-1])} and {names()[-1]}"
 
 PARTS = {
     "qualify": f"QUALIFY is not supported: {NO_WINDOWS}",

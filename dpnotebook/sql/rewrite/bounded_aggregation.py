@@ -96,8 +96,8 @@ def totals_sql(select: PrivateSelect, components: Sequence[Component], key: str)
             draw_rows(parts, inputs, select.contribution.most)
             _add_rows(parts, components)
         case "groups":
-            for i in sorted({c.input for c in components if statistic_of(c).drawn and c.input is not None}):
-                inputs = draw_within_groups(parts, inputs, i)
+            for of in sorted({c.inputs for c in components if statistic_of(c).drawn}):
+                inputs = draw_within_groups(parts, inputs, of)
             rows, shared = Columns(select.single), _parts_of(components)
             values = [statistic_of(c).of_group(c, rows, shared) for c in components]
             parts.group(rows.listed)
@@ -132,7 +132,7 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
         parts.choose("spread", [f"{bin_of} AS bin"], f"{y} IS NOT NULL", unit=False)
     elif select.contribution.kind == "groups":
         assert component.input is not None
-        draw_within_groups(parts, inputs, component.input)
+        draw_within_groups(parts, inputs, component.inputs)
         last = 1 if select.single else ROWS_SAMPLED
         drawn = f"{y} IS NOT NULL AND turn{component.input} BETWEEN 1 AND {last}"
         parts.choose("binned", [f"CASE WHEN {drawn} THEN {bin_of} END AS bin", f"turn{component.input} AS turn"])
@@ -152,9 +152,10 @@ def bins_sql(select: PrivateSelect, components: Sequence[Component], component: 
 
 def take(parts: Parts, components: Sequence[Component]) -> list[str]:
     """Begin with the rows that take part; return the columns of their inputs."""
-    inputs = {(c.input, statistic_of(c).present) for c in components if c.input is not None}
+    inputs = {(c.input, statistic_of(c).present) for c in components if c.input is not None and c.other is None}
     numbers, present = ({i for i, counted in inputs if counted is wanted} for wanted in (False, True))
-    return parts.take(sorted(numbers), sorted(present))
+    pairs = {(c.inputs[i], c.inputs[1 - i]) for c in components if c.other is not None for i in (0, 1)}
+    return parts.take(sorted(numbers), sorted(present), sorted(pairs))
 
 
 def _add_rows(parts: Parts, components: Sequence[Component]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from dpnotebook.sql.bounded_sums import value_column
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.select import Key, PrivateSelect
 
@@ -98,14 +99,26 @@ class Parts:
         known = all(level is not None for level in levels)
         return not known or select.contribution.most < math.prod(len(level or ()) for level in levels)
 
-    def take(self, numbers: Iterable[int], counted: Iterable[int]) -> list[str]:
-        """Begin with the rows that take part, and return the columns of their inputs: `y{i}` and `p{i}`."""
+    def take(self, numbers: Iterable[int], counted: Iterable[int], pairs: Iterable[tuple[int, int]] = ()) -> list[str]:
+        """Begin with the rows that take part, and return the columns of their inputs: `y{i}`, `p{i}` and `y{i}_{j}`.
+
+        Parameters
+        ----------
+        numbers, counted
+            Inputs whose numbers are needed, and those of which only matters whether there is anything.
+        pairs
+            Inputs whose numbers count where another input has one too.
+        """
         select = self.select
         if select.selection == "public":
             self.add("listed", listed_sql(select))
             self._listed = self.last
         inputs = {f"y{i}": steps.real(f"x{i}") for i in numbers}
         inputs |= {f"p{i}": f"CASE WHEN x{i} IS NOT NULL THEN 1 END" for i in counted}
+        inputs |= {
+            value_column(i, j): f"CASE WHEN {steps.real(f'x{j}')} IS NOT NULL THEN {steps.real(f'x{i}')} END"
+            for i, j in pairs
+        }
         keys = {name: key_value(name, key) for name, key in zip(self.keys, select.keys, strict=True)}
         chosen = ["u", *(f"{value} AS {name}" for name, value in (keys | inputs).items())]
         known = [

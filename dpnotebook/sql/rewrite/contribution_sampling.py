@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpnotebook.dialect.attributes import secret
+from dpnotebook.sql.bounded_sums import value_column
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.select import Key
 
@@ -63,17 +64,34 @@ def draw_rows(parts: Parts, columns: Sequence[str], most: int) -> None:
     _keep_first(parts, chosen, most, every, many)
 
 
-def draw_within_groups(parts: Parts, columns: Sequence[str], column: int) -> list[str]:
-    """Number the rows of each unit and group that have a value, in a random order; return the columns."""
-    y, place, number = f"y{column}", f"place{column}", f"turn{column}"
+def draw_within_groups(parts: Parts, columns: Sequence[str], inputs: Sequence[int]) -> list[str]:
+    """Number the rows of each unit and group that have a value, or a pair of values, in a random order.
+
+    Parameters
+    ----------
+    parts
+        The query; a part is added.
+    columns
+        The columns of its last part.
+    inputs
+        Numbers of one input or of a pair, as a component has them.
+
+    Returns
+    -------
+    The columns with the number.
+    """
+    name, first, last = "_".join(map(str, inputs)), inputs[0], inputs[-1]
+    values = [f"y{name}"] if len(inputs) == 1 else [value_column(first, last), value_column(last, first)]
+    place, number = f"place{name}", f"turn{name}"
     numbered = [*columns, number]
     if parts.select.single:
         parts.choose("drawn", [*columns, f"1 AS {number}"])
         return numbered
     by = ["u", *parts.keys]
-    parts.choose("placed", [*columns, f"{turn(y + ' NULLS LAST', by)} AS {place}"])
-    drawn_by = digest(parts.key, [*group_texts(parts), text_of(place), f"'{column}|'"])
-    order = f"CASE WHEN {y} IS NOT NULL THEN {drawn_by} END NULLS LAST"
+    in_order = ", ".join(f"{value} NULLS LAST" for value in values)
+    parts.choose("placed", [*columns, f"{turn(in_order, by)} AS {place}"])
+    drawn_by = digest(parts.key, [*group_texts(parts), text_of(place), f"'{name}|'"])
+    order = f"CASE WHEN {values[0]} IS NOT NULL THEN {drawn_by} END NULLS LAST"
     parts.choose("drawn", [*columns, f"{turn(order, by)} AS {number}"])
     return numbered
 

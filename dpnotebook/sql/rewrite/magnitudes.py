@@ -49,9 +49,10 @@ def all_magnitudes(
 
     Returns
     -------
-    For each aggregate the units in each bin of `bounds.magnitude_edges`, int64.
+    For each aggregate, or column of a pair without bounds, the units in each bin of `bounds.magnitude_edges`, int64.
     """
     bins = magnitude_edges().size - 1
+    aggregates = [one for a in aggregates for one in a.operands if one.bounds is None or a.other is None]
     by_row = [a for a in aggregates if _looks_at_rows(select, a)]
     by_group = [a for a in aggregates if a not in by_row]
     counts = {aggregate: np.zeros(bins, dtype=np.int64) for aggregate in aggregates}
