@@ -179,7 +179,8 @@ def _statement(rng):
         [
             "COUNT(*) AS n", "COUNT(*) AS n", f"COUNT({value}) AS n", f"SUM({value}) AS s, COUNT(*) AS n",
             f"AVG({value}) AS a", f"COUNT(DISTINCT {of}who) AS d", f"VAR_POP({value}) AS v, COUNT(*) AS n",
-            f"MEDIAN({value}) AS m", f"SUM({value}) AS s",
+            f"MEDIAN({value}) AS m", f"SUM({value}) AS s", f"CORR({of}stay, {value}) AS r, COUNT(*) AS n",
+            f"COVAR_POP({value}, {of}fee) AS c",
         ],
     )  # fmt: skip
     where = named(_choose(rng, CONDITIONS))

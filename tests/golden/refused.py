@@ -92,6 +92,10 @@ STATEMENTS = {
     "epsilon twice": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM visits",
     "another unit": "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(privacy_unit_column = drug) COUNT(*) FROM visits",
     "public alone": "SELECT COUNT(*) FROM wards",
+    "a column with itself": "SELECT CORR(cost, cost) FROM visits",
+    "one column": "SELECT COVAR_POP(cost) FROM visits",
+    "bounds of one column": "SELECT CORR(cost, age, contribution_bounds_per_row => (0, 9)) FROM visits",
+    "a text beside a number": "SELECT CORR(cost, drug) FROM visits",
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from golden import shown
 from golden.rows import PATIENT, VISITS, drugs, patients, visits, wards
 from golden.seam import fixed_randomness, listening_to_postgres, listening_to_spark, plain
-from golden.statements import LINEAR, NORM, OWN
+from golden.statements import LINEAR, NORM, OWN, PAIRS
 
 import dpnotebook as dpn
 
@@ -102,6 +102,9 @@ def _asked(dialect, visits_there, patients_there, heard, left_out=()):
             name: lambda text=text, given=given: session.sql(text, **given) for name, (text, given) in NORM.items()
         }
         queries |= {name: lambda verb=verb: verb(table) for name, verb in VERBS.items()}
+        queries |= {
+            name: lambda text=text, given=given: session.sql(text, **given) for name, (text, given) in PAIRS.items()
+        }
         queries = {name: query for name, query in queries.items() if name not in left_out}
         for name, query in {"(opened)": None, **queries}.items():
             shows = {} if query is None else _answered(query, folder)

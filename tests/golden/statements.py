@@ -160,8 +160,28 @@ NORM = {
         {"epsilon": 2.0, "contribution": "l2"},
     ),
 }
+PAIRS = {
+    "covariance": (
+        "SELECT COVAR_POP(minutes, cost) AS c, COVAR_SAMP(cost, age) AS s FROM visits WHERE drug <> 'rare'",
+        {"epsilon": 4.0},
+    ),
+    "correlation": (
+        f"{DP}(epsilon = 4, max_groups_contributed = 2) ward, ANON_CORR(age, cost, 18, 88, 0, 90) AS r, COUNT(*) AS n "
+        "FROM visits GROUP BY ward HAVING r > -2",
+        {},
+    ),
+    "correlation of rows": (
+        f"{DP}(epsilon = 4, max_rows_contributed = 2) "
+        "CORR(minutes, cost, contribution_bounds_per_row => ((0, 240), (0, 90))) AS r FROM visits",
+        {},
+    ),
+}
 # What depends on the noise law, again.
-AGAIN = ("found keys", "several aggregates", "bounds to be found", "bounds that are written", "quantiles", "join")
+AGAIN = (
+    *("found keys", "several aggregates", "bounds to be found", "bounds that are written", "quantiles", "join"),
+    *("covariance", "correlation"),
+)
+ALL = OWN | NORM | PAIRS
 
 
 def _asked(listed):
@@ -173,6 +193,6 @@ def _asked(listed):
 
 STORIES = [
     Story("statements_linear", GAUSSIAN, protect_clinic, _asked(LINEAR), dialects=True, html=True),
-    Story("statements_gaussian", GAUSSIAN, protect_clinic, _asked(OWN | NORM), dialects=True),
-    Story("statements_laplace", THRESHOLDS, protect_clinic, _asked({name: OWN[name] for name in AGAIN}), html=True),
+    Story("statements_gaussian", GAUSSIAN, protect_clinic, _asked(ALL), dialects=True),
+    Story("statements_laplace", THRESHOLDS, protect_clinic, _asked({name: ALL[name] for name in AGAIN}), html=True),
 ]

@@ -91,6 +91,14 @@ PLANTED = (
         (WORST,),
     ),
     Mutant(
+        "the products of pairs are paid for by half",
+        "covariances in a pure session lose twice what is charged",
+        "sql/aggregates/covariance.py",
+        "blocks = [builder.block((n, a, b, p), corners, rows * (4 * half + 2), rest)]",
+        "blocks = [builder.block((n, a, b, p), corners, rows * (2 * half + 2), rest)]",
+        (WORST,),
+    ),
+    Mutant(
         "combinations of columns are paid for in one group",
         "averages of a person in k groups lose k times what is charged",
         BUILDER,

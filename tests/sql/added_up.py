@@ -4,18 +4,19 @@ import hashlib
 import itertools
 import math
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 
 import duckdb
 import pandas as pd
 
-from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component, Partner
 from dpnotebook.sql.select import Contribution, Key, PrivateSelect
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
 
-def component(statistic, low=0, high=1, step=1, largest=None, column=0, edges=()):
+def component(statistic, low=0, high=1, step=1, largest=None, column=0, edges=(), other=None):
     """Return a component of the first input; the largest that fits one row or one value when not given."""
     low, high, step = Fraction(low), Fraction(high), Fraction(step)
     if largest is None:
@@ -24,7 +25,7 @@ def component(statistic, low=0, high=1, step=1, largest=None, column=0, edges=()
         largest = {"average": half, "centred": ROWS_SAMPLED * half, "bins": ROWS_SAMPLED}.get(
             statistic, max(1, math.floor(most / step))
         )
-    return Component(statistic, column, low, high, step, largest, edges)
+    return Component(statistic, column, low, high, step, largest, edges, other)
 
 
 def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(-10.0, -2.5, 0.0, 4.0, 10.0)):
@@ -52,6 +53,22 @@ def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(
     if contribution.kind == "groups":
         found += [component("average", low, high, step, column=column), component("values", low, high, 1, 1, column)]
     return found
+
+
+def pairs(contribution, half=64):
+    """Return components of pairs of the first two inputs, whose steps are dyadic; a factor has at most `half` steps."""
+    rows = 1 if contribution.kind == "rows" else ROWS_SAMPLED
+    x, y = (Fraction(-10), Fraction(10)), (Fraction(0), Fraction(4))
+    step_x, step_y = Fraction(10, half), Fraction(2, half)
+    of_x, of_y = {"column": 0, "other": Partner(1, *y)}, {"column": 1, "other": Partner(0, *x)}
+    return [
+        component("values", *x, 1, rows, **of_x),
+        component("centred", *x, step_x, rows * half, **of_x),
+        component("centred", *y, step_y, rows * half, **of_y),
+        component("product", *x, step_x * step_y * half, rows * half, **of_x),
+        component("square", *y, step_y * step_y * half, rows * half, **of_y),
+        component("values", *x, 1, rows),  # of values, with a partner or without
+    ]
 
 
 def select(keys=1, inputs=1, kind="groups", most=1, **more):
@@ -175,6 +192,28 @@ def added_by_row(component, value, present):
     return added(c, [value], [value], 1)
 
 
+def pairs_of(component, rows):
+    """Return the pairs of numbers that rows have for a component, in order, without those that lack one."""
+    first, last = sorted((component.input, component.other.input))
+    both = [(row[first], row[last]) for row in rows]
+    return sorted(pair for pair in both if None not in (number(pair[0]), number(pair[1])))
+
+
+def of_pairs(component, pairs, half):
+    """Return what pairs that were drawn add, factors having at most `half` steps."""
+    c, other, total = component, component.other, 0
+    if c.statistic == "values":
+        return [len(pairs)]
+    place = int(c.input > other.input)
+    if c.statistic != "product":
+        return added(replace(c, other=None), [], [number(pair[place]) for pair in pairs], 0)
+    for pair in pairs:
+        x, y = clamp(number(pair[place]), c), clamp(number(pair[1 - place]), other)
+        a, b = (nearest((2 * z - of.low - of.high) / (of.high - of.low) * half) for z, of in ((x, c), (y, other)))
+        total += nearest(Fraction(a * b, half))
+    return [total]
+
+
 def bin_of(value, edges):
     """Return the number of a value's bin."""
     return min(sum(value >= edge for edge in edges[1:]), len(edges) - 2)
@@ -216,6 +255,13 @@ def of_unit(u, mine, select, components, key, plain):
     for group in kept if select.keys else groups:
         numbers = []
         for c in components:
+            if c.other is not None:
+                found = pairs_of(c, groups[group])
+                name = "_".join(map(str, sorted((c.input, c.other.input))))
+                places = range(1, len(found) + 1)
+                drawn = sorted(places, key=lambda p, g=group, n=name: digest(key, f"{marks[g]}{p}|{n}|{u}"))
+                numbers += of_pairs(c, [found[p - 1] for p in drawn[:ROWS_SAMPLED]], c.largest // ROWS_SAMPLED)
+                continue
             values = [number(row[c.input]) for row in groups[group]] if c.input is not None else []
             present = sum(row[c.input] is not None for row in groups[group]) if c.input is not None else 0
             values = sorted(value for value in values if value is not None)
@@ -233,9 +279,13 @@ def of_rows(u, mine, select, components, key):
 
     def order(row):
         keys, inputs = row
-        values = [number(x) for x in inputs]
-        # As the engine sorts: keys, numbers, then whether there is anything, NULL last.
-        return [*((k is None, k) for k in keys), *((v is None, v or 0) for v in values), *(x is None for x in inputs)]
+        paired = sorted({i for c in components if c.other is not None for i in (c.inputs, c.inputs[::-1])})
+        values = [None if number(x) is None else x for x in inputs]
+        plain = values if not paired else [values[i] for i in sorted({c.input for c in components if not c.other})]
+        both = [None if values[j] is None else values[i] for i, j in paired]
+        # As the engine sorts: keys, numbers, then whether there is anything, numbers of pairs, NULL last.
+        numbers = [[(v is None, v or 0) for v in some] for some in (plain, both)]
+        return [*((k is None, k) for k in keys), *numbers[0], *(x is None for x in inputs), *numbers[1]]
 
     ordered = sorted(mine, key=order)
     places = sorted(range(1, len(ordered) + 1), key=lambda p: digest(key, str(p), str(u)))
@@ -244,6 +294,9 @@ def of_rows(u, mine, select, components, key):
     for keys, inputs in kept:
         numbers = []
         for c in components:
+            if c.other is not None:
+                numbers += of_pairs(c, pairs_of(c, [inputs]), c.largest)
+                continue
             raw = None if c.input is None else inputs[c.input]
             value = None if raw is None else number(raw)
             numbers += [0] if c.statistic == "units" else added_by_row(c, value, raw is not None)

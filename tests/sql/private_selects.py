@@ -7,7 +7,7 @@ import numpy as np
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
-from dpnotebook.sql.bounded_sums import Totals
+from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 
 
@@ -26,6 +26,13 @@ def select(*aggregates, kind="groups", most=1, selection="threshold", **more):
     )
 
 
+def pair(kind, *bounds, **more):
+    """Return an aggregate of the first two inputs; their bounds stand one behind the other."""
+    ends = [tuple(map(Fraction, some)) or None for some in (bounds[:2], bounds[2:])]
+    other = Aggregate(kind, "", 1, ends[1], words="y", integer=more.get("integer", False))
+    return Aggregate(kind, **({"name": kind, "input": 0, "bounds": ends[0], "words": kind, "other": other} | more))
+
+
 def aggregate(kind, low=None, high=None, **more):
     """Return an aggregate of the first input."""
     bounds = None if low is None else (Fraction(low), Fraction(high))
@@ -42,8 +49,11 @@ def plan(chosen, accountant, units=UNITS, delta=Fraction(1, 10**6), found=None):
 def added(component, contribution, values):
     """Return what the rows of one unit in one group add to one component, as floats to be rounded; shape (width,).
 
-    A slow and literal reading of what components mean; the rows are those that were sampled.
+    A slow and literal reading of what components mean; the rows are those that were sampled, of pairs two numbers each.
     """
+    if component.other is not None:
+        both = np.asarray(values, dtype=float).reshape(-1, 2)
+        values, others = both[:, component.input], both[:, component.other.input]
     x = np.clip(np.asarray(values, dtype=float), float(component.low), float(component.high))
     step, middle = float(component.step), float(component.low + component.high) / 2
     low, high = float(component.low), float(component.high)
@@ -64,6 +74,14 @@ def added(component, contribution, values):
             return np.array([np.rint((x - middle) / step).sum()])
         case "square":
             return np.array([np.rint((x - middle) ** 2 / step).sum()])
+        case "product":
+            half = component.largest // (ROWS_SAMPLED if groups else 1)
+            ends = float(component.other.low), float(component.other.high)
+            a, b = (
+                np.rint((z.clip(*of) - sum(of) / 2) * (2 * half / (of[1] - of[0])))
+                for z, of in ((x, (low, high)), (others, ends))
+            )
+            return np.array([np.rint(a * b / half).sum()])
         case "bins":
             return np.histogram(x, bins=np.array(component.edges))[0]
 

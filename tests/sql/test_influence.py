@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import SECRET, component, connect, every, select
+from added_up import SECRET, component, connect, every, pairs, select
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -70,6 +70,26 @@ def test_one_unit_changes_no_more_than_the_norm(rows, bounds, contribution, keye
     high = max(low + width, step) if contribution.kind == "l2" else low + width
     components = every(contribution, low, high, step, edges=edges)
     check(rows, chosen, [c for c in components if c.largest < 2**53])
+
+
+@pytest.mark.parametrize("contribution", CONTRIBUTIONS[:-1], ids=str)
+def test_one_unit_changes_no_more_of_pairs_than_the_norm(contribution):
+    random = np.random.default_rng(7)
+    chosen = select(inputs=2, kind=contribution.kind, most=contribution.most)
+    for _ in range(6):
+        size = 60
+        units, groups = random.choice(["out", "a", "b"], size), random.choice(["x", "y", "z"], size)
+        values = [[HUGE[i] for i in random.integers(len(HUGE), size=size)] for _ in range(2)]
+        frame = pd.DataFrame({"u": units, "k0": groups, "x0": values[0], "x1": values[1]})
+        frame = frame.astype({"u": object, "k0": object, "x0": float, "x1": float})
+        both = [
+            totals(chosen, pairs(contribution), connect(some.reset_index(drop=True)), SECRET)
+            for some in (frame, frame[frame.u != "out"])
+        ]
+        changed = np.abs(difference(*both)).astype(object)
+        for place, each in enumerate(pairs(contribution)):
+            for power in (1, 2):
+                assert (changed[:, place] ** power).sum() <= each.norm(contribution, power)
 
 
 @pytest.mark.parametrize("contribution", CONTRIBUTIONS, ids=str)

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sqlglot
-from added_up import SECRET, component, connect, every, select
+from added_up import SECRET, component, connect, every, pairs, select
 
 from dpnotebook.errors import EngineError
 from dpnotebook.sql.bounded_sums import Component
@@ -68,6 +68,18 @@ def test_every_statistic_is_what_it_says(kind, most, keys):
     for seed in range(2):
         rows = made(seed, keys=keys, groups=WEIRD[:5] if keys == 2 else WEIRD)
         assert ran(rows, chosen, components) == added_up.totals(rows, chosen, components)
+
+
+@pytest.mark.parametrize(("kind", "most"), BOUNDED)
+def test_pairs_count_where_both_columns_have_a_value(kind, most):
+    chosen = select(inputs=2, kind=kind, most=most)
+    components = pairs(chosen.contribution)
+    for seed in range(3):
+        rows = made(seed, inputs=2, groups=WEIRD[:4])
+        assert ran(rows, chosen, components) == added_up.totals(rows, chosen, components)
+    single = [(f"{i}", keys, inputs) for i, (_, keys, inputs) in enumerate(made(3, inputs=2))]
+    chosen = select(inputs=2, kind=kind, most=most, single=True)
+    assert ran(single, chosen, components) == added_up.totals(single, chosen, components)
 
 
 @pytest.mark.parametrize("keys", [0, 1])

@@ -214,6 +214,15 @@ def test_every_select_keeps_its_own_clause():
         ("ANON_QUANTILES(x, 2 CLAMPED BETWEEN 0 AND 10)", {"fractions": (0.0, 0.5, 1.0), "array": True}),
         ("ANON_QUANTILES(x, 2, 0, 10)", {"fractions": (0.0, 0.5, 1.0), "bounds": (0, 10)}),
         ("ANON_SUM(x, epsilon => 0.1)", {"epsilon": Fraction(1, 10), "bounds": None}),
+        ("COVAR_POP(x, y)", {"kind": "covariance", "population": True, "bounds": None, "private": False}),
+        ("covar_samp(x, y + 1)", {"kind": "covariance", "population": False}),
+        ("CORR(x, y, epsilon => 0.1)", {"kind": "correlation", "epsilon": Fraction(1, 10), "bounds": None}),
+        ("CORR(x, y, contribution_bounds_per_row => ((0, 1), (-2, :hi)))", {"bounds": (0, 1, -2, Fraction(11, 2))}),
+        ("CORR(x, y, contribution_bounds_per_row => AUTO)", {"bounds": "auto", "private": True}),
+        ("ANON_CORR(x, y)", {"bounds": None, "private": True}),
+        ("ANON_CORR(x, y, AUTO)", {"bounds": "auto"}),
+        ("ANON_COVAR_POP(x, y, 0, 1, -2, 2)", {"kind": "covariance", "bounds": (0, 1, -2, 2)}),
+        ("ANON_CORR(x CLAMPED BETWEEN 0 AND 1, y CLAMPED BETWEEN -2 AND 2)", {"bounds": (0, 1, -2, 2)}),
     ],
 )
 def test_a_call_says_what_it_asks_for(written, expected):
@@ -238,6 +247,7 @@ def test_filters_and_counts_of_a_condition_are_cases():
         ("COUNT(*) FILTER (WHERE y > 3)", "COUNT(CASE WHEN y > 3 THEN 1 END)"),
         ("COUNT(DISTINCT x) FILTER (WHERE y > 3)", "COUNT(DISTINCT CASE WHEN y > 3 THEN x END)"),
         ("COUNTIF(y > 3)", "COUNT(CASE WHEN y > 3 THEN 1 END)"),
+        ("CORR(x, z) FILTER (WHERE y > 3)", "CORR(CASE WHEN y > 3 THEN x END, z)"),
     ]:
         surface = read(f"SELECT {written} FROM t")
         assert surface.tree.expressions[0].sql("duckdb") == plain
@@ -260,7 +270,8 @@ def test_calls_and_clauses_go_along_with_copies():
 def test_every_aggregate_node_has_a_call():
     second = {"fraction": ", 0.5", "parts": ", 4, contribution_bounds_per_row => (0, 1)"}
     for name, (function, spelling) in NAMES.items():
-        assert call(f"SELECT {name}(x{second.get(spelling.second, '')})").kind == function.kind
+        other = ", y" if function.operands == 2 else second.get(spelling.second, "")
+        assert call(f"SELECT {name}(x{other})").kind == function.kind
 
 
 # ---- options
@@ -417,7 +428,25 @@ def test_options_are_refused_at_their_place(options, says, at):
         ("APPROX_COUNT_DISTINCT(x)", "COUNT(DISTINCT", None),
         ("BOOL_OR(x)", "COUNTIF", None),
         ("QUANTILE(x, 0.5)", "PERCENTILE_CONT", None),
-        ("CORR(x, y)", "SUM(x * y)", None),
+        ("CORR(x)", "is of two columns: CORR(x, y)", "CORR"),
+        ("CORR()", "is of two columns", "CORR"),
+        ("CORR(*, y)", "not of *", "*"),
+        ("CORR(x, y, z)", "contribution_bounds_per_row => ((0, 100), (0, 100))", "z"),
+        ("CORR(DISTINCT x, y)", "DISTINCT", "DISTINCT"),
+        ("CORR(x, DISTINCT y)", "leave it out", "DISTINCT"),
+        ("CORR(x) WITHIN GROUP (ORDER BY y)", "both columns", "CORR"),
+        ("COVAR_POP(x, y, contribution_bounds_per_group => ((0, 1), (0, 1)))", "row by row", None),
+        ("COVAR_POP(x, y, contribution_bounds_per_row => (0, 1))", "((lower, upper), (lower, upper))", None),
+        ("COVAR_POP(x, y, contribution_bounds_per_row => ((0, 1)))", "of each column a pair", None),
+        ("COVAR_POP(x, y, contribution_bounds_per_row => ((0, 1), 1))", "or => AUTO", "1"),
+        ("COVAR_POP(x, y, contribution_bounds_per_row => ((0, 1), (1, 0)))", "swap", "1"),
+        ("COVAR_POP(x, y, contribution_bounds_per_row => ((0, 1), (1, 1)))", "equal", "1"),
+        ("ANON_CORR(x, y, 0, 1)", "ANON_CORR(x, y, lower, upper, lower, upper)", "1"),
+        ("ANON_CORR(x, y, 0, 1, 2, 3, 4)", "ANON_CORR(x, y, lower, upper, lower, upper)", "4"),
+        ("ANON_CORR(x CLAMPED BETWEEN 0 AND 1, y)", "behind both columns", "ANON_CORR"),
+        ("SUM(x * CORR(x, y))", "aggregate of an aggregate", "CORR(x, y)"),
+        ("CORR(x, SUM(y))", "aggregate of an aggregate", "SUM(y)"),
+        ("REGR_SLOPE(x, y)", "COVAR_POP", None),
         ("BIT_XOR(x)", "is not supported", None),
         ("HISTOGRAM(x)", "is not supported", None),
         ('"sum"(x)', "is not supported", None),

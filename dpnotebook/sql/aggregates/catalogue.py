@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpnotebook.sql.aggregates.added import Count, CountUnits, Sum
+from dpnotebook.sql.aggregates.covariance import Correlation, Covariance
 from dpnotebook.sql.aggregates.function import AggregateFunction, Statistic
 from dpnotebook.sql.aggregates.quantiles import Quantiles
 from dpnotebook.sql.aggregates.ratios import Average, Deviation, Variance
@@ -17,6 +18,8 @@ AGGREGATES: tuple[AggregateFunction, ...] = (
     Variance(),
     Deviation(),
     Quantiles(),
+    Covariance(),
+    Correlation(),
 )
 NAMES: dict[str, tuple[AggregateFunction, Spelling]] = {
     name: (one, spelling) for one in AGGREGATES for name, spelling in one.spellings.items()

@@ -75,7 +75,6 @@ NODES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("CountIf",), "write COUNTIF(condition)"),
     (("LogicalOr", "LogicalAnd"), f"write COUNTIF(condition) > 0; {AGGREGATES_ARE}"),
     (("Quantile", "ApproxQuantile", "PercentileDisc", "Median"), "write PERCENTILE_CONT(column, 0.5)"),
-    (("Corr", "CovarPop", "CovarSamp"), f"work it out of sums: SUM(x * y), SUM(x), SUM(y); {AGGREGATES_ARE}"),
     (("Rand", "Uuid"), NO_CHANCE),
     (("CurrentDate", "CurrentTime", "CurrentTimestamp", "CurrentDatetime", "CurrentUser"), NO_CLOCK),
     (("Initcap", "Repeat", "Pad", "Split"), "the functions of text are LOWER, UPPER, TRIM, SUBSTR, REPLACE, CONCAT"),
