@@ -1,10 +1,12 @@
 """Answers of private aggregates: right without noise, and with noise as far off as they say."""
 
+import ast
 import itertools
 import json
 import math
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,8 +20,9 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers, laplace_mass
 from dpnotebook.privacy.tails import whole_width
-from dpnotebook.sql.aggregates.bins import BINS, bins
+from dpnotebook.sql import aggregates
 from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
+from dpnotebook.sql.aggregates.catalogue import AGGREGATES, NAMES
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -427,6 +430,18 @@ def test_least_greatest_and_middle_of_the_same_values_share_found_bounds_and_a_m
     assert len(measured.blocks) == 1
     single = plan(select(aggregate("quantiles", 0, 16, fractions=(0.5,)), selection="all"), LAPLACE, UNITS // 2)
     assert measured.blocks[0].scale == pytest.approx(single.blocks[0].scale, rel=1e-9)
+
+
+def test_aggregates_are_known_by_their_names_in_one_folder():
+    """A new one is a file there, and its place in the catalogue."""
+    folder = Path(aggregates.__file__).parent
+    kinds = {one.kind for one in AGGREGATES} - {"count", "sum", "units"}  # which are words of others too
+    for path in folder.parent.rglob("*.py"):
+        if path.parent != folder:
+            texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
+            assert not texts & kinds, path
+    assert len({one.kind for one in AGGREGATES}) == len(AGGREGATES)
+    assert len(NAMES) == sum(len(one.spellings) for one in AGGREGATES)
 
 
 def test_next_to_nothing_is_not_shared():
