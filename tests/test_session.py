@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -109,7 +110,8 @@ def test_an_error_holds_for_every_measure(opened, people, delta):
 def test_history_is_every_charge_in_order(opened, people):
     session = opened(1.0)
     assert session.history().empty
-    assert session.history().columns.tolist() == ["number", "time", "table", "question", "epsilon", "paid", "state"]
+    told = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how", "state"]
+    assert session.history().columns.tolist() == told
     people.dp.count(where="age >= 65", epsilon=0.1).run()
     people.dp.count(where="age >= 65", epsilon=0.1).run()  # free: no new line
     people.dp.count(where="age < 65", epsilon=0.1).run()  # disjoint: paid with the first
@@ -385,3 +387,19 @@ def test_what_is_not_as_precise_as_its_plan_says_is_no_free_plan(opened, people,
     monkeypatch.undo()
     monkeypatch.setattr(histories.Histories, "free", lambda *args: None)
     assert asked.run().paid == plan.cost.epsilon == pytest.approx(session.spent.epsilon - spent)
+
+
+def test_what_reuse_spares_is_what_each_question_costs_alone(opened, people):
+    session = opened(epsilon=5.0)
+    histogram, count = people.dp.histogram("age", error=30), people.dp.count(where="age >= 65", error=200)
+    each = [replace(query, fresh=True).plan.cost.epsilon for query in (histogram, count)]
+    assert histogram.run().paid == pytest.approx(each[0])
+    assert count.run().paid == 0
+    assert count.run().paid == 0  # asked again it is no charge, and spares nothing more
+    history, saved = session.history(), session.saved
+    assert history["how"].tolist() == ["", "free"]
+    assert history["alone"].tolist() == pytest.approx(each)
+    assert saved.paid == pytest.approx(session.spent.epsilon) == pytest.approx(each[0])
+    assert saved.alone == pytest.approx(sum(each))
+    assert saved.share == pytest.approx(each[1] / sum(each))
+    assert saved.how == {2: "free"}

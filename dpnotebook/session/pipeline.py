@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -74,7 +76,7 @@ class Pipeline:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         self._running = lock()
-        self._plans: list[tuple[tuple[str, tuple[int, ...]], Query, bool, Plan]] = []  # the latest first
+        self._plans: list[_KeptPlan] = []  # the latest first
 
     def run(self, mechanism: Mechanism, query: Query, report: Progress) -> Release:
         """Return the answer of a query, from the ledger where it has one, and paid for where not; see `Query.run`."""
@@ -96,16 +98,12 @@ class Pipeline:
     def plan(self, mechanism: Mechanism, query: Query, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query: the one that was shown, as long as the ledger is as it was then."""
         state = self.ledger.head, tuple(charge.number for charge in self.ledger.pending(query.question.table))
-        for known, shown, listed, plan in self._plans:
-            if (
-                known == state
-                and (listed or not alternatives)
-                and _is_same(shown, query)
-                and self._holds(mechanism, plan)
-            ):
-                return plan
+        fitting = (one for one in self._plans if one.state == state and (one.listed or not alternatives))
+        known = next((one for one in fitting if one.is_of(query)), None)
+        if known is not None and self._holds(mechanism, known.plan):
+            return known.plan
         plan = mechanism.plan(query, alternatives=alternatives)
-        self._plans = [(state, query, alternatives, plan), *self._plans[: PLANS_KEPT - 1]]
+        self._plans = [_KeptPlan(state, weakref.ref(query), alternatives, plan), *self._plans[: PLANS_KEPT - 1]]
         return plan
 
     def forget_plans(self) -> None:
@@ -230,11 +228,22 @@ class Pipeline:
         return not plan.free or plan.recorded is not None or mechanism.follows(plan) is not None
 
 
-def _is_same(one: Query, other: Query) -> bool:
-    """Whether two queries have the same plan: the very same question, at the same accuracy."""
-    return (
-        one.question is other.question
-        and one.strategy is other.strategy
-        and one.statement is other.statement
-        and (one.accuracy, one.fresh, one.assumption) == (other.accuracy, other.fresh, other.assumption)
-    )
+@dataclass(frozen=True)
+class _KeptPlan:
+    """A plan that was made: in which state of the ledger, for which query, and whether it lists other prices."""
+
+    state: tuple[str, tuple[int, ...]]
+    query: weakref.ref[Query]  # not held: what shows a query goes with it
+    listed: bool
+    plan: Plan
+
+    def is_of(self, query: Query) -> bool:
+        """Whether it is that of another query too: of the very same question, at the same accuracy."""
+        own = self.query()
+        return (
+            own is not None
+            and own.question is query.question
+            and own.strategy is query.strategy
+            and own.statement is query.statement
+            and (own.accuracy, own.fresh, own.assumption) == (query.accuracy, query.fresh, query.assumption)
+        )

@@ -42,6 +42,7 @@ from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
+from dpnotebook.session.saving import Saving, alone, how, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.views import view
 from dpnotebook.sql.statement import Relation, Statement
@@ -637,9 +638,12 @@ class Session:
         return pd.DataFrame(rows)
 
     def history(self) -> pd.DataFrame:
-        """Return every charge of the ledger: number, time, table, question, epsilon, paid, state.
+        """Return every charge of the ledger: number, time, table, question, epsilon, paid, alone, how, state.
 
-        Where the budget keeps delta for thresholds, also the delta that each took of it.
+        `epsilon` is what was measured, `paid` by what the total rose, and `alone` what the question would have cost had
+        nothing been asked before. `how` says what was done beside measuring: "free", "reuse", "refined" (an earlier
+        answer, for the difference in price) or "purchase" (a strategy for later questions too). Where the budget keeps
+        delta for thresholds, there is also the delta that each took of it.
 
         Examples
         --------
@@ -664,12 +668,32 @@ class Session:
                     "question": plan.get("words", ""),
                     "epsilon": epsilon(plan["units"]),
                     "paid": epsilon(entry["units"]),
+                    "alone": epsilon(alone(entry)),
+                    "how": how(plan),
                     "delta": float(entry["delta"]),
                     "state": entry["state"],
                 }
             )
         kept = ["delta"] if self.ledger.threshold_delta else []
-        return pd.DataFrame(rows, columns=["number", "time", "table", "question", "epsilon", "paid", *kept, "state"])
+        first = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how"]
+        return pd.DataFrame(rows, columns=[*first, *kept, "state"])
+
+    @property
+    def saved(self) -> Saving:
+        """What reuse has spared: what was paid, what measuring every question alone would have cost, and how.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> release = session.table("patients").histogram("age", error=30).run()
+        >>> release = session.table("patients").count(where="age >= 65", error=200).run()
+        >>> session.saved.how
+        {2: 'free'}
+        >>> 0 < session.saved.share < 1
+        True
+        """
+        return saving(self.ledger.history(), self.ledger.accountant)
 
     def spend_by_column(self) -> dict[tuple[str, str], NDArray[np.float64]]:
         """Return, per table and attribute, the epsilon spent on the dearest cell of each level.

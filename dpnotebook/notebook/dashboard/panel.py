@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, formatting
-from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep, columns, saving, timeline
+from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep, columns, timeline
 from dpnotebook.notebook.dashboard.summary import history_html, summary_html
 from dpnotebook.notebook.html import escape, line
 from dpnotebook.notebook.plots.release import base_layout
@@ -56,7 +56,7 @@ class DashboardPanel:
 
     def draw(self) -> None:
         """Draw everything anew from the ledger."""
-        history, spared = self.session.history(), saving(self.session)
+        history, spared = self.session.history(), self.session.saved
         self.summary.value = summary_html(self.session, spared)
         _put(self.spend_plot, spend_figure(timeline(self.session, history), self.session))
         _put(self.column_plot, column_figure(columns(self.session), self.session))

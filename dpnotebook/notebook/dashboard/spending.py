@@ -64,47 +64,6 @@ def timeline(session: Session, history: pd.DataFrame | None = None) -> list[Spen
     ]
 
 
-@dataclass(frozen=True)
-class Saving:
-    """What reuse has spared a session.
-
-    Parameters
-    ----------
-    paid, alone
-        What was spent, and what it would have been had every question been measured alone, each as epsilon.
-    share
-        How much less was spent, as a fraction of what measuring alone would have taken; 0 where it was not less.
-    how
-        For every release with a part in it: "free", "refined", "reuse" or "purchase", by its number.
-    """
-
-    paid: float
-    alone: float
-    share: float
-    how: dict[int, str]
-
-
-# What one word says of a release: the first of these kinds of action that it took.
-HOW = {"buy": "purchase", "refine": "refined", "free": "free", "reuse": "reuse"}
-
-
-def saving(session: Session) -> Saving:
-    """Return what reuse has spared, from the plans in the ledger.
-
-    A question that was asked again is not counted: it was no charge.
-    """
-    paid, alone, how = 0, 0, {}
-    for entry in session.ledger.history():
-        plan, units = entry["plan"], int(entry["units"])
-        paid += units
-        alone += int(plan.get("alone", units))
-        taken = next((word for kind, word in HOW.items() if kind in plan.get("actions", ())), None)
-        if taken is not None:
-            how[int(entry["number"])] = taken
-    epsilon = session.ledger.accountant.epsilon
-    return Saving(epsilon(paid), epsilon(alone), max(0.0, 1 - paid / alone) if alone else 0.0, how)
-
-
 def columns(session: Session) -> list[AttributeSpending]:
     """Return the spend of every declared attribute of every protected table."""
     return [

@@ -13,14 +13,13 @@ from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.dashboard.spending import (
     AffordableError,
     AttributeSpending,
-    Saving,
     SpendingStep,
     columns,
     offers,
-    saving,
     timeline,
 )
 from dpnotebook.notebook.html import box, escape, line, quiet, table
+from dpnotebook.session.saving import Saving
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,12 +32,12 @@ NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds a
 
 def summary_html(session: Session, spared: Saving | None = None) -> str:
     """Return the budget, what reuse has spared of it, and what the rest of it could buy."""
-    return budget_html(session) + saving_html(spared or saving(session)) + offers_html(offers(session))
+    return budget_html(session) + saving_html(spared or session.saved) + offers_html(offers(session))
 
 
 def dashboard_html(session: Session) -> str:
     """Return the whole dashboard as HTML that untrusted notebooks keep."""
-    history, spared = session.history(), saving(session)
+    history, spared = session.history(), session.saved
     return "".join(
         [
             budget_html(session),
@@ -53,7 +52,7 @@ def dashboard_html(session: Session) -> str:
 
 def dashboard_text(session: Session) -> str:
     """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
-    rows, spared = [budget_text(session)], saving(session)
+    rows, spared = [budget_text(session)], session.saved
     if text := saving_line(spared):
         rows.append(f"  {text}")
     rows += [
