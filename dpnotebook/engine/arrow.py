@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def is_arrow(data: Any) -> bool:
     """Return whether an object, other than one of pandas, gives its columns by Arrow's `__arrow_c_stream__`."""
-    return hasattr(type(data), "__arrow_c_stream__") and not type(data).__module__.startswith("pandas.")
+    return hasattr(type(data), "__arrow_c_stream__") and type(data).__module__.split(".")[0] != "pandas"
 
 
 def frame_of(data: Any) -> pd.DataFrame:
