@@ -184,7 +184,7 @@ def read_as(column: str, holds: str) -> str:
     Parameters
     ----------
     column
-        SQL of the texts of values of any kind, as `texts.text_of` writes them.
+        SQL of the texts of values of any kind, as `text_of` writes them.
     holds
         "number", "boolean" or "text".
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpnotebook.engine.same import is_same
 from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
@@ -11,9 +9,6 @@ from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.sql.statement import Relation, Statement
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 class Relations:
@@ -92,20 +87,8 @@ class Relations:
             rounded=self.workspace.rounded(name),
         )
 
-    def frame(self, name: str) -> pd.DataFrame:
-        """Return a public table, whole."""
-        return self.workspace.frame(name)
-
     def check_readable(self, statement: Statement) -> None:
-        """Make sure, before anything is charged, that all tables are there as they were and the queries can run.
-
-        Raises
-        ------
-        NotProtected
-            If a table is not protected in this session.
-        FrameChanged, EngineError
-            If the tables cannot be read any more, or not together.
-        """
+        """Raise FrameChanged or EngineError if its tables cannot be read any more, or its queries cannot run."""
         from dpnotebook.sql.rewrite.contribution_bounding import inputs_sql
 
         self.workspace.check(

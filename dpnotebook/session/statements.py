@@ -201,7 +201,7 @@ class Statements:
         known = dict(frames)
         try:
             for name in public:
-                known[name] = self.relations.frame(name)
+                known[name] = self.relations.workspace.frame(name)
             return outer(query, known)
         except DPError:
             pass
