@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.errors import DPError
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.session import histories
 
@@ -403,3 +404,10 @@ def test_what_reuse_spares_is_what_each_question_costs_alone(opened, people):
     assert saved.alone == pytest.approx(sum(each))
     assert saved.share == pytest.approx(each[1] / sum(each))
     assert saved.how == {2: "free"}
+
+
+def test_a_session_is_closed_at_the_end_of_a_with_block(tmp_path):
+    with dpn.Session(budget=dpn.Budget(1.0), ledger=tmp_path / "one.ledger") as session:
+        assert session.spent.epsilon == 0
+    with pytest.raises(DPError, match="closed"):
+        _ = session.spent

@@ -3,6 +3,7 @@
 Packages are downloaded from where this machine says; some minutes, so these run under the marker `slow` only.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -30,7 +31,7 @@ import dpnotebook as dpn
 
 frame = pd.DataFrame({"age": [30, 40, 50] * 100, "who": range(300)})
 with dpn.Session(dpn.Budget(2.0, 1e-6), ledger="one.ledger") as session:
-    frame_of = session.protect(frame, "people", domain={"age": dpn.Range(0, 99)}, unit="who", max_rows=1)
+    session.protect(frame, "people", domain={"age": dpn.Range(0, 99)}, unit="who", max_rows=1)
     query = frame.dp.histogram("age", epsilon=0.5)
     assert "0.5" in query._repr_html_()
     assert len(query.run().frame) == 100
@@ -81,7 +82,8 @@ def test_all_allowed_versions_pass_the_quick_suite(tmp_path, versions):
     chosen = dict.fromkeys(oldest(one) if versions == "oldest" else one for one in named)
     python = environment(tmp_path / versions, *chosen)
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    privacy = subprocess.run([*command, "-m", "privacy"], cwd=ROOT, capture_output=True, text=True)
+    seen = os.environ | {"PYTHONPATH": str(ROOT)}  # by the kernels that tests start, too
+    privacy = subprocess.run([*command, "-m", "privacy"], cwd=ROOT, env=seen, capture_output=True, text=True)
     assert privacy.returncode == 0, privacy.stdout[-5000:]
-    quick = subprocess.run([*command, *QUICK], cwd=ROOT, capture_output=True, text=True)
+    quick = subprocess.run([*command, *QUICK], cwd=ROOT, env=seen, capture_output=True, text=True)
     assert quick.returncode == 0, quick.stdout[-5000:]

@@ -14,12 +14,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
-from dpnotebook.planner.least_squares_state import KnownPart
+from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.tails import farthest_of, half_widths
@@ -28,7 +29,6 @@ from dpnotebook.query.question import Question
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000  # of noise in one answer, up to which its law is worked out; above, the worst of all laws stands in
 MOST_EXACT = 64  # answers whose intervals are found so
-NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 NARROWER = 1 - 1e-6  # of a width: what is narrower by less is so by rounding, and is not preferred
 ROUNDING = 1 + 2e-6  # by which an error may pass the one that was promised
 
@@ -86,7 +86,11 @@ def combined_details(
     asked = marginal_measurement.asked_of(question, history, also)
     best, sources = None, tuple(dict.fromkeys(item.key[0] for item in also))
     if asked is not None:
-        best, sources = _from_all(history, asked, confidence, also), marginal_measurement.sources_of(asked)
+        best, sources = _from_all(history, asked, confidence, also), asked.sources()
+    if best is None or not promise.kept(best).all():
+        # Of one release the exact law is known where that of many together is not.
+        closed = marginal_measurement.closed_of(question, history, also)
+        best = best if closed is None else _better(best, _from_all(history, closed, confidence, also), promise)
     if own is not None and (alone or best is None or not promise.kept(best).all()):
         single = own()
         best = _better(best, single, promise)
@@ -109,10 +113,10 @@ def combined_details(
 
 def exact_half_width(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> float:
     """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
-    _, variances, coefficients = asked.block.estimates(asked.queries)
-    if coefficients.shape[0] > MOST_EXACT or not np.isfinite(variances).all():
+    variances = asked.estimates()[1]
+    if np.unique(asked.alike).size > MOST_EXACT or not np.isfinite(variances).all():
         return math.inf
-    widths = _widths(history, asked, coefficients, np.sqrt(variances) * asked.step, confidence)
+    widths = _widths(history, asked, np.sqrt(variances) * asked.step, confidence)
     return float(widths.max(initial=0.0))
 
 
@@ -127,9 +131,9 @@ def _from_all(
     history: History, asked: marginal_measurement.LinearTarget, confidence: float, also: Sequence[Item]
 ) -> Estimates:
     """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
-    values, variances, coefficients = asked.block.estimates(asked.queries)
+    values, variances = asked.estimates()
     std_errors = np.sqrt(variances) * asked.step
-    widths = _widths(history, asked, coefficients, std_errors, confidence, also)
+    widths = _widths(history, asked, std_errors, confidence, also)
     return written(values * asked.step, std_errors, widths)
 
 
@@ -140,7 +144,7 @@ def _answer_by_answer(
     asked = marginal_measurement.asked_of(question, history)
     if asked is None:
         return None
-    values, variances, _ = asked.block.estimates(asked.queries)
+    values, variances = asked.estimates()
     known = np.isfinite(variances)
     before = np.where(known, variances, 1.0) * asked.step**2
     share = np.where(known, own.std_error**2 / np.maximum(own.std_error**2 + before, 1e-300), 0.0)
@@ -174,7 +178,6 @@ def _least_scale(history: History, also: Sequence[Item]) -> float:
 def _widths(
     history: History,
     asked: marginal_measurement.LinearTarget,
-    coefficients: Floats,
     std_errors: Floats,
     confidence: float,
     also: Sequence[Item] = (),
@@ -182,33 +185,26 @@ def _widths(
     """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
     bound = farthest_of(std_errors, history.noise, confidence, asked.step, asked.least_scale)
     known = np.flatnonzero(np.isfinite(std_errors))
-    if history.noise == "gaussian" or len(std_errors) > MOST_EXACT or not known.size:
+    rows, which = np.unique(asked.alike[known], return_inverse=True)
+    if history.noise == "gaussian" or rows.size > MOST_EXACT or not known.size:
         return bound
-    weights = [asked.block.weights(coefficients[place]) for place in known]
-    found = _exact(weights, {item.key: item.scale for item in also}, history, confidence)
+    found = _exact(asked, rows, {item.key: item.scale for item in also}, history, confidence)
     if found is not None:
-        bound[known] = np.minimum(bound[known], found * asked.step)
+        bound[known] = np.minimum(bound[known], found[which] * asked.step)
     return bound
 
 
 def _exact(
-    weights: Sequence[Sequence[tuple[KnownPart, Floats]]],
-    scales: dict[tuple[int, int], Fraction],
+    asked: marginal_measurement.LinearTarget,
+    rows: NDArray[np.intp],
+    scales: dict[Key, Fraction],
     history: History,
     confidence: float,
 ) -> Floats | None:
     """Return the half-widths of combinations of Laplace noise; None where they have too many terms."""
-    draws = [np.zeros((len(weights), 0))]
-    of_draws: list[Fraction] = []
-    for place, (source, _) in enumerate(weights[0]):
-        columns = source.draws(np.array([row[place][1] for row in weights]))
-        columns = columns[:, np.abs(columns).max(axis=0) > NEGLIGIBLE * np.abs(columns).max(initial=1e-300)]
-        if len(of_draws) + columns.shape[1] * len(source.repeats) > MOST_DRAWS:
-            return None
-        for key, share in source.shares.items() if columns.size else ():
-            draws.append(columns * share)
-            of_draws.extend([scales[key] if key in scales else history.items[key].scale] * columns.shape[1])
-    table = np.concatenate(draws, axis=1)
-    if table.size > MOST_WEIGHTS:
+    found = asked.draws(rows, MOST_DRAWS)
+    if found is None or found[0].size > MOST_WEIGHTS:
         return None
-    return half_widths(table, of_draws, "laplace", confidence)
+    weights, keys = found
+    of_draws = [scales[key] if key in scales else history.items[key].scale for key in keys]
+    return half_widths(weights, of_draws, "laplace", confidence)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of, taken
 from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
@@ -99,6 +100,7 @@ class History:
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
+        self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -157,7 +159,9 @@ class History:
         found = [self.items[key] for key in keys if key not in self.refined and key not in self.refining]
         return min(found, key=lambda item: item.variance, default=None)
 
-    def block(self, part: ProductTerm, summand: Summand, also: Sequence[Item] = ()) -> LeastSquaresState | None:
+    def block(
+        self, part: ProductTerm, summand: Summand, also: Sequence[Item] = (), *, whole: bool = False
+    ) -> LeastSquaresState | None:
         """Return least squares over what was measured, for a question; None where it tells too many cells apart.
 
         Over everything that was measured where that has room in one block; else over what tells something about the
@@ -172,6 +176,8 @@ class History:
             What each row adds; measurements of another one say nothing.
         also
             What is to be recorded next.
+        whole
+            Whether to return None rather than what matters to the question alone.
         """
         also = [item for item in also if item.measurement.summand == summand]
         asked = self._ordered(part.attributes)
@@ -186,7 +192,7 @@ class History:
                 found = found if taken(found, also) else None
             if found is not None:
                 return found
-        return self._for(part, summand, asked, also)
+        return None if whole else self._for(part, summand, asked, also)
 
     def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
@@ -199,6 +205,26 @@ class History:
         names = self._ordered(part.attributes)
         block = self._whole(summand, names)
         return self._for(part, summand, names, ()) if block is None else block
+
+    def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
+        """Return what was measured as independent sources, of any size.
+
+        Parameters
+        ----------
+        summand, also
+            As for `block`.
+        """
+        found, position = self._closed.get(summand, (ClosedForm(self.domain), 0))
+        for key in self._order[position:]:
+            if self.items[key].measurement.summand == summand:
+                found.add(self.items[key])
+        self._closed[summand] = found, len(self._order)
+        also = [item for item in also if item.measurement.summand == summand]
+        if also:
+            found = found.copy()
+            for item in also:
+                found.add(item)
+        return found
 
     def _whole(self, summand: Summand, names: tuple[str, ...]) -> LeastSquaresState | None:
         """Return least squares over all that was measured of some attributes, or None where there is no room for it."""

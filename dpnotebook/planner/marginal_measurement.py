@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
+from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
-from dpnotebook.planner.least_squares_state import FEW, Estimate, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, LeastSquaresState, Queries
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
@@ -24,7 +26,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import farthest, spread_within
 from dpnotebook.query.measurement import Axis
-from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.query.question import Accuracy, Question, Summand
 from dpnotebook.workload.terms import row_weights
 
 LEAST_SCALE = 0.25  # of draws: finer noise leaves next to no privacy
@@ -34,11 +36,12 @@ LINEAR = ("count", "sum", "cdf", "quantile", "workload")
 NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
 SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by rounding only
 MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
+NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
 
 
 @dataclass(frozen=True, eq=False)
-class LinearTarget:
+class OverAtoms:
     """A question as linear queries over the atoms of a block, in integers of its summand.
 
     Parameters
@@ -62,11 +65,99 @@ class LinearTarget:
     least_scale: float
 
     @property
+    def variances(self) -> Floats:
+        """Variance of the best answer to each, infinite where there is none; shape (answers,)."""
+        return self.known.variances
+
+    @property
+    def count(self) -> int:
+        """Number of answers."""
+        return self.queries.count
+
+    @property
+    def partial(self) -> bool:
+        """Whether less is known here than was measured."""
+        return self.block.partial
+
+    @property
+    def alike(self) -> NDArray[np.intp]:
+        """For each answer one whose noise has the same law; here its own number."""
+        return np.arange(self.count)
+
+    @property
     def told(self) -> bool:
         """Whether anything that was measured bears on the answers."""
-        return bool(self.block.sources) and bool(
-            np.isfinite(self.known.variances).any() or self.block.touches(self.queries)
-        )
+        return bool(self.block.sources) and bool(np.isfinite(self.variances).any() or self.block.touches(self.queries))
+
+    def estimates(self) -> tuple[Floats, Floats]:
+        """Return the best answers and their variances, with certificates, each of shape (answers,)."""
+        return self._solved[:2]
+
+    @cached_property
+    def _solved(self) -> tuple[Floats, Floats, Floats]:
+        return self.block.estimates(self.queries)
+
+    def certain(self) -> OverAtoms:
+        """Return the same question with what is known of it by the certificates of what would be shown.
+
+        What is known is screened in passing while ways to answer are compared; what a plan promises is looked at whole.
+        """
+        if not self.block.sources or self.queries.columns.shape[1] > FEW:  # of many, what is shown is screened as well
+            return self
+        variances = self.estimates()[1]
+        # Computed in another order: what differs by rounding only need not be planned anew.
+        same = variances <= self.variances * SAME
+        return self if same.all() else replace(self, known=replace(self.known, variances=variances))
+
+    def draws(self, rows: NDArray[np.intp], most: int) -> tuple[Floats, list[Key]] | None:
+        """Return what each draw of noise counts for in some answers, and the measurement it is of.
+
+        Parameters
+        ----------
+        rows
+            Which answers.
+        most
+            Draws; None is returned where there are more.
+
+        Returns
+        -------
+        Shape (rows, draws), and one key a draw.
+        """
+        weights = [self.block.weights(coefficients) for coefficients in self._solved[2][rows]]
+        columns: list[Floats] = [np.zeros((rows.size, 0))]
+        keys: list[Key] = []
+        for place, (source, _) in enumerate(weights[0] if weights else ()):
+            own = source.draws(np.array([row[place][1] for row in weights]))
+            own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(own).max(initial=1e-300)]
+            if len(keys) + own.shape[1] * len(source.repeats) > most:
+                return None
+            for key, share in source.shares.items() if own.size else ():
+                columns.append(own * share)
+                keys.extend([key] * own.shape[1])
+        return np.concatenate(columns, axis=1), keys
+
+    def sources(self) -> tuple[int, ...]:
+        """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
+        queries, known = self.queries, np.isfinite(self.variances)
+        columns = queries.columns[known]
+        if not columns.shape[0]:
+            return ()
+        if columns.shape[0] > MOST_SOURCES:
+            columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
+        found: set[int] = set()
+        rows = self.block.rows(replace(queries, columns=columns, bins=False))
+        for z in rows @ self.block.information.inverse:
+            sizes: dict[int, float] = {}
+            for source, weights in self.block.weights(z):
+                largest = float(np.abs(weights).max(initial=0))
+                for (number, _), share in source.shares.items():
+                    sizes[number] = max(sizes.get(number, 0.0), largest * share)
+            least = NAMED * max(sizes.values(), default=0.0)
+            found.update(number for number, size in sizes.items() if size > least and number)
+        return tuple(sorted(found))
+
+
+LinearTarget = OverAtoms | InClosedForm
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +185,12 @@ class Proposal:
     single: bool = False
 
 
-def asked_of(question: Question, history: History, also: Sequence[Item] = ()) -> LinearTarget | None:
-    """Return a question as queries over atoms, with what is known about them; None where it has no such form.
+def asked_of(
+    question: Question, history: History, also: Sequence[Item] = (), *, over_atoms: bool = False
+) -> LinearTarget | None:
+    """Return a question as linear queries, with what is known about them; None where it has no such form.
+
+    Over atoms wherever all that was measured has room there, in closed form where that is as good or there is no room.
 
     Parameters
     ----------
@@ -103,23 +198,57 @@ def asked_of(question: Question, history: History, also: Sequence[Item] = ()) ->
         What is asked, and what was recorded.
     also
         What is to be recorded next, or is supposed to be.
+    over_atoms
+        Whether atoms are preferred where both are as good: they say what answers have to do with each other.
     """
+    asked = _linear_part(question, history.domain)
+    if asked is None:
+        return None
+    part, summand, step = asked
+    least = _least_scale(history, also)
+    closed = history.closed_form(summand, also).known(part, step, least)
+    if closed is not None and closed.whole and not over_atoms:
+        return closed
+    block = history.block(part, summand, also, whole=closed is not None and closed.whole)
+    queries = None if block is None else block.queries(part)
+    weights = row_weights(part.operator)
+    if queries is not None and not (weights == 1).all():
+        queries = Queries(queries.columns / weights[:, None], queries.cells, False)
+    atoms = None if block is None or queries is None else OverAtoms(block, queries, block.known(queries), step, least)
+    if atoms is not None and not atoms.partial:
+        return atoms
+    return closed if closed is not None and (atoms is None or _better(closed.variances, atoms.variances)) else atoms
+
+
+def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> InClosedForm | None:
+    """Return a question with what is known about it in closed form; None where nothing is, as for `asked_of`."""
+    asked = _linear_part(question, history.domain)
+    if asked is None:
+        return None
+    part, summand, step = asked
+    return history.closed_form(summand, also).known(part, step, _least_scale(history, also))
+
+
+def _linear_part(question: Question, domain: Domain) -> tuple[ProductTerm, Summand, float] | None:
+    """Return a question as queries, what they sum up, and what one integer of it is worth; None for other questions."""
     measure = question.measures[0]
     if measure.kind not in LINEAR or len(question.measures) != 1:
         return None
-    axes = answer_axes(measure, question, history.domain)
-    workload = asked_workload(measure, axes)
-    part = ProductTerm(axes, question.where, workload, 1.0, np.arange(0))
-    block = history.block(part, measure.summand, also)
-    queries = None if block is None else block.queries(part)
-    if block is None or queries is None:
-        return None
-    weights = row_weights(workload)
-    if not (weights == 1).all():
-        queries = Queries(queries.columns / weights[:, None], queries.cells, False)
-    step = float(measure.summand.step) if measure.kind == "sum" else 1.0
-    least = min([history.least_scale, *(float(item.scale) for item in also)])
-    return LinearTarget(block, queries, block.known(queries), step, least)
+    axes = answer_axes(measure, question, domain)
+    part = ProductTerm(axes, question.where, asked_workload(measure, axes), 1.0, np.arange(0))
+    return part, measure.summand, float(measure.summand.step) if measure.kind == "sum" else 1.0
+
+
+def _least_scale(history: History, also: Sequence[Item]) -> float:
+    return min([history.least_scale, *(float(item.scale) for item in also)])
+
+
+def _better(one: Floats, other: Floats) -> bool:
+    """Return whether fewer variances are infinite; of as many, whether the largest of the others is smaller."""
+    known, other_known = np.isfinite(one), np.isfinite(other)
+    if known.sum() != other_known.sum():
+        return bool(known.sum() > other_known.sum())
+    return bool(one[known].max(initial=0.0) < other[other_known].max(initial=0.0))
 
 
 def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> float:
@@ -133,22 +262,9 @@ def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> fl
     return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
-def certain(asked: LinearTarget) -> LinearTarget:
-    """Return the same question with what is known of it by the certificates of what would be shown.
-
-    What is known is screened in passing while ways to answer are compared; what a plan promises is looked at whole.
-    """
-    if not asked.block.sources or asked.queries.columns.shape[1] > FEW:  # of many, what is shown is screened as well
-        return asked
-    variances = asked.block.estimates(asked.queries)[1]
-    # Computed in another order: what differs by rounding only need not be planned anew.
-    same = variances <= asked.known.variances * SAME
-    return asked if same.all() else replace(asked, known=replace(asked.known, variances=variances))
-
-
 def is_known(asked: LinearTarget, target: float) -> bool:
     """Return whether past answers are as accurate as the target variance."""
-    return bool((asked.known.variances <= target * SLACK).all())
+    return bool((asked.variances <= target * SLACK).all())
 
 
 def direct(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal:
@@ -157,7 +273,7 @@ def direct(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: 
     To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added.
     """
     factors = (answers.factors * answers.units**2) / answers.step**2
-    before = asked.known.variances
+    before = asked.variances
     with np.errstate(divide="ignore"):  # a query that counts nothing is known exactly
         precision = bound_precision(before, factors, np.full(before.size, target))
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
@@ -170,6 +286,8 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float, pricing
 
     None where the question is not of that form, or nothing is known of the counts together.
     """
+    if not isinstance(asked, OverAtoms):
+        return None
     queries = asked.queries
     if not queries.bins or not 2 <= queries.count <= MOST_TOGETHER or not answers.direct:
         return None
@@ -186,7 +304,7 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float, pricing
         chosen = cells_predicate(measurement.axes, measured, pricing.table.domain)
         measurement = replace(measurement, where=measurement.where & chosen)
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
-    variances = np.minimum(target, asked.known.variances)
+    variances = np.minimum(target, asked.variances)
     return Proposal((planned,), variances)
 
 
@@ -218,24 +336,3 @@ def half_width(
     """Return how far the answer of this standard error, in its own units, can reach when `items` are measured too."""
     scale = min([asked.least_scale, *(float(item.scale) for item in items)])
     return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
-
-
-def sources_of(asked: LinearTarget, limit: int = MOST_SOURCES) -> tuple[int, ...]:
-    """Return the numbers of the releases that the best answers use, ascending: of many, of their mixture."""
-    queries, known = asked.queries, np.isfinite(asked.known.variances)
-    columns = queries.columns[known]
-    if not columns.shape[0]:
-        return ()
-    if columns.shape[0] > limit:
-        columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
-    found: set[int] = set()
-    rows = asked.block.rows(replace(queries, columns=columns, bins=False))
-    for z in rows @ asked.block.information.inverse:
-        sizes: dict[int, float] = {}
-        for source, weights in asked.block.weights(z):
-            largest = float(np.abs(weights).max(initial=0))
-            for (number, _), share in source.shares.items():
-                sizes[number] = max(sizes.get(number, 0.0), largest * share)
-        least = NAMED * max(sizes.values(), default=0.0)
-        found.update(number for number, size in sizes.items() if size > least and number)
-    return tuple(sorted(found))

@@ -33,7 +33,7 @@ from dpnotebook.query.question import Accuracy, Question
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
 FINER = 0.9  # by which noise is thought less fine each time, at least
-NEARLY = 1.1  # times the variance that is needed, up to which the exact law of the noise is looked at
+NEARLY = 4.0  # times the variance that is needed, up to which the exact law of the noise is looked at
 DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
 CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
 GROUP_CREDIT = 3  # the same of group-bys, which have more in common
@@ -144,7 +144,7 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         if not asked.told:
             return alone
         measured = (problem.alone_errors / asked.step) ** 2
-        variances = marginal_measurement.combined(asked.known.variances, measured)
+        variances = marginal_measurement.combined(asked.variances, measured)
         return _finished(problem, replace(alone, own=True), variances, accuracy)
     least = asked.least_scale
     for _ in range(ATTEMPTS):
@@ -162,15 +162,14 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
 def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return the cheapest way to answer with this variance, in squared integers."""
     asked, alone = problem.asked, problem.alone
-    if asked.told and marginal_measurement.is_known(asked, target):
-        free = Option((), 0, alone.std_errors, 0.0, (), target=target)
-        return _finished(problem, free, asked.known.variances, accuracy)
-    if asked.told and accuracy.error is not None and marginal_measurement.is_known(asked, target * NEARLY):
-        # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise.
-        width = exact_half_width(problem.history, asked, accuracy.confidence)
-        if width <= accuracy.error * marginal_measurement.SLACK:
-            free = Option((), 0, alone.std_errors, width, (), target=target)
-            return _finished(problem, free, asked.known.variances, accuracy)
+    if (free := _free(problem, accuracy, target)) is not None:
+        return free
+    if not isinstance(asked, marginal_measurement.OverAtoms):
+        # Answer by answer more may be missing than is: atoms say what answers have to do with each other.
+        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
+        if isinstance(atoms, marginal_measurement.OverAtoms):
+            asked = atoms.certain()
+            problem = replace(problem, asked=asked)
     if problem.planner == "pioneer":
         return _by_pioneer(problem, accuracy, target)
     better: list[marginal_measurement.Proposal] = []
@@ -193,15 +192,38 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
     return _finished(problem, option, None, accuracy) if asked.told else option
 
 
+def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option | None:
+    """Return the way that measures nothing, where what is known is enough."""
+    asked, alone = problem.asked, problem.alone
+    if not asked.told:
+        return None
+    if marginal_measurement.is_known(asked, target):
+        free = Option((), 0, alone.std_errors, 0.0, (), target=target)
+        return _finished(problem, free, asked.variances, accuracy)
+    if accuracy.error is None:
+        return None
+    # The bound that holds for every combination of noise is a little wide: the exact law may keep the promise. Of many
+    # sources together the law is worked out for a few answers only, of one release for a whole table.
+    others = (marginal_measurement.closed_of(problem.question, problem.history),)
+    for each in (asked, *others) if isinstance(asked, marginal_measurement.OverAtoms) else (asked,):
+        if each is None or not marginal_measurement.is_known(each, target * NEARLY):
+            continue
+        width = exact_half_width(problem.history, each, accuracy.confidence)
+        if width <= accuracy.error * marginal_measurement.SLACK:
+            free = Option((), 0, alone.std_errors, width, (), target=target)
+            return _finished(replace(problem, asked=each), free, each.variances, accuracy)
+    return None
+
+
 def _holds(problem: PlanningProblem, proposal: marginal_measurement.Proposal) -> bool:
     """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
     refining = any(item.refines is not None for item in proposal.items)
-    if not problem.buying or (proposal.single and not (refining and problem.asked.block.partial)):
+    if not problem.buying or (proposal.single and not (refining and problem.asked.partial)):
         return True
     after = problem.after(proposal.items)
     if after is None:
         return False
-    worst = marginal_measurement.certain(after).known.variances.max(initial=0.0)
+    worst = after.certain().variances.max(initial=0.0)
     return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
 
 
@@ -240,7 +262,8 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
             problem.linear.measurement, target, block, problem.ledger.spend, history.reactive + least, pricing
         )
     else:
-        bought = marginals_to_buy(problem.question, target, asked.block, history.recent, pricing, least, credit)
+        atoms = asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
+        bought = marginals_to_buy(problem.question, target, atoms, history.recent, pricing, least, credit)
     if not bought or credit < least:
         return None
     own = problem.answer.measurement.key
@@ -266,7 +289,7 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
     refined = [item.refines for item in items if item.refines is not None]
     if problem.price(items) > credit or len(set(refined)) < len(refined):
         return None
-    variances = np.minimum(after.asked.known.variances, target)
+    variances = np.minimum(after.asked.variances, target)
     if not _holds(problem, marginal_measurement.Proposal(items, variances)):
         return None
     option = Option(items, _units(items, problem), variances, 0.0, (), target=target, bought=later)
@@ -303,7 +326,7 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
         if not (option.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
             half_width = min((not option.own and half_width) or math.inf, reach)
             std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
-    reused = marginal_measurement.sources_of(asked)
+    reused = asked.sources()
     actions, steps = described(
         option.items,
         reused,

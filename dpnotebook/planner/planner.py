@@ -154,7 +154,7 @@ def make_plan(
 def _asked(question: Question, history: History) -> marginal_measurement.LinearTarget | None:
     """Return the question over what was recorded, and what is certain about it; None where it has no such form."""
     asked = marginal_measurement.asked_of(question, history)
-    return None if asked is None else marginal_measurement.certain(asked)
+    return None if asked is None else asked.certain()
 
 
 def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, assumption: Assumption) -> None:
@@ -249,8 +249,8 @@ def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None,
         If neither past answers nor the public number of rows say about how large the answers are.
     """
     assert accuracy.relative is not None
-    if asked is not None and asked.block.sources:
-        values, variances, _ = asked.block.estimates(asked.queries)
+    if asked is not None and asked.told:
+        values, variances = asked.estimates()
         known = np.isfinite(variances)
         if known.any():
             size = float(np.abs(values[known]).mean()) * asked.step
@@ -263,7 +263,7 @@ def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None,
             )
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
     if table.rows is not None and counts and asked is not None:
-        return accuracy.resolved(accuracy.relative * table.rows / asked.queries.count)
+        return accuracy.resolved(accuracy.relative * table.rows / asked.count)
     rows = f", or say about how many rows there are with rows= when you protect {shorten(table.name)}" if counts else ""
     raise AccuracyError(
         f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "

@@ -158,7 +158,8 @@ class PlanningProblem:
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
         supposed = [item_of(item, (0, place), None, self.noise) for place, item in enumerate(items)]
-        return marginal_measurement.asked_of(self.question, self.history, supposed)
+        over_atoms = isinstance(self.asked, marginal_measurement.OverAtoms)
+        return marginal_measurement.asked_of(self.question, self.history, supposed, over_atoms=over_atoms)
 
     @property
     def along(self) -> LeastSquaresState | None:

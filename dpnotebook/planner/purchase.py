@@ -38,7 +38,7 @@ _states: WeakKeyDictionary[History, tuple[object, Floats, Floats]] = WeakKeyDict
 def marginals_to_buy(
     question: Question,
     target: float,
-    block: LeastSquaresState,
+    block: LeastSquaresState | None,
     past: Sequence[Mapping[str, Any]],
     pricing: Pricing,
     alone: int,
@@ -51,7 +51,7 @@ def marginals_to_buy(
     question, target
         Counts by some keys, and the variance that they may have.
     block
-        Least squares over what was measured of the attributes in play.
+        Least squares over what was measured of the attributes in play; None where they have too many cells.
     past
         The recorded plans of the latest questions, oldest first.
     pricing
@@ -62,8 +62,8 @@ def marginals_to_buy(
         What may be paid now, in units.
     """
     domain, accountant = pricing.table.domain, pricing.accountant
-    names = _in_play(block.names, domain)
-    if names is None:
+    names = None if block is None else _in_play(block.names, domain)
+    if block is None or names is None:
         return ()
     sizes = tuple(domain[name].size for name in names)
     now = _group_by(question, target, names, domain)

@@ -772,15 +772,22 @@ class Session:
         """
         return _listed(callback, self._endings)
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Close the ledger; the session cannot be asked any more.
+        """Close the ledger; the session cannot be asked any more. Leaving a `with` block does the same.
 
         Examples
         --------
         >>> import dpnotebook as dpn
         >>> session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger")
         >>> session.close()
-        >>> dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger").spent.epsilon  # it is all in the file
+        >>> with dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="clinic.ledger") as again:
+        ...     again.spent.epsilon  # it is all in the file
         0.0
         """
         _call(self._endings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpnotebook.planner.answers import grid_bits, scale_of_variance
 from dpnotebook.planner.history import History
-from dpnotebook.planner.marginal_measurement import LinearTarget, cells_predicate
+from dpnotebook.planner.marginal_measurement import LinearTarget, OverAtoms, cells_predicate
 from dpnotebook.planner.pioneer.choose import choose
 from dpnotebook.planner.pioneer.groups import PastQuery
 from dpnotebook.planner.plan import Planned
@@ -29,6 +29,8 @@ def pioneer_items(asked: LinearTarget, target: float, history: History) -> tuple
 
     Source: Peng et al. (ICDE 2013), as `dpnotebook.planner.pioneer` reads it.
     """
+    if not isinstance(asked, OverAtoms):
+        return None
     queries, block = asked.queries, asked.block
     if queries.count != 1 or not queries.bins:
         return None

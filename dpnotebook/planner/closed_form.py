@@ -1,0 +1,574 @@
+"""What recorded measurements say of a question in closed form, over domains of any size.
+
+Marginals of the same rows are combined in the residual basis, whatever their noise is; of any other measurement its own
+least squares is taken. These sources are independent, so that their answers are combined by their precisions, answer
+by answer. Least squares over atoms is never worse: this is for where there are too many of them.
+
+MeasuredHistogram: HDMM, section 10 and Theorem 9; Gauss-Markov theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.marginal_algebra import marginal_algebra
+from dpnotebook.planner.answers import Floats
+from dpnotebook.planner.items import Item
+from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.predicate import Predicate
+from dpnotebook.query.measurement import Axis
+from dpnotebook.strategy.blocks import blocks
+from dpnotebook.strategy.strategy import Reconstruction
+from dpnotebook.workload import Explicit, Identity, Kron, Marginals, Stack, Total, Workload
+from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload.marginals import Subset
+from dpnotebook.workload.runs import placed
+from dpnotebook.workload.terms import SparseTerm, sparse_terms
+
+MOST_ENTRIES = 4 * 10**6  # of queries that are written out
+MOST_BOXES = 64  # of a condition that is no product, whose parts are answered together
+MOST_SUMMED = 2 * 10**7  # weights of noisy numbers in all boxes of all answers
+MOST_OTHERS = 64  # measurements that are no marginals, of which each is looked at
+NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
+MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
+ROUNDING = 1e-12  # by which a weight may miss a whole number
+NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
+
+Mask = NDArray[np.bool_]
+Boxes = Sequence[Mapping[str, Mask]]
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Where the numbers of one recorded measurement are among those of a source.
+
+    Parameters
+    ----------
+    key
+        The measurement.
+    columns
+        Their places in the source.
+    share
+        What each counts for in the number of the source.
+    """
+
+    key: Key
+    columns: slice
+    share: float
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredHistogram:
+    """Measurements over one histogram, as one measurement with equal noise on every number.
+
+    Parameters
+    ----------
+    where
+        The rows that were counted.
+    axes
+        The sides of the histogram.
+    operator
+        The queries over its cells.
+    noisy
+        The numbers, shape (queries,).
+    variance
+        Of each number.
+    draws
+        Which recorded numbers they are made of.
+    """
+
+    where: Predicate
+    axes: tuple[Axis, ...]
+    operator: Workload
+    noisy: Floats
+    variance: float
+    draws: tuple[Draws, ...]
+
+
+@dataclass(eq=False)
+class _Marginals:
+    """Marginals of the same rows: their measurements, with the weight of each subset and its numbers."""
+
+    where: Predicate
+    items: dict[Key, tuple[Item, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
+
+    @property
+    def tells_apart(self) -> bool:
+        """Whether anything was told apart among the rows."""
+        return any(subset for _, parts in self.items.values() for subset, _, _ in parts)
+
+    def source(self, domain: Domain) -> MeasuredHistogram:
+        """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
+        axes = tuple(Axis(name, allowed_levels(self.where, name, domain)) for name in domain.names)
+        precision: dict[Subset, float] = {}
+        numbers: dict[Subset, Floats] = {}
+        for item, parts in self.items.values():
+            for subset, weight, columns in parts:
+                own = item.noisy[0][columns] * (weight / item.variance)
+                numbers[subset] = numbers[subset] + own if subset in numbers else own
+                precision[subset] = precision.get(subset, 0.0) + weight**2 / item.variance
+        weights = {subset: math.sqrt(each) for subset, each in precision.items()}
+        places: dict[Subset, slice] = {}
+        first = 0
+        for subset in weights:
+            places[subset] = slice(first, first + numbers[subset].size)
+            first += numbers[subset].size
+        draws = [
+            Draws(key, places[subset], weight / item.variance / weights[subset])
+            for key, (item, parts) in self.items.items()
+            for subset, weight, _ in parts
+        ]
+        operator = Marginals([Identity(axis.size) for axis in axes], weights)
+        noisy = np.concatenate([numbers[subset] / weights[subset] for subset in weights])
+        return MeasuredHistogram(self.where, axes, operator, noisy, 1.0, tuple(draws))
+
+
+class ClosedForm:
+    """Recorded measurements of one summand, by what they have in common.
+
+    Parameters
+    ----------
+    domain
+        The table's declared domain.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self._marginals: dict[str, _Marginals] = {}
+        self._others: dict[str, dict[Key, Item]] = {}
+        self._of: dict[Key, tuple[bool, str]] = {}
+        self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
+
+    def copy(self) -> ClosedForm:
+        """Return a copy that can be added to without changing this one."""
+        twin = ClosedForm(self.domain)
+        twin._marginals = {key: _Marginals(one.where, dict(one.items)) for key, one in self._marginals.items()}
+        twin._others = {key: dict(items) for key, items in self._others.items()}
+        twin._of, twin._sources = dict(self._of), dict(self._sources)
+        return twin
+
+    def add(self, item: Item) -> None:
+        """Add a measurement; one that refines another takes its place."""
+        if item.refines is not None:
+            self._remove(item.refines)
+        if item.measurement.summand.components != 1:
+            return
+        measurement = item.measurement
+        parts = _as_marginals(item, self.domain)
+        if parts is None:
+            at = False, measurement.key
+            self._others.setdefault(measurement.key, {})[item.key] = item
+        else:
+            at = True, measurement.where.key
+            group = self._marginals.setdefault(measurement.where.key, _Marginals(measurement.where))
+            group.items[item.key] = item, parts
+        self._of[item.key] = at
+        self._sources.pop(at, None)
+
+    def _remove(self, key: Key) -> None:
+        at = self._of.pop(key, None)
+        if at is None:
+            return
+        marginals, name = at
+        if marginals:
+            del self._marginals[name].items[key]
+            if not self._marginals[name].items:
+                del self._marginals[name]
+        else:
+            del self._others[name][key]
+            if not self._others[name]:
+                del self._others[name]
+        self._sources.pop(at, None)
+
+    def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
+        """Return what is known about a question; None where it has no such form, or nothing is known.
+
+        Parameters
+        ----------
+        part
+            The question.
+        step
+            What one integer is worth in the answer's units.
+        least_scale
+            The least scale of noise that anything was measured with.
+        """
+        found = sparse_terms(part.operator)
+        if found is None or found[0] != tuple(axis.size for axis in part.axes):
+            if part.axes or part.operator.shape != (1, 1):
+                return None
+            found = (), [SparseTerm(1, (), ())]
+        asked = _Asked(part, found[1])
+        told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
+        whole = len(self._marginals) == 1 and not self._others
+        symmetric = all(isinstance(one.source.operator, Marginals) for one in told)
+        alike = asked.alike if symmetric else np.arange(asked.queries)
+        return InClosedForm(tuple(told), step, least_scale, whole, alike) if told else None
+
+    def _candidates(self, asked: _Asked) -> Iterator[MeasuredHistogram]:
+        """Yield the sources whose rows may hold all those of a question, the latest first."""
+        for key, group in self._marginals.items():
+            same = key == asked.where.key  # a single count tells nothing of a part of its rows
+            if same or (asked.may_lie_in(group.where) and (group.where.is_everything or group.tells_apart)):
+                yield self._source((True, key))
+        others = [
+            key
+            for key, items in reversed(self._others.items())
+            if asked.may_be_told((item := next(iter(items.values()))).measurement.axes, item.measurement.where)
+        ]
+        for key in others[:MOST_OTHERS]:
+            yield self._source((False, key))
+
+    def _source(self, at: tuple[bool, str]) -> MeasuredHistogram:
+        if at not in self._sources:
+            marginals, name = at
+            if marginals:
+                self._sources[at] = self._marginals[name].source(self.domain)
+            else:
+                self._sources[at] = _together(list(self._others[name].values()))
+        return self._sources[at]
+
+
+def _as_marginals(item: Item, domain: Domain) -> list[tuple[Subset, float, slice]] | None:
+    """Return a measurement as marginals of its rows: of each its attributes, its weight and its numbers."""
+    measurement = item.measurement
+    found = sparse_terms(measurement.operator)
+    sizes = tuple(axis.size for axis in measurement.axes)
+    places = [domain.names.index(axis.attribute) for axis in measurement.axes]
+    if not sizes and measurement.operator.shape == (1, 1):
+        found = (), [SparseTerm(1, (), ())] if is_identity(measurement.operator) else []
+    if found is None or found[0] != sizes or not found[1] or places != sorted(set(places)):
+        return None
+    if any(axis.levels != allowed_levels(measurement.where, axis.attribute, domain) for axis in measurement.axes):
+        return None
+    parts, first = [], 0
+    for term in found[1]:
+        if not all(isinstance(factor, Identity) for factor in term.factors):
+            return None
+        subset = tuple(places[axis] for axis in term.axes)
+        parts.append((subset, float(term.weight), slice(first, first + term.queries)))
+        first += term.queries
+    return parts
+
+
+def _together(items: Sequence[Item]) -> MeasuredHistogram:
+    """Return measurements of the same queries as one, of all their precision."""
+    first = items[0].measurement
+    precision = sum(1 / item.variance for item in items)
+    shares = [1 / item.variance / precision for item in items]
+    noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
+    everything = slice(0, first.operator.shape[0])
+    draws = tuple(Draws(item.key, everything, share) for share, item in zip(shares, items, strict=True))
+    return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)
+
+
+class _Asked:
+    """A question as a union of products, and how it is asked of the histogram of a source."""
+
+    def __init__(self, part: ProductTerm, terms: Sequence[SparseTerm]) -> None:
+        self.part, self.terms = part, terms
+        self.where = part.where
+        self.queries = sum(term.queries for term in terms)
+        self.names = [axis.attribute for axis in part.axes]
+
+    @cached_property
+    def boxes(self) -> Boxes:
+        """Disjoint boxes that hold the rows that take part."""
+        return [{}] if self.where.is_everything else self.where.products()
+
+    @property
+    def alike(self) -> NDArray[np.intp]:
+        """For each answer one whose noise has the same law where marginals are known: by symmetry in the levels."""
+        found, first = [], 0
+        for term in self.terms:
+            same = len(self.boxes) == 1 and all(isinstance(factor, Identity) for factor in term.factors)
+            found.append(np.full(term.queries, first) if same else np.arange(first, first + term.queries))
+            first += term.queries
+        return np.concatenate(found)
+
+    def may_lie_in(self, rows: Predicate) -> bool:
+        """Return whether all rows of the question may be among these, by what they are told apart by."""
+        return rows.key == self.where.key or set(rows.attributes) <= set(self.where.attributes)
+
+    def may_be_told(self, axes: Sequence[Axis], rows: Predicate) -> bool:
+        """Return whether a histogram may determine the answers, by what it tells apart."""
+        told = {axis.attribute for axis in axes}
+        if rows.key != self.where.key and not set(self.where.attributes) <= told | set(rows.attributes):
+            return False
+        return set(self.names) <= told and self.may_lie_in(rows)
+
+    def of(self, source: MeasuredHistogram) -> Determined | None:
+        """Return what a source says of the answers; None where it determines none of them."""
+        if not set(self.names) <= {axis.attribute for axis in source.axes}:
+            return None
+        try:
+            parts = self._over(source)
+            if parts is None:
+                return None
+            found = [_reconstruction(workload, source.operator) for workload in parts]
+            if len(found) == 1:
+                variances = found[0].variances() * source.variance
+                return Determined(source, found[0], variances) if np.isfinite(variances).any() else None
+            if self.queries * len(found) * source.operator.shape[0] > MOST_SUMMED:
+                return None
+            rows = np.arange(self.queries)
+            weights = sum((one.weights(rows) for one in found), np.zeros((1, 1)))
+            return Determined(source, _Weights(weights), (weights**2).sum(axis=1) * source.variance)
+        except WorkloadError:  # not determined, or only by least squares over more cells than there is room for
+            return None
+
+    def _over(self, source: MeasuredHistogram) -> list[Workload] | None:
+        """Return the question over the histogram of a source, one workload for each box of its rows."""
+        if source.where.key == self.where.key:
+            found = [self._box(source, None)]
+        else:
+            rows = [{}] if source.where.is_everything else source.where.products()
+            if len(rows) != 1 or not 1 <= len(self.boxes) <= MOST_BOXES:
+                return None
+            told = {axis.attribute for axis in source.axes}
+            if not all(_inside(box, rows[0], told) for box in self.boxes):
+                return None
+            found = [self._box(source, box) for box in self.boxes]
+        workloads = [workload for workload in found if workload is not None]
+        return workloads if len(workloads) == len(found) else None
+
+    def _box(self, source: MeasuredHistogram, box: Mapping[str, Mask] | None) -> Workload | None:
+        """Return the queries inside a box of rows over the histogram of a source; inside of all its rows for None."""
+        places = [self.names.index(axis.attribute) if axis.attribute in self.names else -1 for axis in source.axes]
+        parts: list[Workload] = []
+        for term in self.terms:
+            asked = [place for place in places if place in term.axes]
+            if asked != sorted(asked):  # rows would be in another order
+                return None
+            factors = []
+            for axis, place in zip(source.axes, places, strict=True):
+                mask = None if box is None else box.get(axis.attribute)
+                factor = self._factor(axis, place, term, mask)
+                if factor is None:
+                    return None
+                factors.append(factor)
+            if not factors:
+                parts.append(Identity(1))
+            else:
+                parts.append(factors[0] if len(factors) == 1 else Kron(*factors))
+        return parts[0] if len(parts) == 1 else Stack(*parts)
+
+    def _factor(self, axis: Axis, place: int, term: SparseTerm, mask: Mask | None) -> Workload | None:
+        """Return what is asked along one side of a histogram, over its levels."""
+        levels = np.asarray(axis.levels)
+        if place < 0:
+            if mask is None:
+                return Total(levels.size)
+            return _on(Total(int(mask.sum())), np.flatnonzero(mask), levels)
+        own = np.asarray(self.part.axes[place].levels)
+        inner = term.factors[term.axes.index(place)] if place in term.axes else Total(own.size)
+        keep = np.ones(own.size, dtype=bool) if mask is None else mask[own]
+        return _on(inner, own, levels, None if keep.all() else keep)
+
+
+def _inside(box: Mapping[str, Mask], rows: Mapping[str, Mask], told: set[str]) -> bool:
+    """Return whether a box is among some rows, and told apart from the others of them by the given attributes."""
+    if any(name not in box or (mask < box[name]).any() for name, mask in rows.items()):
+        return False
+    return all(name in told or (name in rows and (rows[name] == mask).all()) for name, mask in box.items())
+
+
+def _on(inner: Workload, own: NDArray[np.intp], levels: NDArray[np.intp], keep: Mask | None = None) -> Workload | None:
+    """Return queries over some levels as queries over all of a histogram's, 0 where they are not or not kept."""
+    if own.size == levels.size and keep is None:
+        return inner if (own == levels).all() else None
+    at = np.searchsorted(levels, own)
+    if not own.size or at[-1] >= levels.size or (levels[at] != own).any():
+        return None
+    if keep is None and isinstance(inner, Contiguous) and at[-1] - at[0] == at.size - 1:
+        return placed(inner, int(at[0]), levels.size)
+    queries = inner.shape[0]
+    if queries * levels.size > MOST_ENTRIES:
+        return None
+    rows = np.zeros((queries, levels.size))
+    rows[:, at] = inner.rows(np.arange(queries)) * (1 if keep is None else keep)
+    return Explicit(rows)
+
+
+def _reconstruction(workload: Workload, operator: Workload) -> Reconstruction:
+    return marginal_algebra(workload, operator) or blocks(workload, operator, False)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Answers as combinations of the measurements that are written out, shape (answers, measurements)."""
+
+    matrix: Floats
+
+    def total_variance(self) -> float:
+        """Return the sum of `variances`."""
+        return float((self.matrix**2).sum())
+
+    def variances(self) -> Floats:
+        """Return the variance of each answer for measurements of unit variance."""
+        return np.asarray((self.matrix**2).sum(axis=1))
+
+    def weights(self, rows: NDArray[Any]) -> Floats:
+        """Return some of the combinations."""
+        return self.matrix[rows]
+
+    def answers(self, noisy: Floats) -> Floats:
+        """Return the answers that follow from noisy measurements."""
+        return np.asarray(self.matrix @ noisy)
+
+
+@dataclass(frozen=True, eq=False)
+class Determined:
+    """What one source says of the answers.
+
+    Parameters
+    ----------
+    source
+        The measurements.
+    reconstruction
+        How answers follow from them.
+    variances
+        Of every answer, infinite where it is not determined; shape (answers,).
+    """
+
+    source: MeasuredHistogram
+    reconstruction: Reconstruction
+    variances: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class InClosedForm:
+    """A question, and what independent sources say of it, in integers of its summand.
+
+    Parameters
+    ----------
+    found
+        What each source says, at least one.
+    step
+        What one integer is worth in the answer's units.
+    least_scale
+        The least scale of noise that anything was measured with.
+    whole
+        Whether there is nothing else: then this is least squares over everything.
+    alike
+        For each answer one whose noise has the same law, shape (answers,).
+    """
+
+    found: tuple[Determined, ...]
+    step: float
+    least_scale: float
+    whole: bool
+    alike: NDArray[np.intp]
+
+    told = True  # something that was measured bears on the answers
+
+    @property
+    def partial(self) -> bool:
+        """Whether less is known here than was measured: what only differences of sources would tell is left out."""
+        return not self.whole
+
+    @property
+    def count(self) -> int:
+        """Number of answers."""
+        return int(self.variances.size)
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Variance of the best answer to each, infinite where there is none; shape (answers,)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(1 / sum((1 / one.variances for one in self.found), np.zeros(1)))
+
+    def certain(self) -> InClosedForm:
+        """Return this: variances are those of the very weights that answers will be made with."""
+        return self
+
+    def estimates(self) -> tuple[Floats, Floats]:
+        """Return the best answers and their variances, each of shape (answers,)."""
+        values = np.zeros(self.count)
+        for one in self.found:
+            known = np.isfinite(one.variances)
+            answers = one.reconstruction.answers(one.source.noisy)
+            values[known] += (answers * self._shares(one))[known]
+        return values, self.variances
+
+    def _shares(self, one: Determined) -> Floats:
+        """Return what a source counts for in each answer, shape (answers,)."""
+        known = np.isfinite(one.variances) & (one.variances > 0)  # what counts nothing is 0, whatever was measured
+        return np.where(known, self.variances, 0.0) / np.where(known, one.variances, 1.0)
+
+    def _weights(self, one: Determined, rows: NDArray[np.intp]) -> Floats:
+        """Return what each number of a source counts for in some answers of its own, shape (rows, numbers)."""
+        key = id(one), rows.tobytes()
+        if key not in self._kept:
+            self._kept.clear()  # the latest is asked for twice, for its noise and for the releases that it is of
+            self._kept[key] = one.reconstruction.weights(rows)
+        return self._kept[key]
+
+    @cached_property
+    def _kept(self) -> dict[tuple[int, bytes], Floats]:
+        return {}
+
+    def draws(self, rows: NDArray[np.intp], most: int) -> tuple[Floats, list[Key]] | None:
+        """Return what each draw of noise counts for in some answers, and the measurement it is of.
+
+        Parameters
+        ----------
+        rows
+            Which answers.
+        most
+            Draws; None is returned where there are more.
+
+        Returns
+        -------
+        Shape (rows, draws), and one key a draw.
+        """
+        columns: list[Floats] = [np.zeros((rows.size, 0))]
+        keys: list[Key] = []
+        for one in self.found:
+            shares = self._shares(one)[rows]
+            mine = np.flatnonzero(shares)
+            if not mine.size:
+                continue
+            if rows.size * one.source.operator.shape[0] > MOST_SUMMED:
+                return None
+            weights = np.zeros((rows.size, one.source.operator.shape[0]))
+            weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
+            for draws in one.source.draws:
+                own = weights[:, draws.columns] * draws.share
+                near = np.rint(own)
+                own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
+                own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(weights).max(initial=1e-300)]
+                if len(keys) + own.shape[1] > most:
+                    return None
+                columns.append(own)
+                keys.extend([draws.key] * own.shape[1])
+        return np.concatenate(columns, axis=1), keys
+
+    def sources(self) -> tuple[int, ...]:
+        """Return the numbers of the releases that the best answers use, ascending."""
+        return self._sources
+
+    @cached_property
+    def _sources(self) -> tuple[int, ...]:
+        rows = np.flatnonzero(np.isfinite(self.variances))[:MOST_LOOKED]
+        sizes: dict[int, float] = {}
+        for one in self.found:
+            mine = rows[np.isfinite(one.variances[rows])]
+            if not mine.size:
+                continue
+            weights = np.abs(self._weights(one, mine) * self._shares(one)[mine][:, None])
+            for draws in one.source.draws:
+                largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
+                sizes[draws.key[0]] = max(sizes.get(draws.key[0], 0.0), largest)
+        least = NAMED * max(sizes.values(), default=0.0)
+        return tuple(sorted(number for number, size in sizes.items() if size > least and number))
