@@ -92,7 +92,6 @@ class History:
         self.reactive = 0  # units paid since a strategy was last bought
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
-        self.other_prices: dict[float, dict[str, StrategyPrice]] = {}  # of the same at other errors, by how much larger
         self._measurements: dict[str, Measurement] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
@@ -119,8 +118,11 @@ class History:
             self.answered.take(release.number, release.question, release.plan, release.details)
             self.reactive += release.units
             if "buy" in release.plan.get("actions", ()):
-                self.reactive, self.prices, self.other_prices = 0, {}, {}
+                self.reactive, self.prices = 0, {}
                 self.dearest = max(self.dearest, release.units)
+            else:
+                prices = release.plan.get("strategy_prices", {})
+                self.prices.update({name: StrategyPrice(*price) for name, price in prices.items()})
             for index, planned in enumerate(planned_from_json(release.plan, self.domain, self._measurements)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)

@@ -262,12 +262,12 @@ def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> fl
     return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
-def is_known(asked: LinearTarget, target: float) -> bool:
-    """Return whether past answers are as accurate as the target variance."""
+def is_known(asked: LinearTarget, target: float | Floats) -> bool:
+    """Return whether past answers are as accurate as the target variance, of all or of each."""
     return bool((asked.variances <= target * SLACK).all())
 
 
-def direct(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal:
+def direct(asked: LinearTarget, answers: LinearAnswers, target: float | Floats, pricing: Pricing) -> Proposal:
     """Return how to measure the question's own strategy just as precisely as is missing.
 
     To what is known with variance v_B an independent measurement of precision 1/v - 1/v_B must be added.
@@ -275,13 +275,13 @@ def direct(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: 
     factors = (answers.factors * answers.units**2) / answers.step**2
     before = asked.variances
     with np.errstate(divide="ignore"):  # a query that counts nothing is known exactly
-        precision = bound_precision(before, factors, np.full(before.size, target))
+        precision = bound_precision(before, factors, np.broadcast_to(target, before.shape))
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
     gained = added_precision(planned, pricing.accountant.noise)
     return Proposal((planned,), combined(before, factors / gained), single=True)
 
 
-def together(asked: LinearTarget, answers: LinearAnswers, target: float, pricing: Pricing) -> Proposal | None:
+def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats, pricing: Pricing) -> Proposal | None:
     """Return how to measure disjoint counts as one: what is known of their sums helps, and not all need measuring.
 
     None where the question is not of that form, or nothing is known of the counts together.
@@ -294,7 +294,7 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float, pricing
     known = known_of(asked.block, queries)
     if known is None:
         return None
-    wanted = np.full(queries.count, target)
+    wanted = np.broadcast_to(target, queries.count)
     precision, measured = joint_precision(known[0], wanted, known[1])
     if precision <= 0:
         return None

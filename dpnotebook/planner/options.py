@@ -141,11 +141,7 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     """
     asked, alone = problem.asked, problem.alone
     if accuracy.epsilon is not None:
-        if not asked.told:
-            return alone
-        measured = (problem.alone_errors / asked.step) ** 2
-        variances = marginal_measurement.combined(asked.variances, measured)
-        return _finished(problem, replace(alone, own=True), variances, accuracy)
+        return _at_most(problem, accuracy) if asked.told else alone
     least = asked.least_scale
     for _ in range(ATTEMPTS):
         target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least)
@@ -159,17 +155,49 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     return _finished(problem, replace(alone, own=True), None, accuracy) if asked.told else alone
 
 
+def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
+    """Return the way that pays an epsilon at most, and gives no answer that is worse than that epsilon alone would.
+
+    What is known already is not paid for again, and what is missing costs less beside it.
+    """
+    asked, alone = problem.asked, problem.alone
+    targets = (problem.alone_errors / asked.step) ** 2
+    if marginal_measurement.is_known(asked, targets):
+        width = exact_half_width(problem.history, asked, accuracy.confidence)
+        free = Option((), 0, alone.std_errors, 0.0 if math.isinf(width) else width, ())
+        return _finished(problem, free, asked.variances, accuracy)
+    problem = _over_atoms(problem)
+    found: list[tuple[int, int, marginal_measurement.Proposal]] = []
+    least = problem.price(alone.items), alone.units
+    for proposal in _missing(problem, targets) if problem.planner != "pioneer" else ():
+        price = problem.price(proposal.items), _units(proposal.items, problem)
+        if price < least and _holds(problem, proposal, targets):
+            least = price
+            found.append((*price, proposal))
+    if not found:
+        variances = marginal_measurement.combined(problem.asked.variances, targets)
+        return _finished(problem, replace(alone, own=True), variances, accuracy)
+    _, units, best = found[-1]
+    own = best.half_width > 0
+    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own)
+    return _finished(problem, option, best.variances, accuracy)
+
+
+def _over_atoms(problem: PlanningProblem) -> PlanningProblem:
+    """Return the same with the question over atoms, where there is room: answer by answer more may seem missing."""
+    if isinstance(problem.asked, marginal_measurement.OverAtoms):
+        return problem
+    atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
+    return replace(problem, asked=atoms.certain()) if isinstance(atoms, marginal_measurement.OverAtoms) else problem
+
+
 def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
     """Return the cheapest way to answer with this variance, in squared integers."""
     asked, alone = problem.asked, problem.alone
     if (free := _free(problem, accuracy, target)) is not None:
         return free
-    if not isinstance(asked, marginal_measurement.OverAtoms):
-        # Answer by answer more may be missing than is: atoms say what answers have to do with each other.
-        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
-        if isinstance(atoms, marginal_measurement.OverAtoms):
-            asked = atoms.certain()
-            problem = replace(problem, asked=asked)
+    problem = _over_atoms(problem)
+    asked = problem.asked
     if problem.planner == "pioneer":
         return _by_pioneer(problem, accuracy, target)
     better: list[marginal_measurement.Proposal] = []
@@ -215,15 +243,21 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     return None
 
 
-def _holds(problem: PlanningProblem, proposal: marginal_measurement.Proposal) -> bool:
-    """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured."""
+def _holds(problem: PlanningProblem, proposal: marginal_measurement.Proposal, targets: Floats | None = None) -> bool:
+    """Return whether the answers will be as accurate as is proposed, by what would be shown if it were measured.
+
+    The worst of them, or each as accurate as its target where these are given.
+    """
     refining = any(item.refines is not None for item in proposal.items)
     if not problem.buying or (proposal.single and not (refining and problem.asked.partial)):
         return True
     after = problem.after(proposal.items)
     if after is None:
         return False
-    worst = after.certain().variances.max(initial=0.0)
+    variances = after.certain().variances
+    if targets is not None:
+        return bool((variances <= targets * marginal_measurement.SLACK).all())
+    worst = variances.max(initial=0.0)
     return bool(worst <= proposal.variances.max(initial=0.0) * marginal_measurement.SLACK)
 
 
@@ -259,7 +293,13 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
         if not problem.buying:
             return None
         bought = ranges_to_buy(
-            problem.linear.measurement, target, block, problem.ledger.spend, history.reactive + least, pricing
+            problem.linear.measurement,
+            target,
+            block,
+            problem.ledger.spend,
+            history.reactive + least,
+            pricing,
+            problem.worked_out,
         )
     else:
         atoms = asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
@@ -299,6 +339,18 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
 
 def _proposals(problem: PlanningProblem, target: float) -> Iterator[marginal_measurement.Proposal]:
     """Yield what could be measured beside what is known, in the order in which it is preferred at the same price."""
+    linear = problem.linear
+    pricing = Pricing(problem.table, problem.ledger.accountant, problem.history)
+    yield from _missing(problem, target)
+    block = problem.along
+    if problem.asked.told and block is not None:
+        pieces = spare_range(linear.measurement, block, problem.ledger.spend, target, pricing, problem.extra)
+        if pieces is not None:
+            yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)
+
+
+def _missing(problem: PlanningProblem, target: float | Floats) -> Iterator[marginal_measurement.Proposal]:
+    """Yield ways to measure what the question's own strategy lacks beside what is known."""
     asked, linear = problem.asked, problem.linear
     pricing = Pricing(problem.table, problem.ledger.accountant, problem.history)
     if not asked.told:
@@ -309,11 +361,6 @@ def _proposals(problem: PlanningProblem, target: float) -> Iterator[marginal_mea
     yield marginal_measurement.direct(asked, linear, target, pricing)
     if (joint := marginal_measurement.together(asked, linear, target, pricing)) is not None:
         yield joint
-    block = problem.along
-    if block is not None:
-        pieces = spare_range(linear.measurement, block, problem.ledger.spend, target, pricing, problem.extra)
-        if pieces is not None:
-            yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)
 
 
 def _finished(problem: PlanningProblem, option: Option, variances: Floats | None, accuracy: Accuracy) -> Option:

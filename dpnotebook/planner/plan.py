@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
@@ -203,6 +204,9 @@ class Plan:
         Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
     known
         How many releases there were to plan with.
+    strategy_prices
+        What strategies for later questions were found to cost, by attribute, and what had been paid one by one then: in
+        units. Worked out anew only when much more has been paid.
     affordable
         Whether the budget allows it.
     assumption
@@ -263,6 +267,7 @@ class Plan:
     own: bool = False
     target: float = 0.0
     known: int = 0
+    strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
 
     @property
     def bought(self) -> bool:

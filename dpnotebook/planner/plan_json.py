@@ -60,6 +60,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["own"] = True
     if plan.target:
         values["target"] = plan.target
+    if plan.strategy_prices:
+        values["strategy_prices"] = {name: list(price) for name, price in plan.strategy_prices.items()}
     if plan.actions:
         values["actions"] = [action.kind for action in plan.actions]
     if plan.without_reuse is not None:

@@ -15,7 +15,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import Answers, Expected
-from dpnotebook.planner.history import History
+from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
@@ -90,6 +90,7 @@ def make_plan(
         asked = _asked(question, history)
     alone: Cost | None = None
     others: list[Alternative] = []
+    worked_out: dict[str, StrategyPrice] = {}
     answers: Sequence[Answers] = ()
     if option is None:
         answers = [
@@ -101,9 +102,9 @@ def make_plan(
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
             problem = PlanningProblem(table, ledger, history, question, answers[0], option, asked, planner)
-            option = with_history(problem, accuracy)
-            if alternatives and option.combined and accuracy.epsilon is None:
-                others = _other_errors(problem, answers, option, accuracy)
+            option, worked_out = with_history(problem, accuracy), problem.worked_out
+            if alternatives and option.combined:
+                others = _others(problem, answers, option, accuracy)
         if alternatives and not others:
             others = _other_prices(answers, option, accuracy, table, ledger)
     cells = cost_of(option.items, table, accountant)
@@ -148,6 +149,7 @@ def make_plan(
         own=option.own,
         target=option.target,
         known=0 if history is None else len(history.releases),
+        strategy_prices={name: (price.rise, price.reactive) for name, price in worked_out.items()},
     )
 
 
@@ -173,24 +175,19 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
         )
 
 
-def _other_errors(
+def _others(
     problem: PlanningProblem, answers: Sequence[Answers], option: Option, accuracy: Accuracy
 ) -> list[Alternative]:
-    """Return what other errors would cost, past answers taken into account."""
+    """Return what other errors would cost, or what other epsilons would give, past answers taken into account."""
     accountant, spent = problem.ledger.accountant, problem.ledger.spent
-    history, found = problem.history, []
-    own = history.prices
-    for factor in ERRORS:
+    found = []
+    for factor in ERRORS if accuracy.epsilon is None else FACTORS:
         other = _scaled(accuracy, factor)
-        # Prices of purchases at other errors are kept apart: they must not decide what is bought when this one is run.
-        history.prices = history.other_prices.setdefault(factor, {})
         try:
             alone = by_itself(answers, other, problem.table, accountant)
             other_option = with_history(replace(problem, alone=alone, buying=False), other)
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
-        finally:
-            history.prices = own
         price = problem.price(other_option.items)
         found.append(Alternative.at(accountant, spent, price, other_option.half_width, price, False))
     price = problem.price(option.items)
@@ -198,6 +195,8 @@ def _other_errors(
 
 
 def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
+    if accuracy.epsilon is not None:
+        return replace(accuracy, epsilon=float(f"{accuracy.epsilon * factor:.3g}"))
     if accuracy.error is not None:
         return replace(accuracy, error=accuracy.error * factor)
     assert accuracy.variance is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ import numpy as np
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers
 from dpnotebook.planner.combining import linear_of
-from dpnotebook.planner.history import History, RecordedRelease
+from dpnotebook.planner.history import History, RecordedRelease, StrategyPrice
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
@@ -127,6 +127,8 @@ class PlanningProblem:
         "optimal" or "pioneer".
     buying
         Whether a strategy for ranges may be bought, and what is planned is tried out: both take a moment.
+    worked_out
+        Prices of strategies that are worked out meanwhile, to be recorded with the plan.
     """
 
     table: TableSchema
@@ -138,6 +140,7 @@ class PlanningProblem:
     asked: marginal_measurement.LinearTarget
     planner: str = "optimal"
     buying: bool = True
+    worked_out: dict[str, StrategyPrice] = field(default_factory=dict)
 
     @property
     def linear(self) -> LinearAnswers:

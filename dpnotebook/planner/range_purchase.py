@@ -35,6 +35,7 @@ def ranges_to_buy(
     spend: Spend,
     reactive: int,
     pricing: Pricing,
+    worked_out: dict[str, StrategyPrice],
 ) -> tuple[Planned, ...]:
     """Return the strategy to measure now for the ranges that are likely to come, or nothing.
 
@@ -53,6 +54,9 @@ def ranges_to_buy(
         What ranges have cost since the last purchase, this one included, in units.
     pricing
         Of which table, with which noise, beside which earlier measurements.
+    worked_out
+        Where a price that is worked out is put, by the attribute. It holds for later questions once this one is
+        recorded with it, and never because somebody looked at a plan.
     """
     domain, accountant = pricing.table.domain, pricing.accountant
     found = range_of(measurement, domain)
@@ -60,8 +64,7 @@ def ranges_to_buy(
         return ()
     name, start, end = found
     per_unit = accountant.per_unit(pricing.table.max_rows)
-    prices = pricing.history.prices
-    known = prices.get(name)
+    known = pricing.history.prices.get(name)
     if known is not None and reactive < min(known.rise, AGAIN * known.reactive):
         return ()
     bought = any(isinstance(source.part.operator, Coarse) for source in block.sources.values())
@@ -89,7 +92,7 @@ def ranges_to_buy(
     needed = NEVER
     if purchase is not None:
         needed = to_be_paid(purchase.price, paid / (_since_purchase(recent) + 1) if bought else None)
-    prices[name] = StrategyPrice(needed, reactive)
+    worked_out[name] = StrategyPrice(needed, reactive)
     if purchase is None or reactive < needed:
         return ()
     axis = Axis(name, tuple(range(domain[name].size)))
