@@ -1,4 +1,4 @@
-"""Gives the tests of reuse the generators of `sequences.py` and what `run_states.py` makes."""
+"""Gives the tests of reuse the modules that stand beside them."""
 
 import importlib.util
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-for _name in ("sequences", "run_states"):
+for _name in ("sequences", "run_states", "literal_pioneer"):
     _spec = importlib.util.spec_from_file_location(_name, Path(__file__).parent / f"{_name}.py")
     _module = importlib.util.module_from_spec(_spec)
     sys.modules[_name] = _module

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from literal_pioneer import answer_literally, literal_plan, running_literally
 
 from dpnotebook.planner.pioneer.choose import carry_out, choose, decide
 from dpnotebook.planner.pioneer.groups import Groups, PastQuery
 from dpnotebook.planner.pioneer.plans import cost, noise_down
-from dpnotebook.planner.pioneer.queries import answer_literally, literal_plan
 from dpnotebook.planner.pioneer.simulate import answered, hierarchy_epsilon, running_epsilon
 from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.hierarchy import depth
@@ -173,8 +173,9 @@ def test_the_literal_algorithm_answers_accurately_too(asked, k):
 
 
 def test_the_literal_algorithm_saves_little_on_the_default_workload(sequences):
-    totals = table_iii(sequences, 300, "literal")
-    assert totals[-1] > table_iii(sequences, 300, "naive")[-1] / math.sqrt(2)
+    drawn = [sequences.ranges(300, np.random.default_rng(seed)) for seed in range(3)]
+    total = np.mean([list(running_literally(one))[-1] for one in drawn])
+    assert total > table_iii(sequences, 300, "naive")[-1] / math.sqrt(2)
 
 
 def test_the_simple_methods_by_hand(sequences):
@@ -224,7 +225,7 @@ def test_the_default_workload_one_by_one(sequences):
 
 
 def test_the_default_workload_with_pioneer(sequences):
-    assert table_iii(sequences, 100, "pioneer")[-1] == pytest.approx(0.177, rel=0.1)
+    assert table_iii(sequences, 100, "pioneer")[-1] == pytest.approx(0.167, rel=0.1)
     assert table_iii(sequences, 100, "pioneer", exactly=True)[-1] < 0.14
     alone = table_iii(sequences, 100, "pioneer", k=0)
     assert alone[-1] == pytest.approx(table_iii(sequences, 100, "parallel")[-1], rel=0.05)
@@ -234,7 +235,7 @@ def test_the_default_workload_with_pioneer(sequences):
 def test_the_default_workload_with_pioneer_for_long(sequences):
     """Between sequences the totals differ by 5, 10 and 8% (standard deviations)."""
     totals = table_iii(sequences, 2_000, "pioneer")
-    assert totals[[99, 499, 1999]] == pytest.approx([0.177, 0.602, 1.41], rel=0.1)
+    assert totals[[99, 499, 1999]] == pytest.approx([0.167, 0.510, 1.08], rel=0.1)
     assert (table_iii(sequences, 2_000, "pioneer", exactly=True)[[499, 1999]] < [0.42, 1.0]).all()
 
 

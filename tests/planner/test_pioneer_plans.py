@@ -7,20 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from literal_pioneer import hybrid
 from scipy.optimize import minimize
 
-from dpnotebook.planner.pioneer.composite import composite, signed
-from dpnotebook.planner.pioneer.plans import (
-    Past,
-    SumOfQueries,
-    cost,
-    flat,
-    hybrid,
-    noise_down,
-    stages,
-    top_branching,
-    weights,
-)
+from dpnotebook.planner.pioneer.composite import composite
+from dpnotebook.planner.pioneer.plans import Past, SumOfQueries, cost, flat, noise_down, stages, top_branching
+from dpnotebook.planner.pioneer.subsets import subsets
 
 TABLE_II = ([3.0, 2.0], [2.0, 1.0])
 positive = st.floats(0.1, 10)
@@ -28,6 +20,12 @@ positive = st.floats(0.1, 10)
 
 def plain(*partitions):
     return flat([[Past(variance) for variance in partition] for partition in partitions])
+
+
+def weights(totals, variance):
+    """Return the best weights of sums of these variances and, last, of a new answer (eq. 8, where one is needed)."""
+    precisions = [1 / total for total in [*totals, variance]]
+    return [precision / sum(precisions) for precision in precisions]
 
 
 def leaf_refining(queries, totals, variance):
@@ -85,11 +83,6 @@ def test_top_branching_has_the_weights_and_the_price_of_the_paper(partitions, va
     else:
         assert reached + best[-1] ** 2 * plan.variance == pytest.approx(variance)  # eq. 7
         assert best[:-1] == pytest.approx([variance / total for total in totals])  # eq. 8
-
-
-def test_weights_sum_to_one_where_the_published_ones_do_not():
-    assert sum(2 / total for total in (1, 2)) > 1
-    assert weights((1, 2)) == pytest.approx((2 / 3, 1 / 3, 0))
 
 
 @given(st.lists(positive, min_size=1, max_size=4), st.floats(0.1, 0.9))
@@ -187,7 +180,7 @@ def test_a_query_asked_beside_the_question_has_its_variance():
 
 
 def test_the_composite_plan_of_figure_8():
-    first, second = {0: 1.0, 1: 1.0, 2: 1.0}, {0: 1.0, 3: 1.0}
+    first, second = {0, 1, 2}, {0, 3}
     variances = [1.0, 0.5, 1.5, 3.0]
     queries = [Past(v) for v in variances]
     plan = composite(variances, [first, second])
@@ -205,14 +198,14 @@ def test_the_composite_plan_of_figure_8():
 def test_a_subset_that_does_not_fit_is_left_out():
     """Fig. 10: q1 + q2 + q3 and q1 + q4 merge; then a set that differs in q1 and q2, on two levels, does not."""
     variances = [1.0, 1.0, 1.0, 2.5, 9.0]
-    plan = composite(variances, [{0: 1, 1: 1, 2: 1}, {0: 1, 3: 1}, {2: 1, 4: 1}])
+    plan = composite(variances, [{0, 1, 2}, {0, 3}, {2, 4}])
     assert plan == (SumOfQueries((0,), ((SumOfQueries((1, 2)), SumOfQueries((3,))),)),)
 
 
 def test_a_subset_with_both_sides_of_an_average_is_left_out():
     """q = q0 + avg(q1 + q2, q3); of q0 + q1 + q3 + q4 (so q4 = -q1), only q2 is missing, yet q4 is not q2."""
     variances = [1.0, 1.0, 1.0, 2.5, 9.0]
-    plan = composite(variances, [{0: 1, 1: 1, 2: 1}, {0: 1, 3: 1}, {0: 1, 1: 1, 3: 1, 4: 1}])
+    plan = composite(variances, [{0, 1, 2}, {0, 3}, {0, 1, 3, 4}])
     assert plan == (SumOfQueries((0,), ((SumOfQueries((1, 2)), SumOfQueries((3,))),)),)
 
 
@@ -220,23 +213,39 @@ def test_a_subset_with_both_sides_of_an_average_is_left_out():
 def test_a_composite_plan_promises_what_least_squares_delivers(seed):
     """On random ranges: whatever is merged, least squares over the same queries reach the plan's variance."""
     rng = np.random.default_rng(seed)
-    atoms, subsets, vectors = 6, [], []
-    for _ in range(4):
-        cuts = [0, *sorted(rng.choice(np.arange(1, atoms), size=rng.integers(0, 4), replace=False).tolist()), atoms]
-        subset = {}
-        for start, end in itertools.pairwise(cuts):
-            vector = tuple(int(start <= atom < end) for atom in range(atoms))
-            if vector not in vectors:
-                vectors.append(vector)
-            subset[vectors.index(vector)] = 1.0
-        subsets.append(subset)
-    variances = rng.uniform(0.5, 4, len(vectors))
-    plan = composite(variances, subsets)
-    queries = signed([Past(v) for v in variances], subsets)
-    for stage in stages(queries, plan, 0.3):
-        measured = np.array([*vectors, (1,) * atoms], dtype=float)
+    vectors, variances = random_ranges(rng, 6, 12)
+    asked = np.ones(6, dtype=bool)
+    ways = subsets(vectors, variances, asked, 0.3, 8)
+    for stage in stages([Past(v) for v in variances], composite(variances.tolist(), ways), 0.3):
+        measured = np.vstack([vectors, asked]).astype(float)
         after = np.array([*stage.refined, stage.variance])
-        assert least_squares(measured, after, np.ones(atoms)) <= 0.3 * (1 + 1e-9)
+        assert least_squares(measured, after, np.ones(6)) <= 0.3 * (1 + 1e-9)
+
+
+def random_ranges(rng, atoms, count):
+    """Return different ranges, and variances of their answers."""
+    every = [[start <= atom < end for atom in range(atoms)] for end in range(atoms + 1) for start in range(end)]
+    chosen = np.array(every)[rng.choice(len(every), count, replace=False)]
+    return chosen, rng.uniform(0.5, 4, count)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_sums_are_those_of_brute_force(seed):
+    rng = np.random.default_rng(seed)
+    rows, variances = random_ranges(rng, 5, 10)
+    rows[-1] = rng.random(5) < 0.5  # not only ranges
+    rows, variances = rows[rows.any(axis=1)], variances[rows.any(axis=1)]
+    asked = rows[0] | rows[1]
+    every = [
+        (sum(variances[list(chosen)]), set(chosen))
+        for size in range(1, 6)
+        for chosen in itertools.combinations(range(len(rows)), size)
+        if (rows[list(chosen)].sum(axis=0) == asked).all()
+    ]
+    every = [chosen for total, chosen in sorted(every, key=lambda way: way[0]) if total <= 16 * 2.0]
+    assert [set(way) for way in subsets(rows, variances, asked, 2.0, 100)] == every
+    assert [set(way) for way in subsets(rows, variances, asked, 2.0, 2)] == every[:2]
+    assert subsets(rows, variances, asked, variances.min() / 20, 100) == []  # all too rough to be worth refining
 
 
 @given(positive, positive, positive)

@@ -56,6 +56,60 @@ def test_disjoint_answers_are_refined_at_one_price(frame):
     assert release.frame["std_error"][0] ** 2 == pytest.approx(20_000, rel=1e-3)
 
 
+COMPOSED = [("x < 40", 1), ("x >= 20 and x < 60", 4), ("x >= 60 and x < 80", 0.5)]
+UNIT = 10_000  # of the variances here
+
+
+def composed(session, frame):
+    """Ask three questions, whose answers add up to a fourth, x < 80, in two ways that share one.
+
+    Of the second, [20, 60), as much as need be is left to [0, 60), which the first was extended to for free, less
+    [0, 20): 1/4 = 1/r + 1/(2 + r) gives the variance r of [20, 60) and [0, 20). The third is dearer than the two
+    others together, and cannot share their price. So x < 80 is the third, and the average of [0, 40) + [40, 60), at
+    variance 1 each, and [20, 60) + [0, 20), at r each, which is returned.
+    """
+    for text, variance in COMPOSED:
+        frame.dp.count(where=text, variance=variance * UNIT).run()
+    rough = 3 + 17**0.5
+    assert 1 / rough + 1 / (2 + rough) == pytest.approx(1 / 4)
+    assert session.spent.epsilon == pytest.approx(cost(0.5 * UNIT), rel=1e-3)
+    return rough
+
+
+def test_a_composite_plan_is_what_is_charged_measured_and_revealed(frame):
+    """Fig. 8: 1/v = 1/v' + 1/(v4 + 1/(1/(v1 + v1') + 1/(v2 + v3))), eq. 19, at the price of v', eq. 23."""
+    session = opened(frame)
+    rough = composed(session, frame)
+    before = session.spent.epsilon
+    known = 0.5 + 1 / (1 / (1 + 1) + 1 / (rough + rough))
+    new = 1 / (1 / 1 - 1 / known)
+    query = frame.dp.count(where="x < 80", variance=UNIT)
+    planned = query.plan.cost.epsilon
+    assert planned == pytest.approx(cost(new * UNIT), rel=1e-3)
+    assert planned < 0.75 * cost(UNIT)
+    release = query.run()
+    assert release.paid == planned
+    assert session.spent.epsilon - before == pytest.approx(release.paid, rel=1e-9)
+    assert release.frame["std_error"][0] ** 2 == pytest.approx(UNIT, rel=1e-3)
+    rows = np.array([[1, 1, 0, 0], [0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 0], [0, 0, 0, 1], [1, 1, 1, 1]])
+    information = (rows.T / [1, 1, rough, rough, 0.5, new]) @ rows
+    assert np.linalg.inv(information).sum() == pytest.approx(1)  # what is in the ledger by then, and no less, gives 1
+    assert session.audit()
+
+
+def test_a_composite_plan_refines_what_costs_least(frame):
+    """Where asking nothing new is cheaper: eq. 19 with v1 and v1' refined, which are disjoint and share one price."""
+    session = opened(frame)
+    rough = composed(session, frame)
+    refined = 1 / (1 / (1.5 - 0.5) - 1 / (rough + rough)) / 2
+    query = frame.dp.count(where="x < 80", variance=1.5 * UNIT)
+    # Before, [60, 80) was the dearest part, by a little.
+    dearest = cost(refined * UNIT) + cost(rough * UNIT)
+    assert query.plan.cost.epsilon == pytest.approx(dearest - session.spent.epsilon, rel=1e-3)
+    assert [action.kind for action in query.plan.actions].count("refine") == 2
+    assert query.run().frame["std_error"][0] ** 2 == pytest.approx(1.5 * UNIT, rel=1e-3)
+
+
 def test_a_ledger_goes_from_planner_to_planner(frame, sequences, tmp_path):
     drawn = sequences.ranges(24, np.random.default_rng(1), CELLS, (60, 10), variance=(2_500, 250))
     for turn, planner in enumerate(("pioneer", "optimal", "pioneer", "naive", "pioneer", "optimal")):

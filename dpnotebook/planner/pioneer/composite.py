@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from dpnotebook.planner.pioneer.plans import Past, SumOfQueries
+from dpnotebook.planner.pioneer.plans import SumOfQueries
 
 
-def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]) -> tuple[SumOfQueries, ...]:
+def composite(variances: Sequence[float], subsets: Sequence[Collection[int]]) -> tuple[SumOfQueries, ...]:
     """Return a composite plan's structure for sums that may share queries.
 
     Parameters
@@ -16,11 +16,11 @@ def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]
     variances
         Noise variance of every past query.
     subsets
-        For each way to answer the question, the coefficient of each query in it, by position.
+        For each way to write the question as a sum of queries, which queries these are, by position.
 
     Returns
     -------
-    tuple of Total
+    tuple of SumOfQueries
         Sums without a common query. The subsets are taken up by increasing variance. One that shares no query with
         the plan becomes a sum of its own. One that shares queries with one sum T is merged if it differs from a way
         of writing T in terms that are leaves of one sum: those are averaged with what replaces them. Any other subset
@@ -28,30 +28,13 @@ def composite(variances: Sequence[float], subsets: Sequence[Mapping[int, float]]
         simple plan", would also merge a subset that shares queries with two sides of an average, which is wrong.)
     """
     plan: list[SumOfQueries] = []
-    order = sorted(subsets, key=lambda subset: sum(c**2 * variances[i] for i, c in subset.items()))
-    coefficients: dict[int, float] = {}
-    for subset in order:
-        shared = [total for total in plan if _queries(total) & subset.keys()]
+    for subset in sorted(subsets, key=lambda subset: sum(variances[i] for i in subset)):
+        shared = [total for total in plan if _queries(total) & set(subset)]
         if not shared:
             plan.append(SumOfQueries(tuple(subset)))
-        elif len(shared) == 1 and all(coefficients.get(i, c) == c for i, c in subset.items()):
-            merged = _merge(shared[0], frozenset(subset))
-            if merged is None:
-                continue
+        elif len(shared) == 1 and (merged := _merge(shared[0], frozenset(subset))) is not None:
             plan[plan.index(shared[0])] = merged
-        else:
-            continue
-        coefficients.update(subset)
     return tuple(plan)
-
-
-def signed(queries: Sequence[Past], subsets: Sequence[Mapping[int, float]]) -> list[Past]:
-    """Return the queries with the coefficients that the subsets give them."""
-    coefficients = {i: c for subset in subsets for i, c in subset.items()}
-    return [
-        Past(query.variance, coefficients.get(i, 0.0), query.sensitivity, query.refinable)
-        for i, query in enumerate(queries)
-    ]
 
 
 def _queries(total: SumOfQueries) -> frozenset[int]:

@@ -152,6 +152,13 @@ class Groups:
         union: Mask = self._unions[group] > 0
         return union
 
+    def inside(self, asked: Mask) -> tuple[list[int], NDArray[np.bool_]]:
+        """Return the group of every past query that selects nothing but part of the question, and what it selects."""
+        masks = self._masks[: len(self.members)]
+        common = masks @ asked.astype(np.float32)
+        within = np.flatnonzero((common > 0) & (common == np.array(self._sizes)))
+        return [self.members[i] for i in within], masks[within] > 0
+
     def uses(self, asked: Mask, variance: float, k: int) -> list[Use]:
         """Return the uses of the k groups of lowest total variance, best first.
 

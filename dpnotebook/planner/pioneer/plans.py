@@ -73,17 +73,6 @@ def noise_down(before: float, after: float, sensitivity: float = 1.0) -> float:
     return cost(after, sensitivity) - cost(before, sensitivity)
 
 
-def weights(totals: Sequence[float], variance: float = math.inf) -> tuple[float, ...]:
-    """Return the best weights of sums of these variances, beside a new answer of `variance` (eq. 8 and 10).
-
-    The last weight is the new answer's. Eq. 8 divides by the variance asked for, which is right as long as a new
-    answer fills the gap; where past answers are better than asked, its weights sum to more than 1. These always sum
-    to 1.
-    """
-    precisions = [1 / total for total in totals] + [1 / variance]
-    return tuple(precision / sum(precisions) for precision in precisions)
-
-
 def flat(partitions: Sequence[Sequence[Past]]) -> tuple[list[Past], tuple[SumOfQueries, ...]]:
     """Return disjoint sets of queries, each of which sums up to the question, as a list and its sums."""
     queries = [query for partition in partitions for query in partition]
@@ -98,11 +87,6 @@ def top_branching(
 ) -> Stage:
     """Return the plan that refines nothing (Fig. 3, eq. 8 and 9)."""
     return next(stages(queries, totals, variance, sensitivity))
-
-
-def hybrid(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0) -> Stage:
-    """Return the cheapest of all stages (Fig. 6; CHP, Fig. 7): the plan for composite structures too (eq. 23)."""
-    return min(stages(queries, totals, variance, sensitivity), key=lambda stage: stage.epsilon)
 
 
 def stages(

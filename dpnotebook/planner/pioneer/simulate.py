@@ -12,10 +12,9 @@ from dpnotebook.inference.tree import tree_levels
 from dpnotebook.planner.pioneer.choose import carry_out, decide
 from dpnotebook.planner.pioneer.groups import Floats, Groups, Mask
 from dpnotebook.planner.pioneer.plans import cost
-from dpnotebook.planner.pioneer.queries import answer_literally
 from dpnotebook.workload.hierarchy import Hierarchy, depth
 
-Method = Literal["naive", "parallel", "baseline", "literal", "pioneer", "hierarchy"]
+Method = Literal["naive", "parallel", "baseline", "pioneer", "hierarchy"]
 Ranges = Sequence[tuple[int, int, float]]
 BRANCHINGS = range(2, 17)  # of the trees that "hierarchy" chooses among
 ROUNDING = 1 + 1e-12  # by which a total may pass the budget
@@ -39,7 +38,7 @@ def running_epsilon(
     method
         "naive": every range by itself, prices added up. "parallel": the same, but what counts is the dearest cell.
         "baseline": a range is coalesced with past ones that it does not meet, and only what it adds to the price of
-        the most accurate of them is paid. "literal": Pioneer as published, see `queries`. "pioneer": see `choose`; a
+        the most accurate of them is paid. "pioneer": see `choose`; a
         range asked again at the same or a looser variance is free. "hierarchy": counts of a tree over the domain,
         bought before the first range at the accuracy that the whole sequence needs, with the branching (up to 16) and
         the height that cost least; least squares.
@@ -61,7 +60,7 @@ def running_epsilon(
         cells = max(end for _, end, _ in ranges) if domain is None else domain
         return np.full(len(ranges), hierarchy_epsilon(ranges, cells))
     steps = {"naive": _naive, "parallel": _parallel, "baseline": _baseline}
-    running = steps[method](ranges) if method in steps else _pioneer(ranges, k, exactly, method == "literal")
+    running = steps[method](ranges) if method in steps else _pioneer(ranges, k, exactly)
     totals = []
     for total in running:
         totals.append(total)
@@ -149,16 +148,13 @@ def _baseline(ranges: Ranges) -> Iterator[float]:
         yield sum(prices)
 
 
-def _pioneer(ranges: Ranges, k: int, exactly: bool, literal: bool) -> Iterator[float]:
+def _pioneer(ranges: Ranges, k: int, exactly: bool) -> Iterator[float]:
     groups: Groups | None = None
     answers: dict[tuple[int, int], float] = {}
     for mask, (start, end, variance) in zip(_masks(ranges), ranges, strict=True):
         groups = groups or Groups(mask.size)
         if answers.get((start, end), math.inf) > variance:
-            if literal:
-                answer_literally(groups, mask, variance, k)
-            else:
-                carry_out(groups, decide(groups, mask, variance, k, exactly=exactly))
+            carry_out(groups, decide(groups, mask, variance, k, exactly=exactly))
             answers[start, end] = variance
         yield groups.epsilon
 

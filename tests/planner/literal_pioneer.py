@@ -1,11 +1,21 @@
-"""The literal choice of past queries (CQ, Fig. 14): all groups extended to one union, less one new query."""
+"""Pioneer to the letter, where this package does better: CHP's choice by the price in sequence, and CQ (Fig. 14).
+
+CQ extends all groups to one union, less one new query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from dpnotebook.planner.pioneer.groups import Groups, Mask
-from dpnotebook.planner.pioneer.plans import Past, Stage, SumOfQueries, hybrid
+from dpnotebook.planner.pioneer.plans import Past, Stage, SumOfQueries, stages
+
+
+def hybrid(queries: Sequence[Past], totals: Sequence[SumOfQueries], variance: float, sensitivity: float = 1.0) -> Stage:
+    """Return the cheapest of all stages (Fig. 6; CHP, Fig. 7): the plan for composite structures too (eq. 23)."""
+    return min(stages(queries, totals, variance, sensitivity), key=lambda stage: stage.epsilon)
 
 
 def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[list[Past], tuple[SumOfQueries, ...]]:
@@ -23,7 +33,7 @@ def shared_union(groups: Groups, chosen: Sequence[int], asked: Mask) -> tuple[li
     Returns
     -------
     tuple
-        For `plans.hybrid`. Every group's queries count as one, refined together, and so does the query that extends
+        For `hybrid`. Every group's queries count as one, refined together, and so does the query that extends
         it. All sums share the new query "union without the question", so they form one composite plan: the average of
         what the groups say of the union, less the new query.
     """
@@ -65,3 +75,14 @@ def answer_literally(groups: Groups, asked: Mask, variance: float, k: int = 4) -
         new = groups.add(asked, plan.variance)
         if (beyond := union & ~asked).any():
             groups.extend(new, beyond)
+
+
+def running_literally(ranges: Sequence[tuple[int, int, float]]) -> Iterator[float]:
+    """Go over the total epsilon after each range, as `simulate.running_epsilon` does for what is planned."""
+    cuts = np.unique([cut for start, end, _ in ranges for cut in (start, end)])
+    groups, answers = Groups(len(cuts) - 1), {}
+    for start, end, variance in ranges:
+        if answers.get((start, end), np.inf) > variance:
+            answer_literally(groups, (cuts[:-1] >= start) & (cuts[:-1] < end), variance)
+            answers[start, end] = variance
+        yield groups.epsilon
