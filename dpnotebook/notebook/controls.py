@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, formatting, models, svg
+from dpnotebook.notebook.cards.picked_lines import code_afresh
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.interactive import display_bundle, interactive, replace, shell
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan
     from dpnotebook.session.query import Query
     from dpnotebook.session.release import Release
+
+RUN, AFRESH = "Run", "Measure afresh"  # what the button says that it does
 
 DEAF = 1.0  # seconds in which clicks do not count after the price has changed
 
@@ -46,7 +49,8 @@ LEAST = 1e-3  # where nothing has a price: what is free can still be asked anew,
 def show(query: Query, controls: bool | None = None) -> Strip | None:
     """Display the plan card of a query, and live controls below it where somebody can use them.
 
-    A query that the ledger can answer already is answered at once: that is free.
+    A query that the ledger can answer already is answered at once: that is free. Where it may have been picked for what
+    an earlier release showed, the controls are there to measure it anew.
 
     Parameters
     ----------
@@ -63,12 +67,16 @@ def show(query: Query, controls: bool | None = None) -> Strip | None:
     plan = query.plan
     card = display_bundle({"text/plain": cards.plan_text(plan), "text/html": cards.plan_html(plan)}, updatable=True)
     if plan.free:
-        release = query.run()
+        release = replaced(query.run(), picked=None)  # the card above has said it
         display_bundle({"text/plain": cards.release_text(release), "text/html": cards.release_html(release)})
-        return None
     if shell() is None or not (interactive() if controls is None else controls):
         return None
-    strip = Strip(replaced(query), card)
+    if not plan.free:
+        strip = Strip(replaced(query), card)
+    elif plan.afresh is not None:
+        strip = Strip(replaced(query, accuracy=plan.afresh.accuracy, fresh=True), verb=AFRESH)
+    else:
+        return None
     strip.display()
     weakref.finalize(query, _query_gone, weakref.ref(strip), _cell()).atexit = False
     return strip
@@ -96,12 +104,14 @@ class Strip:
         Handle of the plan card's output, redrawn as the slider moves; None when there is none.
     after
         Seconds before a progress bar appears.
+    verb
+        What the button says that it does.
     """
 
-    def __init__(self, query: Query, card: Any = None, after: float = AFTER) -> None:
+    def __init__(self, query: Query, card: Any = None, after: float = AFTER, *, verb: str = RUN) -> None:
         import ipywidgets as widgets
 
-        self.query = query
+        self.query, self.verb = query, verb
         self.release: Release | None = None
         self.error: BaseException | None = None
         self._card, self._after, self._output = card, after, None
@@ -181,7 +191,8 @@ class Strip:
         return [(formatting.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)]
 
     def _waiting(self) -> str:
-        return f"[{self.run_button.description}] [Discard]   (query.run() does the same)"
+        same = f"{code_afresh(self._plan)}.run()" if self.query.fresh else "query.run()"
+        return f"[{self.run_button.description}] [Discard]   ({same} does the same)"
 
     def _query_now(self) -> Query:
         """Return the query as the slider has it; where it was not moved, exactly as it was asked."""
@@ -239,7 +250,7 @@ class Strip:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
             price = f"spend ε {formatting.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
-            self.run_button.description = f"Run: {price}{', with a purchase' if plan.bought else ''}"
+            self.run_button.description = f"{self.verb}: {price}{', with a purchase' if plan.bought else ''}"
         else:
             what = (
                 "delta for its threshold"
@@ -270,7 +281,7 @@ class Strip:
                 return
             if dearer(self._plan, shown):
                 self._deaf_until = time.monotonic() + DEAF
-                self._say("The price has changed since it was shown: press Run again to spend it.")
+                self._say(f"The price has changed since it was shown: press {self.verb} again to spend it.")
                 return
             if not self._plan.affordable:
                 return

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.planner.picked import Picked
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement
@@ -207,6 +208,10 @@ class Plan:
     strategy_prices
         What strategies for later questions were found to cost, by attribute, and what had been paid one by one then: in
         units. Worked out anew only when much more has been paid.
+    picked
+        The release that the question may have been picked from, for what it showed; None where there is none.
+    afresh
+        How it would be measured anew, where it may have been picked; None also where no noise could.
     affordable
         Whether the budget allows it.
     assumption
@@ -268,6 +273,8 @@ class Plan:
     target: float = 0.0
     known: int = 0
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    picked: Picked | None = None
+    afresh: Plan | None = field(default=None, repr=False)
 
     @property
     def bought(self) -> bool:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import EngineError
-from dpnotebook.ledger import Charge, Ledger
+from dpnotebook.errors import DPError, EngineError
+from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.combining import Promise, combined_details, linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
@@ -26,6 +27,7 @@ from dpnotebook.strategy.blas import threads_for
 if TYPE_CHECKING:
     from dpnotebook.session.query import Query
 
+LOOKED_AT = 100  # of the releases that answer a question: the latest, which people have in mind
 CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
 
 Integers = NDArray[np.int64]
@@ -61,7 +63,31 @@ class Histories:
         if plan.free and plan.recorded is None and self.free(plan, table) is None:
             # What planning screens in passing did not stand the whole test: it is measured, and costs what it says.
             return self._plan(replace(query, fresh=True), table, alternatives)
-        return plan
+        return self._with_warning(plan, query, table) if alternatives and plan.reused else plan
+
+    def _with_warning(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
+        """Return the plan of a query with what it may have been picked from, and how it would be measured anew."""
+        picked = self.picked(plan.question, plan.reused, table)
+        if picked is None:
+            return plan
+        try:
+            afresh = self._plan(replace(query, accuracy=plan.accuracy, fresh=True), table, alternatives=False)
+        except DPError:  # as where no noise is fine enough
+            afresh = None
+        return replace(plan, picked=picked, afresh=afresh)
+
+    def picked(self, question: Question, releases: Sequence[int], table: TableSchema) -> Picked | None:
+        """Return which of the releases that answer a question it may have been picked from; see `picked_from`."""
+        return picked_from(question, self._asked(releases[-LOOKED_AT:]), table.domain)
+
+    def _asked(self, releases: Iterable[int], through: bool = True) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Yield what releases were asked, as the ledger keeps it, and those that their answers follow from."""
+        for number in releases:
+            record = self.ledger.charged(number)
+            yield number, record.plan["question"]
+            if through and isinstance(record, Record) and "estimates" in record.details:
+                others = [other for other in record.details["estimates"]["sources"] if other != number]
+                yield from self._asked(others[-LOOKED_AT:], through=False)
 
     def _plan(self, query: Query, table: TableSchema, alternatives: bool) -> Plan:
         question = query.question

@@ -17,6 +17,7 @@ from dpnotebook.planner.adjusted import nonnegative_estimates
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
+from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
@@ -138,7 +139,14 @@ class Questions:
         paid
             What this run of it cost, in units.
         """
-        release = _reveal(record, query, self._table(record.table).table.domain, self.ledger.accountant, paid)
+        table = self._table(record.table).table
+        assert isinstance(query.question, Question)
+        shown = _reveal(
+            record, query.question, query.accuracy.confidence, query.assumption, table.domain, self.ledger.accountant
+        )
+        others = [number for number in shown.sources if number != record.number]
+        picked = self.histories.picked(query.question, others, table)
+        release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
         return release if query.statement is None else self._worked_out(release, query.statement)
 
     def asked_in(self, charge: Charge) -> Question:
@@ -153,57 +161,49 @@ class Questions:
         return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
 
 
-def _reveal(record: Record, query: Query, domain: Domain, accountant: Accountant, paid: int) -> Release:
-    confidence, question = query.accuracy.confidence, query.question
-    assert isinstance(question, Question)
-    found = combined_from_json(record.details, record.plan, accountant.noise, confidence)
-    combined = None if found is None else [found]
-    sources = (record.number,) if found is None else tuple(record.details["estimates"]["sources"])
-    if combined is not None and not record.plan["measures"]:
-        return _release(record, query, domain, accountant, paid, combined, sources)
-    recorded = plan_from_json(record.plan, domain, question, query.assumption)
-    measured = [
-        np.ldexp(noisy.astype(np.float64), -item.bits)
-        for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
-    ]
-    estimates = [
-        answer.estimate(noisy, accountant.noise, item.scale, confidence)
-        for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
-    ]
-
-    def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
-        found = [
-            nonnegative_estimates(answer, noisy, estimate, total, report)
-            for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
-        ]
-        return answer_frame(question, domain, found)[0]
-
-    return _release(record, query, domain, accountant, paid, combined or estimates, sources, adjusted)
-
-
-def _release(
+def _reveal(
     record: Record,
-    query: Query,
+    question: Question,
+    confidence: float,
+    assumption: Assumption,
     domain: Domain,
     accountant: Accountant,
-    paid: int,
-    estimates: Sequence[Estimates],
-    sources: tuple[int, ...],
-    adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = None,
 ) -> Release:
-    question = query.question
-    assert isinstance(question, Question)
-    frame, ordered = answer_frame(question, domain, estimates)
+    """Return what a record answers, as if this had cost nothing."""
+    combined = combined_from_json(record.details, record.plan, accountant.noise, confidence)
+    shown: Sequence[Estimates] = [] if combined is None else [combined]
+    adjusted = None
+    if combined is None or record.plan["measures"]:
+        recorded = plan_from_json(record.plan, domain, question, assumption)
+        measured = [
+            np.ldexp(noisy.astype(np.float64), -item.bits)
+            for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
+        ]
+        estimates = [
+            answer.estimate(noisy, accountant.noise, item.scale, confidence)
+            for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
+        ]
+        shown = shown or estimates
+
+        def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
+            found = [
+                nonnegative_estimates(answer, noisy, estimate, total, report)
+                for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
+            ]
+            return answer_frame(question, domain, found)[0]
+
+    frame, ordered = answer_frame(question, domain, shown)
     return Release(
         frame=frame,
         question=question,
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
         delta=accountant.delta,
-        paid=accountant.epsilon(paid),
-        confidence=query.accuracy.confidence,
+        paid=0.0,
+        confidence=confidence,
         unit=explain.unit(question.measures[0]),
         ordered=ordered,
         adjusted=adjusted,
-        sources=sources,
+        sources=(record.number,) if combined is None else tuple(record.details["estimates"]["sources"]),
+        again=lambda other: _reveal(record, question, other, assumption, domain, accountant),
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Attribute, Bins, Domain
 from dpnotebook.errors import WorkloadError
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.picked import Picked
 from dpnotebook.planner.to_linear import answer_axes, as_asked
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.measurement import Axis
@@ -64,6 +65,12 @@ class Release:
         Numbers of the releases that the answers are combined from.
     notes
         What else is to be said of the answers: which were not found, and why.
+    picked
+        The release that the question may have been picked from, for what it showed: then the interval is too narrow.
+    together
+        Whether all intervals hold at once with this confidence, and not each by itself.
+    again
+        Gives the release at another confidence.
 
     Examples
     --------
@@ -90,6 +97,9 @@ class Release:
     adjusted: Callable[[float | None, Progress], pd.DataFrame] | None = field(default=None, repr=False, compare=False)
     sources: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    picked: Picked | None = None
+    together: bool = False
+    again: Callable[[float], Release] | None = field(default=None, repr=False, compare=False)
 
     @property
     def table(self) -> str:
@@ -189,7 +199,38 @@ class Release:
                 "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
             )
         with watched() as report:
-            return replace(self, frame=self.adjusted(total, report))
+            return replace(self, frame=self.adjusted(total, report), again=None)
+
+    def simultaneous(self) -> Release:
+        """Return the same release with intervals that hold all at once: also of the row that stands out.
+
+        Of many rows the one that stands out is likely to be one whose noise is large, and its own interval misses far
+        more often than its confidence says. These are wider: with that confidence none of them misses, whichever is
+        looked at afterwards, and why. Computed from the recorded noisy numbers, so it costs nothing.
+
+        Raises
+        ------
+        WorkloadError
+            If the counts were moved, or something was worked out from them: ask for it before.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.histogram("age", epsilon=0.5).run()
+        >>> joint = release.simultaneous()
+        >>> [float(one.frame["upper"][0] - one.frame["value"][0]) for one in (release, joint)]
+        [6.0, 15.0]
+        """
+        if self.together or not self.names:
+            return self
+        if self.again is None:
+            raise WorkloadError("intervals that hold at once are those of the release as it was measured: ask it first")
+        # Each misses so rarely that all of them together do as often as one did (the union bound, for any noise).
+        ends = [self.frame[column_name(name, "lower")] for name in self.names]
+        misses = (1 - self.confidence) / max(sum(np.size(end) for column in ends for end in column), 1)
+        joint = self.again(1 - misses)
+        return replace(joint, confidence=self.confidence, paid=self.paid, picked=None, together=True, again=None)
 
     def _worked_out(self) -> str:
         """Return the one column that is no key, where there is one."""

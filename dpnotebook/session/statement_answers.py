@@ -17,7 +17,6 @@ from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
-from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
@@ -134,28 +133,23 @@ def _measured(
     return drawn[shown], {"keys": keys_to_json(keys), "measuring": planned.to_json()}
 
 
-def reveal_statement(record: Record, query: Query, accountant: Accountant, paid: int, outer: Outer) -> Release:
-    """Return what a record answers to a statement.
+def reveal_statement(
+    record: Record, statement: Statement, confidence: float, accountant: Accountant, outer: Outer
+) -> Release:
+    """Return what a record answers to a statement, as if this had cost nothing.
 
     Parameters
     ----------
     record
         From the ledger.
-    query
+    statement, confidence
         The statement as it is asked now, and the confidence of its intervals.
     accountant
         Of the session.
-    paid
-        What this run of it cost, in units.
     outer
         Works out SQL over released and public tables.
     """
-    statement = query.question
-    assert isinstance(statement, Statement)
-    frames = {
-        f"release_{i}": select_frame(record, i, select, query.accuracy.confidence)
-        for i, select in enumerate(statement.selects)
-    }
+    frames = {f"release_{i}": select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)}
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
     frame = frames["release_0"]
     if statement.outer is not None:
@@ -169,12 +163,13 @@ def reveal_statement(record: Record, query: Query, accountant: Accountant, paid:
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
         delta=with_thresholds(accountant, sum(map(Fraction, record.plan["deltas"]), Fraction(0))),
-        paid=accountant.epsilon(paid),
-        confidence=query.accuracy.confidence,
+        paid=0.0,
+        confidence=confidence,
         unit="",
         ordered=ordered,
         sources=(record.number,),
         notes=_notes(record, statement),
+        again=lambda other: reveal_statement(record, statement, other, accountant, outer),
     )
 
 

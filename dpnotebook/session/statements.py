@@ -150,7 +150,15 @@ class Statements:
         """Return what a record answers to a statement."""
         from dpnotebook.session.statement_answers import reveal_statement
 
-        return reveal_statement(record, query, self.ledger.accountant, paid, partial(self._outer, record.number))
+        assert isinstance(query.question, Statement)
+        release = reveal_statement(
+            record,
+            query.question,
+            query.accuracy.confidence,
+            self.ledger.accountant,
+            partial(self._outer, record.number),
+        )
+        return replace(release, paid=self.ledger.accountant.epsilon(paid))
 
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""
@@ -184,7 +192,14 @@ class Statements:
         if statement.outer is not None:
             frame = self._outer(release.number, statement.outer, {"release_0": frame}, statement.public)
         ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
-        return replace(release, frame=frame, ordered=ordered, adjusted=None)
+        again = release.again
+        return replace(
+            release,
+            frame=frame,
+            ordered=ordered,
+            adjusted=None,
+            again=None if again is None else lambda other: self.worked_out(again(other), statement),
+        )
 
     def _outer(
         self, number: int, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]

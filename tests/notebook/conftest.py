@@ -58,6 +58,8 @@ def make_plan():
             "unit": "rows",
             "alternatives": alternatives,
             "reused": (),
+            "picked": None,
+            "afresh": None,
             "free": False,
             "bought": False,
             "combined": False,

@@ -1,4 +1,4 @@
-"""A plan is a function of the question and the ledger: not of what was looked at before, nor of the kernel that asks."""
+"""A plan is a function of question and ledger: not of what was looked at before, nor of the kernel that asks."""
 
 import numpy as np
 import pandas as pd

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpnotebook.notebook import formatting, svg
 from dpnotebook.notebook.cards import statement_lines
+from dpnotebook.notebook.cards.picked_lines import picked_html, picked_text
 from dpnotebook.notebook.cards.reuse_lines import reuse_html, reuse_text, sentence, shown
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 
@@ -38,7 +39,7 @@ def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
     else:
         large = f'<b style="font-size:20px">±{_error(plan.error, plan)}</b> {quiet(escape(_meaning(plan)))}'
         parts.append(line(large, "margin:4px 0 2px"))
-    parts += reuse_html(plan)
+    parts += [*reuse_html(plan), *picked_html(plan)]
     picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=plan.bought)
     parts += [line(picture, "margin:8px 0 2px"), _budget_html(plan)]
     if thresholds := statement_lines.threshold_line(plan):
@@ -73,7 +74,7 @@ def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
             add("" if number else "errors", content)
     else:
         add("error", f"±{formatting.error(plan.error)} {plan.unit}: {_meaning(plan)}")
-    for name, content in reuse_text(plan):
+    for name, content in (*reuse_text(plan), *picked_text(plan)):
         add(name, content)
     add("budget", f"{formatting.bar(*_fractions(plan))} {budget_line(plan)}")
     if thresholds := statement_lines.threshold_line(plan):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.notebook import formatting, svg
+from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 from dpnotebook.query.question import Question
@@ -126,7 +127,9 @@ def intervals(release: Release) -> str:
     """Return what the intervals cover, and what they do not; empty where nothing has one."""
     if not release.measures:
         return ""
-    return f"{formatting.percent(release.confidence)} intervals from noise"
+    return f"{formatting.percent(release.confidence)} intervals from noise" + (
+        ", all at once" if release.together else ""
+    )
 
 
 def release_html(release: Release) -> str:
@@ -141,7 +144,7 @@ def release_html(release: Release) -> str:
         parts.append(_table(release, found))
         if len(release.frame) > ROWS:
             parts.append(line(quiet(f"… and {len(release.frame) - ROWS:,} more rows, in .frame")))
-    parts += [line(f"⚠ {escape(note)}") for note in release.notes]
+    parts += [line(f"⚠ {escape(note)}") for note in _warnings(release)]
     parts.append(line(quiet(escape(facts(release)))))
     parts += [line(quiet(escape(note))) for note in _notes(release)]
     return box(*parts)
@@ -155,7 +158,7 @@ def release_text(release: Release) -> str:
         return "\n".join([*rows, *(f"  {note}" for note in release.notes or (EMPTY,))])
     if _single(release, found):
         rows += [f"  {series.words}: {_with_unit(series)}" for series in found]
-        return "\n".join([*rows, *(f"  {note}" for note in release.notes)])
+        return "\n".join([*rows, *(f"  {note}" for note in _warnings(release))])
     head = [*release.keys, *(series.name for series in found), *others]
     body = [
         [
@@ -172,7 +175,12 @@ def release_text(release: Release) -> str:
     ]
     if len(release.frame) > ROWS:
         rows.append(f"  … and {len(release.frame) - ROWS:,} more rows, in .frame")
-    return "\n".join([*rows, *(f"  {note}" for note in release.notes)])
+    return "\n".join([*rows, *(f"  {note}" for note in _warnings(release))])
+
+
+def _warnings(release: Release) -> list[str]:
+    """Return what a reader of the intervals has to know."""
+    return [note for note in (*release.notes, picked_note(release)) if note]
 
 
 def _single(release: Release, found: list[Series]) -> bool:

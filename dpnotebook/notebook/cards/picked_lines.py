@@ -1,0 +1,68 @@
+"""What a card says of an answer that may have been picked for what it showed, which its interval knows nothing of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpnotebook.notebook import formatting
+from dpnotebook.notebook.html import escape, line
+
+if TYPE_CHECKING:
+    from dpnotebook.planner.picked import Picked
+    from dpnotebook.planner.plan import Plan
+    from dpnotebook.session.release import Release
+
+
+def picked_html(plan: Plan) -> list[str]:
+    """Return the lines of a plan card; none where there is nothing to pick from."""
+    if plan.picked is None:
+        return []
+    ways = f"In {escape(_joint(plan.picked))} {_holds(plan.picked)}."
+    if plan.afresh is not None:
+        price = f"costs ε {formatting.cost(plan.afresh.cost.epsilon)}"
+        ways += f" <b>Measured afresh</b> it {price}: {escape(code_afresh(plan.afresh))}"
+    return [line(f"⚠ {escape(_sentence(plan))}. {ways}")]
+
+
+def picked_text(plan: Plan) -> list[tuple[str, str]]:
+    """Return the same as pairs of a name and what it says."""
+    if plan.picked is None:
+        return []
+    sentence = _sentence(plan)
+    found = [("picked?", sentence[:1].lower() + sentence[1:]), ("", f"in {_joint(plan.picked)} {_holds(plan.picked)}")]
+    if plan.afresh is not None:
+        price = f"costs ε {formatting.cost(plan.afresh.cost.epsilon)}"
+        found.append(("afresh", f"{price}: {code_afresh(plan.afresh)}"))
+    return found
+
+
+def picked_note(release: Release) -> str:
+    """Return what a release card says; empty where there is nothing to pick from."""
+    if release.picked is None:
+        return ""
+    return (
+        f"If you asked because it stood out among the {release.picked.rows:,} rows of release "
+        f"#{release.picked.release}, this interval is too narrow: fresh=True measures anew, and in "
+        f"{_joint(release.picked)} {_holds(release.picked)}"
+    )
+
+
+def code_afresh(plan: Plan) -> str:
+    """Return the question as code that measures it anew."""
+    return f"{plan.code.removesuffix(')')}, fresh=True)"
+
+
+def _sentence(plan: Plan) -> str:
+    assert plan.picked is not None
+    return (
+        f"If you ask because this stood out among the {plan.picked.rows:,} rows of release #{plan.picked.release}, "
+        f"±{formatting.error(plan.error)} is too narrow: what stands out does so partly by its noise"
+    )
+
+
+def _joint(picked: Picked) -> str:
+    return f"session.release({picked.release}).simultaneous()"
+
+
+def _holds(picked: Picked) -> str:
+    return f"intervals hold for all {picked.rows:,} rows at once, for nothing"
