@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ class Histories:
         self.planner = planner
         self._known: dict[str, History] = {}
         self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
+        self._questions: dict[int, tuple[Mapping[str, Any], Sequence[int]]] = {}  # of releases, as `_asked` says
         self._lock = lock()  # held while a history is read or moved on
         in_child(self._forget_parent)
 
@@ -78,16 +79,20 @@ class Histories:
 
     def picked(self, question: Question, releases: Sequence[int], table: TableSchema) -> Picked | None:
         """Return which of the releases that answer a question it may have been picked from; see `picked_from`."""
-        return picked_from(question, self._asked(releases[-LOOKED_AT:]), table.domain)
+        numbers = list(releases[-LOOKED_AT:])
+        if len(numbers) == 1:  # it was asked before: what its answer followed from then
+            numbers += [number for number in self._asked(numbers[0])[1] if number != numbers[0]][-LOOKED_AT:]
+        return picked_from(question, ((number, self._asked(number)[0]) for number in numbers), table.domain)
 
-    def _asked(self, releases: Iterable[int], through: bool = True) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Yield what releases were asked, as the ledger keeps it, and those that their answers follow from."""
-        for number in releases:
-            record = self.ledger.charged(number)
-            yield number, record.plan["question"]
-            if through and isinstance(record, Record) and "estimates" in record.details:
-                others = [other for other in record.details["estimates"]["sources"] if other != number]
-                yield from self._asked(others[-LOOKED_AT:], through=False)
+    def _asked(self, number: int) -> tuple[Mapping[str, Any], Sequence[int]]:
+        """Return what a release was asked, as the ledger keeps it, and which releases its answer follows from."""
+        if number in self._questions:
+            return self._questions[number]
+        record = self.ledger.charged(number)
+        if not isinstance(record, Record):
+            return record.plan["question"], ()
+        self._questions[number] = record.plan["question"], record.details.get("estimates", {}).get("sources", ())
+        return self._questions[number]
 
     def _plan(self, query: Query, table: TableSchema, alternatives: bool) -> Plan:
         question = query.question

@@ -72,3 +72,22 @@ def test_an_offer_is_shown_whole_and_spends_nothing(open_notebook, shot):
     shot(offer, "offer")
     assert "ε 1 left" in notebook.output(3).inner_text()
     assert notebook.errors == []
+
+
+def test_a_row_that_stood_out_is_measured_afresh_by_a_button(open_notebook, shot):
+    seen = 'patients.dp.histogram("age", error=40).run()'
+    notebook = open_notebook("picked.ipynb", [seen, 'patients.dp.count(where="age == 30", error=40)', "session"])
+    for cell in range(3):
+        notebook.run_cell(cell)
+    output = notebook.output(2)
+    assert "because this stood out among the 100 rows of release #1" in output.inner_text()
+    button = output.get_by_role("button", name="Measure afresh: spend ε")
+    button.wait_for()
+    whole(output)
+    shot(output, "picked")
+    button.click()
+    output.locator(".jp-RenderedHTML", has_text="release #3").last.wait_for()
+    assert output.inner_text().count("stood out") == 1
+    notebook.run_cell(3)
+    assert "3 releases" in notebook.output(3).inner_text()
+    assert notebook.errors == []

@@ -56,7 +56,7 @@ def _sentence(plan: Plan) -> str:
     assert plan.picked is not None
     return (
         f"If you ask because this stood out among the {plan.picked.rows:,} rows of release #{plan.picked.release}, "
-        f"±{formatting.error(plan.error)} is too narrow: what stands out does so partly by its noise"
+        f"±{formatting.error(plan.error)} is too narrow"
     )
 
 
