@@ -857,7 +857,6 @@ def test_a_ledger_of_another_budget(tmp_path):
 
 OTHERS = {
     "rows": ({"frame": rows().assign(age=7)}, "its data"),
-    "order of rows": ({"frame": rows().iloc[::-1].reset_index(drop=True)}, "its data"),
     "a wider domain": ({"domain": DOMAIN | {"age": dpn.Range(0, 120)}}, "its domain"),
     "fewer columns": ({"domain": {"age": dpn.Range(0, 99)}}, "its domain"),
     "a unit": ({"unit": "who", "max_rows": 2}, "its unit"),

@@ -19,7 +19,10 @@ ROOMS = {"dpn": dpn, "strategy": dpn.strategy, "workload": dpn.workload, "infere
 # What their methods do is what a user does.
 ASKED = (dpn.Session, dpn.Query, dpn.Release, Offer, Grouped, ProtectedTable, DPAccessor)
 # Methods that a session calls of a table of its own.
-INNER = {"ProtectedTable.check_unchanged", "ProtectedTable.undeclared_like"}
+INNER = {
+    *("ProtectedTable.beside", "ProtectedTable.check_unchanged"),
+    *("ProtectedTable.digest_beside", "ProtectedTable.undeclared_like"),
+}
 FLAGS = doctest.ELLIPSIS
 
 

@@ -54,6 +54,17 @@ class Executor(Protocol):
     def types(self, query: str) -> list[tuple[str, str]]:
         """Return names and types, as DuckDB calls them, of the columns of a query, without running it."""
 
+    def md5_sums(self, text: str, rows: str) -> tuple[int, int]:
+        """Return the number of rows and the sum, modulo 2^128, of the MD5 of a text of each.
+
+        Parameters
+        ----------
+        text
+            SQL, never NULL.
+        rows
+            SQL of what stands behind FROM.
+        """
+
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query where only this connection sees them; return the name to select from."""
 
@@ -91,6 +102,13 @@ class DuckDBExecutor:
         """Return what `work` makes of the result of a query, which it reads bit by bit."""
         return self._run(query, work)
 
+    def md5_sums(self, text: str, rows: str) -> tuple[int, int]:
+        """Return the number of rows and the sum of the MD5 of a text of each; its first byte is the lowest."""
+        low, high = f"(h & {2**64 - 1}::UHUGEINT)::HUGEINT", "(h >> 64)::HUGEINT"
+        query = f"SELECT count(*), sum({low}), sum({high}) FROM (SELECT md5_number({text}) AS h FROM {rows})"
+        number, low, high = self._run(query, lambda result: result.fetchone())
+        return int(number), (int(low or 0) + (int(high or 0) << 64)) % 2**128
+
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table."""
         self._run(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}", lambda result: None)
@@ -112,6 +130,27 @@ class DuckDBExecutor:
             return interruptible(lambda: fetch(connection.execute(query)), connection.interrupt)
         except duckdb.Error as failure:
             raise failed("DuckDB", failure) from None
+
+
+def md5_words(byte_numbers: str) -> list[str]:
+    """Return SQL of the four words of 32 bits in an MD5 that is written in hexadecimal digits, its first byte lowest.
+
+    Parameters
+    ----------
+    byte_numbers
+        SQL of a number, for the SQL of eight hexadecimal digits in the place of {}.
+    """
+    words = []
+    for word in range(4):
+        digits = [f"substr(h, {1 + 2 * byte}, 2)" for byte in range(4 * word + 3, 4 * word - 1, -1)]
+        words.append(f"sum({byte_numbers.format(' || '.join(digits))})")
+    return words
+
+
+def md5_total(found: Sequence[Any]) -> tuple[int, int]:
+    """Return the number of rows and the sum, modulo 2^128, that the sums of four words are."""
+    number, *words = [int(value or 0) for value in found]
+    return number, sum(word << 32 * place for place, word in enumerate(words)) % 2**128
 
 
 def interruptible(work: Callable[[], Any], stop: Callable[[], None]) -> Any:

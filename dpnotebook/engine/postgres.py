@@ -12,7 +12,7 @@ from dpnotebook.dialect.attributes import identifier
 from dpnotebook.dialect.translate import translated
 from dpnotebook.dialect.types import kind_of
 from dpnotebook.engine.column_arrays import arrays
-from dpnotebook.engine.executor import failed
+from dpnotebook.engine.executor import failed, md5_total, md5_words
 from dpnotebook.engine.postgres_functions import FUNCTIONS
 from dpnotebook.errors import DomainError, EngineError, QueryFailed
 from dpnotebook.ledger.forks import lock, opened
@@ -195,6 +195,14 @@ class PostgresExecutor:
         limited = f"SELECT * FROM ({query}) AS described LIMIT 0"
         with self._lock:
             return self.read(self._put(limited))[0]
+
+    def md5_sums(self, text: str, rows: str) -> tuple[int, int]:
+        """Return the number of rows and the sum of the MD5 of a text of each."""
+        words = ", ".join(md5_words("('x' || {})::bit(32)::bigint"))
+        with self._lock:
+            hashed = self._put(f"SELECT md5({text}) AS h FROM {rows}")
+            _, found = self.read(f"SELECT count(*), {words} FROM ({hashed}) AS hashed")
+        return md5_total(found[0])
 
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query in a temporary table, from which alone the next queries may select."""

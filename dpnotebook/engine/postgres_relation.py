@@ -182,6 +182,13 @@ class PostgresColumn:
             return "integer" if self._whole else "text" if unit else "number"
         return KINDS.get(self.type or "", "other")
 
+    @property
+    def decimal(self) -> bool:
+        """Whether its plain values, but for those of a unit, are decimals that no floating-point number need hold."""
+        digits, scale = self._size
+        short = 0 < digits <= WIDEST_DOUBLE and 0 <= scale <= NEAREST
+        return self.type == "numeric" and not self._whole and not short
+
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 
@@ -249,8 +256,7 @@ class PostgresColumn:
             return f"{value}::bigint"
         if unit:
             return f'trim_scale({value})::text COLLATE "C"'
-        digits, scale = self._size
-        if 0 < digits <= WIDEST_DOUBLE and 0 <= scale <= NEAREST:
+        if not self.decimal:
             return f"{value}::float8"
         near, far = (
             f"abs({column}::numeric) < 1e-{NEAREST}",

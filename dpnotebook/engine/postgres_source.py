@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hmac
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -98,6 +99,11 @@ class PostgresSource:
     def kinds(self, unit: str | None) -> dict[str, Kind]:
         """Return what each column holds, in order."""
         return {column.name: column.kind(column.name == unit) for column in self.relation.columns}
+
+    @property
+    def decimals(self) -> frozenset[str]:
+        """Columns of decimals that are read as such: no floating-point number need hold them."""
+        return frozenset(column.name for column in self.relation.columns if column.decimal)
 
     def connect(self, unit: str | None = None) -> tuple[PostgresExecutor, str]:
         """Return a connection and the name of the table in it.
@@ -219,25 +225,36 @@ class PostgresSource:
 
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Return a keyed digest of the multiset of rows: a sum of keyed hashes, whatever the order of the rows."""
-        executor, found = self._ready(), None
-        if executor is not None:
-            try:
-                self.settle(executor)
-                found = self._digest(executor, columns, key)
-            except QueryFailed:
-                if not executor.broken:
-                    raise
-        if found is None:
-            executor, _ = self.connect()
-            try:
-                if self._whole is not None and not self._same(executor):
-                    raise self._changed("the connection to it was lost")
-                found = self._digest(executor, columns, key)
-            finally:
-                executor.close()
+        with self._settled() as executor:
+            found = self._digest(executor, columns, key)
         if self._known is None:
             self._known = tuple(columns), key, found
         return found
+
+    @contextmanager
+    def reading(self, unit: str | None) -> Iterator[tuple[PostgresExecutor, str]]:
+        """Yield a connection that sees the rows as they were protected, and the name of the table in it."""
+        with self._settled() as executor:
+            name = f"{ROWS}_{self.relation.number}"
+            self.define(executor, name, name, self.body(executor, unit, raw=True))
+            yield executor, name
+
+    @contextmanager
+    def _settled(self) -> Iterator[PostgresExecutor]:
+        """Yield a connection that sees the rows as they were protected: one that is there, or one of its own."""
+        executor = self._ready()
+        if executor is not None and executor.answers():
+            self.settle(executor)
+            yield executor
+            return
+        executor, _ = self.connect()
+        try:
+            if (self._whole or self._known) is not None and not self._same(executor):
+                raise self._changed("the connection to it was lost")
+            yield executor
+        finally:
+            self._given.discard(executor)
+            executor.close()
 
     def _ready(self) -> PostgresExecutor | None:
         """Return a connection that sees the rows as they were protected, where there is one."""

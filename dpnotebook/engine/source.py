@@ -99,7 +99,7 @@ class FrameSource:
         DomainError
             If DuckDB cannot read a column.
         """
-        return _connected(self.rows, self.columns)
+        return of_frame(self.rows, self.columns)
 
     def check_unchanged(self) -> None:
         """Do nothing: the columns are a copy."""
@@ -129,8 +129,21 @@ class FrameSource:
         return keyed(key, "frame", *columns, rows.to_numpy().tobytes())
 
 
-def _connected(rows: FrameColumns, names: Sequence[str]) -> tuple[DuckDBExecutor, str]:
-    """Return a sealed connection that sees columns of a snapshot, and the SQL of the relation."""
+def of_frame(rows: FrameColumns, names: Sequence[str]) -> tuple[DuckDBExecutor, str]:
+    """Return a sealed connection that sees columns of a snapshot, and the SQL of the relation.
+
+    Parameters
+    ----------
+    rows
+        The snapshot.
+    names
+        Of the columns.
+
+    Raises
+    ------
+    DomainError
+        If DuckDB cannot read one of them.
+    """
     rows.convert(names)
     connection = sealed()
     relation = rows.register(connection, "frame", names)
@@ -262,7 +275,7 @@ class TableSource:
     def connect(self, unit: str | None = None) -> tuple[DuckDBExecutor, str]:
         """Return a connection that sees the table."""
         if self.rows is not None:
-            return _connected(self.rows, self.rows.names)
+            return of_frame(self.rows, self.rows.names)
         assert isinstance(self.database, Path)
         return DuckDBExecutor(sealed(attached={"source": self.database})), f"source.{identifier(self.table)}"
 

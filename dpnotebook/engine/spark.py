@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.translate import translated
 from dpnotebook.dialect.types import kind_of
 from dpnotebook.engine.column_arrays import arrays
-from dpnotebook.engine.executor import failed
+from dpnotebook.engine.executor import failed, md5_total, md5_words
 from dpnotebook.engine.materialize import first_held
 
 if TYPE_CHECKING:
@@ -104,6 +104,16 @@ class SparkExecutor:
         text = translated(query, "spark", self._names, self.hide)
         with self._careful():
             return _described(self.session.sql(text))
+
+    def md5_sums(self, text: str, rows: str) -> tuple[int, int]:
+        """Return the number of rows and the sum of the MD5 of a text of each."""
+        words = ", ".join(md5_words("CAST(conv({}, 16, 10) AS DECIMAL(20, 0))"))
+        try:
+            hashed = translated(f"SELECT md5({text}) AS h FROM {rows}", "spark", self._names, self.hide)
+            _, found = self.read(f"SELECT count(*), {words} FROM ({hashed}) AS hashed")
+        finally:
+            self._forget_secrets()
+        return md5_total(found[0])
 
     def keep(self, name: str, query: str) -> str:
         """Keep the rows of a query, in memory where there is room and else on the disks of the cluster.

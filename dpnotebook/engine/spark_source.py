@@ -92,6 +92,11 @@ class SparkSource:
         """Return what each column holds, in order."""
         return {column.name: column.kind(column.name == unit) for column in self._columns}
 
+    @property
+    def decimals(self) -> frozenset[str]:
+        """Columns of decimals that are read as such: no floating-point number need hold them."""
+        return frozenset(column.name for column in self._columns if column.decimal)
+
     def connect(self, unit: str | None = None) -> tuple[SparkExecutor, str]:
         """Return the session and the name of the table in it.
 

@@ -51,6 +51,11 @@ class SparkColumn:
             return "integer" if self._whole else "text" if unit else "number"
         return KINDS.get(head, "other")
 
+    @property
+    def decimal(self) -> bool:
+        """Whether its plain values, but for those of a unit, are decimals that no floating-point number need hold."""
+        return self._head == "decimal" and not self._whole and not self._short
+
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 

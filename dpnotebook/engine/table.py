@@ -16,7 +16,6 @@ from dpnotebook.dialect.attributes import (
     INTEGERS,
     EngineColumn,
     contributions,
-    identifier,
     in_domain,
     is_null,
     level_number,
@@ -24,9 +23,12 @@ from dpnotebook.dialect.attributes import (
     selects,
     whole_sum,
 )
-from dpnotebook.dialect.types import check_unit, kind_of, plain_value
+from dpnotebook.dialect.canonical import in_row
+from dpnotebook.dialect.types import check_unit, kind_of
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.keyed import keyed
+from dpnotebook.engine.row_digest import FORMLESS, PlainRows
 from dpnotebook.engine.source import Source, check_still
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.ledger.forks import in_child, lock
@@ -61,6 +63,9 @@ class TableEngine:
         Most rows of a unit that take part; needed with `unit`.
     key
         The ledger's secret.
+    as_written
+        Whether the sample is drawn by how the database writes values, as earlier versions did: a ledger's tables keep
+        the sample that was paid for. Otherwise it is by their canonical texts, the same whatever holds the rows.
 
     Raises
     ------
@@ -68,8 +73,20 @@ class TableEngine:
         If a declared column is of another type than declared, or the unit has no canonical form.
     """
 
-    def __init__(self, source: Source, domain: Domain, unit: str | None, max_rows: int | None, key: bytes) -> None:
+    def __init__(
+        self,
+        source: Source,
+        domain: Domain,
+        unit: str | None,
+        max_rows: int | None,
+        key: bytes,
+        *,
+        as_written: bool = False,
+    ) -> None:
         self.domain = domain
+        self._as_written = as_written
+        self._sums: tuple[int, int] | None = None
+        self._drawn: tuple[int, int] | None = None
         self._source, self._unit, self._max_rows, self._ledger_key = source, unit, max_rows, key
         self._lock = lock()
         self._executor: Executor | None = None
@@ -87,23 +104,17 @@ class TableEngine:
         self._executor, relation = self._source.connect(unit)
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
-        # Numbered columns: names that differ only in case are one column to SQL.
-        inner = ", ".join(f"{identifier(name)} AS r{i}" for i, name in enumerate(names)) or "1 AS one"
-        types = [kind for _, kind in self._executor.types(f"SELECT {inner} FROM {relation}")]
-        self._texts = [f"r{i}" for i in range(len(names))]
-        plain = [f"r{i}" for i in range(len(names))]
-        if self._executor.dialect == "duckdb":
-            plain = [plain_value(f"r{i}", types[i], name == unit) for i, name in enumerate(names)]
-        every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
-        self._relation = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
+        self._rows = PlainRows(self._executor, relation, self._source, names, unit)
+        self._relation = self._rows.sql
         self._filter: str | None = None
-        kinds = self._executor.types(f"SELECT * FROM {self._relation} AS r")
-        self.columns = {name: EngineColumn(f"c{i}", kinds[i][1]) for i, name in enumerate(names)}
+        self.columns = {name: EngineColumn(f"c{i}", self._rows.kinds[i]) for i, name in enumerate(names)}
         if unit is not None:
-            check_unit(unit, kind_of(types[names.index(unit)], unit=True))
+            check_unit(unit, kind_of(self._rows.types[names.index(unit)], unit=True))
         for name, attribute in domain.items():
             self.columns[name] = _checked(name, attribute, self.columns[name])
         self._filter = self._domain_filter()
+        if self._sums is None and not self._as_written:
+            self._sums = self._summed("rows")
         self._bounded = unit is None
         if domain:  # without a declared column it is SQL that is asked, which bounds by itself
             self._bound()
@@ -114,6 +125,14 @@ class TableEngine:
             assert self._max_rows is not None
             self._bound_units(self.columns[self._unit], self._max_rows, self._ledger_key)
             self._bounded = True
+
+    @property
+    def fingerprint(self) -> str:
+        """A keyed digest of the unit and the declared columns of all rows, and of the sample of them that counts.
+
+        With another sample it is another table: nobody's rows are in two samples and paid for as if in one.
+        """
+        return FORMLESS + keyed(self._ledger_key, "table", *self.columns, repr(self._sums), repr(self._drawn))
 
     def totals(self, measurement: Measurement) -> NDArray[np.int64]:
         """Return what the rows add up to in every cell of a measurement's histogram.
@@ -192,9 +211,9 @@ class TableEngine:
     def _bound_units(self, unit: EngineColumn, max_rows: int, key: bytes) -> None:
         salt = secret(hashlib.blake2b(b"sample", key=key, digest_size=16).hexdigest())
         parts = [f"c{i}" for i in range(len(self.columns))]
-        # As they are written in the table, so that the sample stays what it was when the ledger was begun.
-        texts = [f"CAST({text} AS VARCHAR)" for text in self._texts]
-        row = ", ".join(f"coalesce(length({text}) || ':' || {text}, 'null')" for text in texts)
+        texts = [f"CAST(r{i} AS VARCHAR)" for i in range(len(parts))] if self._as_written else self._rows.texts
+        shown = "".join(f", {text} AS p{i}" for i, text in enumerate(texts))
+        row = ", ".join(in_row(f"p{i}") for i in range(len(texts)))
         owned = " AND ".join(part for part in (f"NOT {is_null(unit.sql, unit.kind)}", self._filter) if part)
         rows = f"(SELECT * FROM {self._relation} AS r WHERE {owned}) AS r"
         # Few units have more rows than count, usually, and only theirs are put in an order: that takes the time.
@@ -204,7 +223,7 @@ class TableEngine:
             return
         # Equal rows of a unit are numbered, so that each of them has its own chance to be drawn.
         twin = f"row_number() OVER (PARTITION BY {', '.join(parts)})"
-        numbered = f"SELECT r.*, {twin} AS twin FROM {rows} JOIN ({many}) AS m ON {unit.sql} = many"
+        numbered = f"SELECT r.*, {twin} AS twin{shown} FROM {rows} JOIN ({many}) AS m ON {unit.sql} = many"
         order = f"md5(concat({salt}, {row}, '#', twin))"
         drawn = (
             f"SELECT *, row_number() OVER (PARTITION BY {unit.sql} ORDER BY {order}) AS place FROM ({numbered}) AS n"
@@ -214,6 +233,14 @@ class TableEngine:
         others = f"SELECT {columns} FROM {rows} LEFT JOIN ({many}) AS m ON {unit.sql} = many WHERE many IS NULL"
         assert self._executor is not None
         self._relation, self._filter = self._executor.keep("bounded", f"{some} UNION ALL {others}"), None
+        if self._drawn is None and not self._as_written:
+            self._drawn = self._summed("sample", self._relation)
+
+    def _summed(self, what: str, relation: str | None = None) -> tuple[int, int]:
+        with self._lock:
+            found = self._rows.sums(self._ledger_key, what, relation)
+            check_still(self._source)
+            return found
 
     def _where(self, condition: str | None) -> str:
         conditions = [part for part in (condition, self._filter) if part]

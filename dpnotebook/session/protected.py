@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpnotebook.engine.row_digest import FORMLESS, digest_of
 from dpnotebook.engine.source import FrameSource, ParquetSource, TableSource, fingerprint_like, source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, NotProtected, shorten
@@ -77,14 +79,22 @@ class ProtectedTable(Verbs):
                 )
         self.whole = source
         self.source = source.select(self._used) if isinstance(source, FrameSource) else source
-        self._key, self._undeclared = key, None if self._used and not isinstance(source, ParquetSource) else ""
+        self._key = key
+        self._beside: dict[tuple[str, ...], str] = {}
+        # What earlier versions kept of it: nothing of a file, all of whose bytes were in the fingerprint.
+        self._undeclared = None if self._used and not isinstance(source, ParquetSource) else ""
         max_rows = table.max_rows if table.unit is not None else None
-        self.engine = TableEngine(self.source, table.domain, table.unit, max_rows, key)
-        self.fingerprint = (
-            fingerprint_like(known, self.source, self._used, key) if self._used else self._digest(columns, known)
-        )
-        if isinstance(source, TableSource) and source.fleeting:
-            _ = self.undeclared
+        earlier = bool(known) and not str(known).startswith(FORMLESS)
+        self.engine = TableEngine(self.source, table.domain, table.unit, max_rows, key, as_written=earlier)
+        if earlier:
+            self.fingerprint = self._earlier(self._used or columns, known)
+            if isinstance(source, TableSource) and source.fleeting:  # its connection may be closed later
+                self._undeclared = self._earlier(self._left_out, None)
+        else:
+            # Where nothing is declared, any column may be what a statement measures.
+            self.fingerprint = self.engine.fingerprint if self._used else digest_of(source, columns, None, key)
+            if source.place[0] == "postgres":  # notes it, to tell when a connection is lost whether the rows are these
+                source.fingerprint(self._used or columns, key)
 
     @property
     def session(self) -> SessionProtocol:
@@ -96,20 +106,46 @@ class ProtectedTable(Verbs):
         """The declared domain."""
         return self.table.domain
 
+    def beside(self, words: Collection[str]) -> list[str]:
+        """Return the columns that the fingerprint leaves out and words of a statement name, in order of their names.
+
+        Parameters
+        ----------
+        words
+            Casefolded.
+        """
+        return sorted(name for name in self._left_out if name.casefold() in words)
+
+    def digest_beside(self, columns: Sequence[str]) -> str:
+        """Return a keyed digest of columns that the fingerprint leaves out, each value with the rest of its row.
+
+        Parameters
+        ----------
+        columns
+            Their names; the digest is of all of them together, so that they cannot trade values between rows either.
+        """
+        key = tuple(columns)
+        if key and key not in self._beside:
+            self._beside[key] = digest_of(self.whole, [*self._used, *key], self.table.unit, self._key)
+        return self._beside[key] if key else ""
+
+    def undeclared_like(self, known: str) -> str:
+        """Return the digest that earlier versions kept of all that is not declared, as the one that made `known` did.
+
+        Parameters
+        ----------
+        known
+            Such a digest; empty where there was nothing to keep.
+        """
+        if self._undeclared in ("", known):
+            return known if self._undeclared else ""
+        return self._earlier(self._left_out, known)
+
     @property
-    def undeclared(self) -> str:
-        """A keyed digest of the columns that the fingerprint leaves out; read when it is first asked for."""
-        if self._undeclared is None:
-            self._undeclared = self.undeclared_like(None)
-        return self._undeclared
+    def _left_out(self) -> list[str]:
+        return [name for name in self.whole.columns if name not in self._used] if self._used else []
 
-    def undeclared_like(self, known: str | None) -> str:
-        """Return `undeclared` as whichever version made the digest `known` would have made it."""
-        if self._undeclared == "":  # of a file all bytes are in the fingerprint
-            return ""
-        return self._digest([name for name in self.whole.columns if name not in self._used], known)
-
-    def _digest(self, columns: list[str], known: str | None) -> str:
+    def _earlier(self, columns: Sequence[str], known: str | None) -> str:
         return fingerprint_like(known, self.whole, columns, self._key) if columns else ""
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from dpnotebook.engine.executor import named
 from dpnotebook.engine.same import is_same
 from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
@@ -89,16 +92,26 @@ class Relations:
 
     def check_readable(self, statement: Statement) -> None:
         """Raise FrameChanged or EngineError if its tables cannot be read any more, or its queries cannot run."""
-        from dpnotebook.sql.rewrite.contribution_bounding import inputs_sql
-
         self.workspace.check(
             [*statement.tables, *(name for select in statement.selects for name in select.public)],
-            [text for select in statement.selects for text in (inputs_sql(select), select.rows)],
+            _queries(statement),
         )
 
-    def fingerprints(self, statement: Statement) -> dict[str, str]:
-        """Return what tells whether columns that the ledger does not know of, and public tables, are still the same."""
-        found = {name: self.protected[name].undeclared for name in statement.tables}
+    def digests(self, statement: Statement) -> dict[str, dict[str, Any]]:
+        """Return what tells whether all that the ledger does not know of, and a statement reads, is still the same.
+
+        Of public tables a fingerprint; of protected ones the columns that are not declared and whose names stand in the
+        statement, which are all that it can read, and a digest of them.
+        """
+        words, columns = named(_queries(statement)), {}
+        for name in statement.tables:
+            found = self.protected[name].beside(words)
+            columns[name] = {"names": found, "digest": self.protected[name].digest_beside(found)}
+        return {"fingerprints": self._fingerprints(statement), "columns": columns}
+
+    def _fingerprints(self, statement: Statement) -> dict[str, str]:
+        """Return what tells whether public tables are still the same."""
+        found: dict[str, str] = {}
         public = {name for select in statement.selects for name in select.public}
         for name in sorted(public):
             source, digest = self._public[name]
@@ -119,14 +132,22 @@ class Relations:
 
     def check_same(self, charge: Charge, statement: Statement) -> None:
         """Raise FrameChanged if a table is another than when it was charged for a statement."""
-        now, told = self.fingerprints(statement), charge.details if isinstance(charge, Record) else charge.plan
+        told = charge.details if isinstance(charge, Record) else charge.plan
+        public, changed = self._fingerprints(statement), []
         for name, digest in told["fingerprints"].items():
-            if now.get(name) != digest and self._fingerprint_like(name, digest) != digest:
-                what = "the public table" if name in self._public else "a column that is not declared of"
-                raise FrameChanged(
-                    f"{what} {name} was another when release {charge.number} was charged for this statement; nothing "
-                    "was spent. fresh=True asks about what is there now, and costs what the plan says then"
-                )
+            if public.get(name) != digest and self._fingerprint_like(name, digest) != digest:
+                changed.append(name)
+        known = told.get("columns", {})  # earlier versions kept a fingerprint of all that was not declared
+        if known:
+            now = self.digests(statement)["columns"]
+            changed += [name for name, digest in known.items() if now.get(name) != digest]
+        if changed:
+            name = changed[0]
+            what = "the public table" if name in self._public else "a column that is not declared of"
+            raise FrameChanged(
+                f"{what} {name} was another when release {charge.number} was charged for this statement; nothing "
+                "was spent. fresh=True asks about what is there now, and costs what the plan says then"
+            )
 
     def close(self) -> None:
         """Let go of all tables."""
@@ -134,3 +155,10 @@ class Relations:
         self.known.clear()
         self.protected.clear()
         self._public.clear()
+
+
+def _queries(statement: Statement) -> list[str]:
+    """Return SQL in which the names of all columns stand that a statement can read."""
+    from dpnotebook.sql.rewrite.contribution_bounding import inputs_sql
+
+    return [text for select in statement.selects for text in (inputs_sql(select), select.rows)]

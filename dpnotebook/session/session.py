@@ -162,7 +162,8 @@ class Session:
             A pandas or polars DataFrame, or a table of pyarrow; the path of a Parquet file; (database, table) with a
             DuckDB file or connection, the address "postgresql://..." or a Spark session; or a Spark DataFrame, which
             must give the same rows whenever it is asked. A frame, a table of a DuckDB connection and a view are copied
-            as they are now; files are read in place, and refused once they were changed. What a column holds follows
+            as they are now; files are read in place, and refused once they were changed. The same rows are the same
+            table in any of these, in any order and beside further columns. What a column holds follows
             from its dtype or type, never from its values: columns of objects are texts, and read as numbers or truth
             values where `domain` says so.
         name

@@ -39,7 +39,7 @@ Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFra
 
 
 def statement_plan_to_json(
-    plan: StatementPlan, statement: Statement, fingerprints: Mapping[str, str]
+    plan: StatementPlan, statement: Statement, digests: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Return what the ledger keeps of a plan: all that is needed to measure for its charge and to show it again.
 
@@ -47,10 +47,10 @@ def statement_plan_to_json(
     ----------
     plan, statement
         What is planned.
-    fingerprints
-        Of the tables' undeclared columns and of public tables, to tell later whether they are still the same.
+    digests
+        Of what it reads of undeclared columns and of public tables, to tell later whether they are still the same.
     """
-    return {
+    return dict(digests) | {
         "words": plan.title,
         "units": plan.units,
         "alone": plan.units,
@@ -59,7 +59,6 @@ def statement_plan_to_json(
         "shares": list(plan.shares),
         "deltas": [str(delta) for delta in plan.deltas],
         "statement": statement_to_json(statement),
-        "fingerprints": dict(fingerprints),
     }
 
 
@@ -102,7 +101,8 @@ def measure_statement(
         answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide)
         numbers.append(answer)
         told.append(about)
-    return numbers, {"selects": told, "fingerprints": charge.plan["fingerprints"]}
+    digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
+    return numbers, {"selects": told} | digests
 
 
 def _measured(

@@ -137,7 +137,7 @@ class Statements:
 
         assert isinstance(plan, StatementPlan)
         assert isinstance(plan.question, Statement)
-        return statement_plan_to_json(plan, plan.question, self.relations.fingerprints(plan.question))
+        return statement_plan_to_json(plan, plan.question, self.relations.digests(plan.question))
 
     def measure(self, charge: Charge, randomness: Randomness, report: Progress) -> Measured:
         """Return noisy numbers of the groups that may be shown, and their keys and bounds."""

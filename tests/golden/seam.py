@@ -120,7 +120,7 @@ def plain(text, folder=""):
         The folder of the story's files.
     """
     numbers = {}
-    text = re.sub(r"(dpnotebook secret )[0-9a-f]{32}", r"\1SALT", text)
+    text = re.sub(r"(dpnotebook secret )(?:[0-9a-f]{64}|[0-9a-f]{32})", r"\1SALT", text)
     if folder:
         text = text.replace(folder, "FOLDER")
 

@@ -1,0 +1,131 @@
+"""A keyed digest of rows that outlives their form: their order, the database that they are in, and further columns.
+
+Every row becomes the canonical texts of its values (see `dialect.canonical`), these the MD5 of a secret of the ledger
+and themselves, and rows are added up modulo 2^128, beside their number: duplicates count, and no two columns can trade
+values between rows unseen. Whoever does not know the secret, which never leaves the ledger, learns nothing from a
+digest but whether two are equal, and cannot make two tables alike on purpose: the secret fills a block of its own in
+front of the row, so that the collisions that are known of MD5 do not help. By chance two tables are alike once in some
+2^128. It is no protection from somebody who has the secret and chooses the rows: sums can be made equal then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from dpnotebook.dialect.attributes import identifier, secret
+from dpnotebook.dialect.canonical import canonical, in_row
+from dpnotebook.dialect.types import plain_value
+from dpnotebook.engine.digests import digest_column
+from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.keyed import keyed
+from dpnotebook.engine.source import FrameSource, Source, TableSource, check_still, of_frame
+from dpnotebook.errors import DomainError
+
+FORMLESS = "multiset "  # begins digests that any form of the rows has
+
+
+@contextmanager
+def read_from(source: Source, columns: Sequence[str], unit: str | None) -> Iterator[tuple[Executor, str]]:
+    """Yield a connection that sees the rows as they were protected, and the relation with these columns."""
+    executor: Executor
+    if isinstance(source, FrameSource):
+        executor, relation = source.select(columns).connect(unit)
+    elif isinstance(source, TableSource) and source.rows is not None:
+        executor, relation = of_frame(source.rows, columns)
+    elif (reading := getattr(source, "reading", None)) is not None:
+        with reading(unit) as found:
+            yield found
+        return
+    else:
+        executor, relation = source.connect(unit)
+    try:
+        yield executor, relation
+    finally:
+        executor.close()
+
+
+class PlainRows:
+    """Columns of a relation as plain values, numbered: names that differ only in case are one column to SQL.
+
+    Parameters
+    ----------
+    executor, relation
+        What can be read, and where.
+    source
+        What it is read from.
+    names
+        Of the columns.
+    unit
+        The one that identifies privacy units.
+    """
+
+    def __init__(
+        self, executor: Executor, relation: str, source: Source, names: Sequence[str], unit: str | None
+    ) -> None:
+        inner = ", ".join(f"{identifier(name)} AS r{i}" for i, name in enumerate(names)) or "1 AS one"
+        self.executor = executor
+        self.types = [kind for _, kind in executor.types(f"SELECT {inner} FROM {relation}")]  # as they are stored
+        plain = [f"r{i}" for i in range(len(names))]
+        if executor.dialect == "duckdb":
+            plain = [plain_value(f"r{i}", self.types[i], name == unit) for i, name in enumerate(names)]
+        every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
+        self.sql = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
+        self.kinds = [kind for _, kind in executor.types(f"SELECT * FROM {self.sql} AS r")][: len(names)]
+        decimals: frozenset[str] = getattr(source, "decimals", frozenset())
+        texts = [canonical(f"c{i}", self.kinds[i], name in decimals and name != unit) for i, name in enumerate(names)]
+        self.texts = [text for text in texts if text is not None]
+        self.canonical = len(self.texts) == len(texts)
+
+    def sums(self, key: bytes, what: str, relation: str | None = None) -> tuple[int, int]:
+        """Return the number of rows and the sum of their digests.
+
+        Parameters
+        ----------
+        key
+            The ledger's secret.
+        what
+            What is digested: digests of different things have nothing in common.
+        relation
+            Where the columns c0, ... are; all rows, if None.
+        """
+        salt = secret(hashlib.blake2b(what.encode(), key=key, digest_size=32).hexdigest())
+        shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(self.texts)) or "1 AS p"
+        rows = f"(SELECT {shown} FROM {relation or self.sql} AS r) AS texts"
+        parts = [in_row(f"p{i}", kind) for i, kind in enumerate(self.kinds)]
+        return self.executor.md5_sums(f"concat({', '.join([salt, *parts])})" if parts else salt, rows)
+
+
+def digest_of(source: Source, columns: Sequence[str], unit: str | None, key: bytes) -> str:
+    """Return a keyed digest of the rows of some columns together.
+
+    Where one is not of single values, it is a digest of the form as well: of a frame in its order, of a file's bytes.
+
+    Parameters
+    ----------
+    source
+        Where the rows are.
+    columns, unit
+        Which columns, and the one that identifies privacy units.
+    key
+        The ledger's secret.
+
+    Raises
+    ------
+    EngineError, FrameChanged
+        If the rows cannot be read any more as they were protected.
+    """
+    try:
+        with read_from(source, columns, unit) as (executor, relation):
+            rows = PlainRows(executor, relation, source, columns, unit)
+            if rows.canonical:
+                found = rows.sums(key, "rows")
+                check_still(source)
+                return FORMLESS + keyed(key, "rows", *columns, repr(found))
+    except DomainError:  # a column of a frame that nothing can read
+        pass
+    if isinstance(source, TableSource) and source.rows is not None:
+        digests = [digest_column(name, source.rows.read(name), key) for name in columns]
+        return keyed(key, "copied", str(source.rows.rows), *columns, *digests)
+    return keyed(key, "form", source.fingerprint(columns, key))
