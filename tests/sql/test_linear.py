@@ -518,12 +518,9 @@ REFUSED = [
 ]
 MEASURED_BY_ITSELF = [
     "SELECT COUNT(*) FROM visits WHERE age > -'3'",
-    "WITH v AS (SELECT * FROM visits) SELECT COUNT(*) FROM v",
     "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM visits",
-    "SELECT COUNT(*) FROM (SELECT * FROM visits)",
     "SELECT COUNT(*) FROM visits UNION ALL SELECT COUNT(*) FROM visits",
     "SELECT COUNT(*) FROM visits AS v(a, b)",
-    "SELECT SUM(age) FILTER (WHERE smoker) FROM visits",
     "SELECT MEDIAN(age) FROM visits",
     "SELECT MAX(age) FROM visits",
     "SELECT STDDEV(age) FROM visits",

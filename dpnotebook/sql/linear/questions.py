@@ -4,7 +4,7 @@ There it is answered from everything recorded and by the strategies that fit it;
 itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP BY columns]`:
 
 * aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), all of the same rows; sums and averages clamp to the
-  declared bounds;
+  declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are counts of fewer rows;
 * conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list.
 
 Every declared level is in the answer, also where no row has it.
@@ -18,7 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpnotebook.errors import DomainError
+from dpnotebook.errors import DomainError, SQLError
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
@@ -28,11 +28,14 @@ from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predic
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.completeness import check_complete
+from dpnotebook.sql.parse.marking import CONDITIONS
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
+# Words that are read as others, so that a tree that is written out again has not the words of the statement.
+REWRITTEN = frozenset({*CONDITIONS, "FILTER"})
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,7 @@ class LinearAggregate:
 
     measure: Measure
     counted: str | None = None
+    rows: Predicate | None = None  # of those that are selected, where it counts fewer
 
 
 def linear_question(
@@ -72,7 +76,8 @@ def linear_question(
         question = _question(select, table, LinearScope(surface.text, table.domain, lambda node: _column(node, table)))
     except NotLinear:
         return None
-    check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
+    if not any(token.text.upper() in REWRITTEN for token in surface.tokens):
+        check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
     return question
 
 
@@ -122,18 +127,57 @@ def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate
     if kind is None:
         raise NotLinear
     argument = bare(node.this)
+    if (counted := _counted(kind, argument)) is not None:
+        return LinearAggregate(Measure("count", name=name), rows=_counts(counted, scope))
     if kind == "count" and (argument == exp.Star() or isinstance(argument, exp.Literal)):
         return LinearAggregate(Measure("count", name=name))
+    rows = None
+    if (branch := _branch(argument)) is not None:
+        condition_, argument, left = branch
+        if not (left is None or isinstance(left, exp.Null) or (kind == "sum" and _is_number(left, "0"))):
+            raise NotLinear
+        rows = _counts(condition_, scope)
     if not isinstance(argument, exp.Column):
         raise NotLinear
     column = scope.column(argument)
     if kind == "count":
-        return LinearAggregate(Measure("count", name=name), column)
+        return LinearAggregate(Measure("count", name=name), column, rows)
     try:
         summand = bounded_value(scope.domain, column, ends=kind == "mean")
     except DomainError:
         raise NotLinear from None
-    return LinearAggregate(Measure(kind, column, name, summand))
+    return LinearAggregate(Measure(kind, column, name, summand), rows=rows)
+
+
+def _counted(kind: str, argument: exp.Expr) -> exp.Expr | None:
+    """Return the condition of the rows that COUNT or SUM of a CASE counts; None of anything else."""
+    if (branch := _branch(argument)) is None:
+        return None
+    condition_, given, left = branch
+    nothing = left is None or isinstance(left, exp.Null)
+    if kind == "count" and nothing and isinstance(given, exp.Literal):
+        return condition_
+    return condition_ if kind == "sum" and _is_number(given, "1") and (nothing or _is_number(left, "0")) else None
+
+
+def _counts(condition_: exp.Expr, scope: LinearScope) -> Predicate:
+    """Return the rows of which a condition inside an aggregate is true; one that no row can meet counts none."""
+    try:
+        return predicate(exp.Where(this=condition_), scope)
+    except SQLError:
+        raise NotLinear from None
+
+
+def _branch(argument: exp.Expr) -> tuple[exp.Expr, exp.Expr, exp.Expr | None] | None:
+    """Return the condition of a CASE of one branch, what it is then, and what else; None for anything else."""
+    if not isinstance(argument, exp.Case) or argument.this is not None or len(argument.args["ifs"]) != 1:
+        return None
+    (branch,), other = argument.args["ifs"], argument.args.get("default")
+    return branch.this, bare(branch.args["true"]), None if other is None else bare(other)
+
+
+def _is_number(node: exp.Expr | None, written: str) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.this == written
 
 
 def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) -> tuple[str, ...]:
@@ -168,12 +212,15 @@ def _rows(where: Predicate, aggregates: list[LinearAggregate]) -> Predicate:
             return Predicate.everything(where.domain)
         return Predicate.of(Not(IsNull(column)), where.domain, nulls="sql")
 
-    exact = [where & present(part.counted) for part in aggregates if part.measure.kind == "count"]
-    rows = exact[0] if exact else where
+    def selected(part: LinearAggregate) -> Predicate:
+        rows = where & present(part.counted)
+        return rows if part.rows is None else rows & part.rows
+
+    exact = [selected(part) for part in aggregates if part.measure.kind == "count"]
+    rows = exact[0] if exact else selected(aggregates[0]) if aggregates else where
     for part in aggregates:
-        count = part.measure.kind == "count"
-        column = part.counted if count else part.measure.column
-        if (rows if count else rows & present(column)) != where & present(column):
+        values = present(None if part.measure.kind == "count" else part.measure.column)
+        if rows & values != selected(part) & values:
             raise NotLinear
     if rows.is_empty:
         raise NotLinear
