@@ -7,6 +7,7 @@ anything is measured (`expected`, `scale_for`) and after (`estimate`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -20,7 +21,7 @@ from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import laplace_variance
 from dpnotebook.privacy.tails import farthest_of, half_widths, kappa, laplace_scale_for
 from dpnotebook.query.measurement import Measurement
-from dpnotebook.query.question import Accuracy
+from dpnotebook.query.question import Accuracy, Summand
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload.terms import row_weights
 
@@ -276,14 +277,19 @@ class MeanAnswers:
 
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give in a group of `rows` rows."""
+        weights = self.assumed_weights
+        std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
+        groups = int(self.strategy.workload.shape[0])
+        width = _single(tuple(weights.tolist()), scale, noise, confidence)
+        return Expected(np.full(groups, std_error), width)
+
+    @property
+    def assumed_weights(self) -> Floats:
+        """What one integer of either sum is worth in the mean of a group as it is assumed to be, shape (2,)."""
         summand = self.measurement.summand
         share = 0.0 if self.value is None else (self.value - float(summand.low)) / float(summand.high - summand.low)
         share = min(max(share, 0.0), 1.0)
-        weights = np.array([[1 - share, share]]) * float(summand.step) / self.rows
-        std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
-        groups = int(self.strategy.workload.shape[0])
-        width = _single(tuple(weights[0].tolist()), scale, noise, confidence)
-        return Expected(np.full(groups, std_error), width)
+        return np.array([1 - share, share]) * float(summand.step) / self.rows
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
@@ -301,19 +307,37 @@ class MeanAnswers:
         A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
         """
         summand = self.measurement.summand
-        low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
-        above, below = noisy
-        both = above + below
-        variance = noise_variance(noise, scale)
-        known = both > 3 * math.sqrt(2 * variance)
-        safe = np.where(known, both, 1.0)
-        value = np.where(known, low + span * above / safe, (low + high) / 2)
-        weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
-        std_error = np.where(known, np.sqrt(variance * (weights**2).sum(axis=1)), span / 2)
-        width = np.asarray(half_widths(weights, scale, noise, confidence))
-        lower = np.where(known, np.clip(value - width, low, high), low)
-        upper = np.where(known, np.clip(value + width, low, high), high)
-        return Estimates(np.clip(value, low, high), std_error, lower, upper)
+        return mean_of(
+            summand, noisy, noise_variance(noise, scale), lambda weights: half_widths(weights, scale, noise, confidence)
+        )
+
+
+def mean_of(summand: Summand, noisy: Floats, variance: float | Floats, widths: Callable[[Floats], Floats]) -> Estimates:
+    """Return the ratio of two sums, as `MeanAnswers` says.
+
+    Parameters
+    ----------
+    summand
+        What a row adds to either.
+    noisy
+        The two sums, shape (2, groups).
+    variance
+        Of every number, or shape (groups,).
+    widths
+        Gives half-widths from what one integer of either sum is worth in each mean, shape (groups, 2).
+    """
+    low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
+    above, below = noisy
+    both = above + below
+    known = both > 3 * np.sqrt(2 * np.asarray(variance))
+    safe = np.where(known, both, 1.0)
+    value = np.where(known, low + span * above / safe, (low + high) / 2)
+    weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
+    std_error = np.where(known, np.sqrt(variance * (weights**2).sum(axis=1)), span / 2)
+    width = np.asarray(widths(weights))
+    lower = np.where(known, np.clip(value - width, low, high), low)
+    upper = np.where(known, np.clip(value + width, low, high), high)
+    return Estimates(np.clip(value, low, high), std_error, lower, upper)
 
 
 @lru_cache(maxsize=256)

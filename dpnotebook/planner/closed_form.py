@@ -108,14 +108,14 @@ class _Marginals:
         """Whether anything was told apart among the rows."""
         return any(subset for _, parts in self.items.values() for subset, _, _ in parts)
 
-    def source(self, domain: Domain) -> MeasuredHistogram:
+    def source(self, domain: Domain, component: int) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
         axes = tuple(Axis(name, allowed_levels(self.where, name, domain)) for name in domain.names)
         precision: dict[Subset, float] = {}
         numbers: dict[Subset, Floats] = {}
         for item, parts in self.items.values():
             for subset, weight, columns in parts:
-                own = item.noisy[0][columns] * (weight / item.variance)
+                own = item.noisy[component][columns] * (weight / item.variance)
                 numbers[subset] = numbers[subset] + own if subset in numbers else own
                 precision[subset] = precision.get(subset, 0.0) + weight**2 / item.variance
         weights = {subset: math.sqrt(each) for subset, each in precision.items()}
@@ -141,10 +141,12 @@ class ClosedForm:
     ----------
     domain
         The table's declared domain.
+    component
+        Which of the numbers that a row adds to.
     """
 
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
+    def __init__(self, domain: Domain, component: int = 0) -> None:
+        self.domain, self.component = domain, component
         self._marginals: dict[str, _Marginals] = {}
         self._others: dict[str, dict[Key, Item]] = {}
         self._of: dict[Key, tuple[bool, str]] = {}
@@ -152,7 +154,7 @@ class ClosedForm:
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
-        twin = ClosedForm(self.domain)
+        twin = ClosedForm(self.domain, self.component)
         twin._marginals = {key: _Marginals(one.where, dict(one.items)) for key, one in self._marginals.items()}
         twin._others = {key: dict(items) for key, items in self._others.items()}
         twin._of, twin._sources = dict(self._of), dict(self._sources)
@@ -162,8 +164,6 @@ class ClosedForm:
         """Add a measurement; one that refines another takes its place."""
         if item.refines is not None:
             self._remove(item.refines)
-        if item.measurement.summand.components != 1:
-            return
         measurement = item.measurement
         parts = _as_marginals(item, self.domain)
         if parts is None:
@@ -233,9 +233,9 @@ class ClosedForm:
         if at not in self._sources:
             marginals, name = at
             if marginals:
-                self._sources[at] = self._marginals[name].source(self.domain)
+                self._sources[at] = self._marginals[name].source(self.domain, self.component)
             else:
-                self._sources[at] = _together(list(self._others[name].values()))
+                self._sources[at] = _together(list(self._others[name].values()), self.component)
         return self._sources[at]
 
 
@@ -261,12 +261,12 @@ def _as_marginals(item: Item, domain: Domain) -> list[tuple[Subset, float, slice
     return parts
 
 
-def _together(items: Sequence[Item]) -> MeasuredHistogram:
+def _together(items: Sequence[Item], component: int) -> MeasuredHistogram:
     """Return measurements of the same queries as one, of all their precision."""
     first = items[0].measurement
     precision = sum(1 / item.variance for item in items)
     shares = [1 / item.variance / precision for item in items]
-    noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
+    noisy = sum((share * item.noisy[component] for share, item in zip(shares, items, strict=True)), np.zeros(1))
     everything = slice(0, first.operator.shape[0])
     draws = tuple(Draws(item.key, everything, share) for share, item in zip(shares, items, strict=True))
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)

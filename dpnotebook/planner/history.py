@@ -99,7 +99,7 @@ class History:
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
-        self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
+        self._closed: dict[tuple[Summand, int], tuple[ClosedForm, int]] = {}
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -208,19 +208,21 @@ class History:
         block = self._whole(summand, names)
         return self._for(part, summand, names, ()) if block is None else block
 
-    def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
+    def closed_form(self, summand: Summand, also: Sequence[Item] = (), component: int = 0) -> ClosedForm:
         """Return what was measured as independent sources, of any size.
 
         Parameters
         ----------
         summand, also
             As for `block`.
+        component
+            Which of the numbers that a row adds to.
         """
-        found, position = self._closed.get(summand, (ClosedForm(self.domain), 0))
+        found, position = self._closed.get((summand, component), (ClosedForm(self.domain, component), 0))
         for key in self._order[position:]:
             if self.items[key].measurement.summand == summand:
                 found.add(self.items[key])
-        self._closed[summand] = found, len(self._order)
+        self._closed[summand, component] = found, len(self._order)
         also = [item for item in also if item.measurement.summand == summand]
         if also:
             found = found.copy()

@@ -14,8 +14,9 @@ import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import Answers, Expected
+from dpnotebook.planner.answers import Answers, Expected, MeanAnswers
 from dpnotebook.planner.history import History, StrategyPrice
+from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
@@ -98,6 +99,14 @@ def make_plan(
             for measure in question.measures
         ]
         option = by_itself(answers, accuracy, table, accountant)
+        means = None if own or history is None else known_means(question, history)
+        if means is not None and isinstance(answers[0], MeanAnswers):
+            units = ledger.price(cost_of(option.items, table, accountant))
+            alone = Cost(accountant.epsilon(units), accountant.delta, units)
+            free = means.free(answers[0], option, accuracy, table, ledger)
+            if free is not None:
+                others = _other_prices(answers, option, accuracy, table, ledger)[1:] if alternatives else []
+                option = free
         if asked is not None and history is not None:
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
@@ -105,7 +114,7 @@ def make_plan(
             option, worked_out = with_history(problem, accuracy), problem.worked_out
             if alternatives and option.combined:
                 others = _others(problem, answers, option, accuracy)
-        if alternatives and not others:
+        if alternatives and not others and option.items:
             others = _other_prices(answers, option, accuracy, table, ledger)
     cells = cost_of(option.items, table, accountant)
     price = ledger.price(cells) if option.items else 0

@@ -16,6 +16,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.combining import Promise, combined_details, linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
+from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
@@ -119,7 +120,11 @@ class Histories:
             asked = (self.ledger.version(table.name), plan.question.key, plan.confidence, promise)
             known = self._free.get(table.name)
             if known is None or known[0] != asked:  # once for a look at a plan and the run after it
-                known = asked, combined_details(self._history(table), plan.question, plan.confidence, promise)
+                history = self._history(table)
+                if (means := known_means(plan.question, history)) is not None:
+                    known = asked, means.details(plan.confidence)  # whose errors depend on rows that no plan knows
+                else:
+                    known = asked, combined_details(history, plan.question, plan.confidence, promise)
                 self._free[table.name] = known
             return known[1]
 
