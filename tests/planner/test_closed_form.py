@@ -107,7 +107,7 @@ def known(items, question):
     return form.known(question, 1.0, 1.0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(measurements(marginals=True), min_size=1, max_size=4), questions(), st.integers(0, 99))
 def test_marginals_of_any_noise_are_combined_as_by_dense_least_squares(drawn, question, seed):
     items = recorded(drawn, seed)
@@ -131,7 +131,7 @@ def test_marginals_of_any_noise_are_combined_as_by_dense_least_squares(drawn, qu
     np.testing.assert_allclose(variances[determined], expected[determined], rtol=1e-7, atol=1e-9)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(measurements(), min_size=1, max_size=5), questions(), st.integers(0, 99))
 def test_answers_are_unbiased_with_the_variance_that_is_said(drawn, question, seed):
     items = recorded(drawn, seed)
