@@ -27,9 +27,9 @@ Bounds = tuple[float, float]
 class Grouped:
     """Questions about one protected table, grouped by keys.
 
-    Every verb takes exactly one of `epsilon=` (what it may cost), `error=` (half-width of the interval, in the answer's
-    own units, or relative to the answer: "5%") or `variance=`; and optionally `confidence=` (0.95) and `fresh=True`
-    (measure anew although the ledger holds an answer).
+    Every verb takes exactly one of `epsilon=` (what it may cost at most: what is known as well already costs nothing),
+    `error=` (half-width of the interval, in the answer's own units, or relative to the answer: "5%") or `variance=`;
+    and optionally `confidence=` (0.95) and `fresh=True` (measure anew although the ledger holds an answer).
 
     Parameters
     ----------
