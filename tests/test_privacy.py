@@ -746,12 +746,13 @@ def test_a_stricter_or_fresh_question_is_charged(opened, people):
     assert not fresh.plan.free
     assert (fresh.run().paid, fresh.run().number) == (0.2, 3)
     assert session.spent.epsilon == pytest.approx(0.6)
-    strict = people.dp.count(epsilon=0.3)
-    assert strict.plan.cost.epsilon == 0.3
+    assert people.dp.count(epsilon=0.3).plan.free  # three of 0.2 tell more than one of 0.3
+    strict = people.dp.count(epsilon=0.4, fresh=True)
+    assert strict.plan.cost.epsilon == 0.4
     assert strict.run().number == 4
     assert people.dp.count(error=strict.plan.error).plan.reused == (4,)
     stricter = people.dp.count(error=strict.plan.error / 2).plan
-    assert stricter.cost.epsilon == pytest.approx(stricter.without_reuse.epsilon - 0.3, abs=1e-6)  # it is refined
+    assert stricter.cost.epsilon == pytest.approx(stricter.without_reuse.epsilon - 0.4, abs=1e-6)  # it is refined
     assert people.dp.count(epsilon=0.1).run().number == 4  # the most accurate one answers
     assert people.dp.count(where="age > 3", epsilon=0.1).plan.recorded is None
     assert first.number == 1
@@ -787,7 +788,7 @@ def test_two_sessions_share_one_ledger(opened, people, tmp_path):
     assert sorted(theirs.frame["value"]) == sorted(mine.frame["value"])
     assert two.spent.epsilon == one.spent.epsilon == 0.6
     with pytest.raises(BudgetExceeded, match=r"ε = 0\.4 of 1 is left"):
-        two.table("people").histogram("age", epsilon=0.5).run()
-    two.table("people").histogram("age", epsilon=0.4).run()
+        two.table("people").histogram("age", epsilon=0.5, fresh=True).run()
+    two.table("people").histogram("age", epsilon=0.4, fresh=True).run()
     assert one.remaining.epsilon == 0.0
     assert one.audit().ok

@@ -25,7 +25,7 @@ from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
-from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
 from dpnotebook.strategy.blocks import blocks
@@ -209,6 +209,8 @@ class ClosedForm:
                 return None
             found = (), [SparseTerm(1, (), ())]
         asked = _Asked(part, found[1])
+        if asked.queries > MAX_CELLS:
+            return None
         told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
         whole = len(self._marginals) == 1 and not self._others
         symmetric = all(isinstance(one.source.operator, Marginals) for one in told)

@@ -211,8 +211,7 @@ def asked_of(
         return closed
     block = history.block(part, summand, also, whole=closed is not None and closed.whole)
     queries = None if block is None else block.queries(part)
-    weights = row_weights(part.operator)
-    if queries is not None and not (weights == 1).all():
+    if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
     atoms = None if block is None or queries is None else OverAtoms(block, queries, block.known(queries), step, least)
     if atoms is not None and not atoms.partial:

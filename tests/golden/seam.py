@@ -106,7 +106,7 @@ def _listening(kind, name):
 
 
 _OURS = re.compile(r'__table\d|__rows|dpnotebook_\d|"?bounded\b|FROM "frame"')  # tables as queries of ours call them
-_NUMBERED = re.compile(r"__frame_\d+|__table\d+|dpnotebook_\d+_\d+|\bsecret \d+|\bheld \d+")
+_NUMBERED = re.compile(r"__frame_\d+|__rows_\d+|__table\d+|dpnotebook_\d+_\d+|\bsecret \d+|\bheld \d+")
 
 
 def plain(text, folder=""):

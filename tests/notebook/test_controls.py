@@ -137,7 +137,7 @@ def test_an_unexpected_error_shows_its_kind_but_not_its_text(strip, query, monke
 def test_a_price_that_rose_is_asked_again(session, monkeypatch):
     people = session.table("people")
     people.count(where="sex == 'F'", epsilon=0.3).run()
-    strip = Strip(people.count(where="sex == 'M'", epsilon=0.3), Handle())
+    strip = Strip(people.count(where="sex == 'M'", epsilon=0.3, fresh=True), Handle())
     strip._output = Handle()
     assert strip.run_button.description == "Run: costs nothing"
     people.count(where="sex == 'M'", epsilon=0.2).run()

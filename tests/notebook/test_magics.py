@@ -268,7 +268,7 @@ def test_what_is_cheap_is_not_asked(cell, session, replies):
     cell("-e 0.05")
     assert prompts == []
     with pytest.raises(NotConfirmed):
-        cell("-e 0.06")
+        cell("-e 0.12")  # 0.07 more
     assert spent(session) == pytest.approx(0.05)
 
 

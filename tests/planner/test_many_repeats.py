@@ -162,7 +162,8 @@ def test_a_plan_of_what_was_asked_often_reads_each_record_once_in_a_session(tmp_
     assert table.histogram("age", variance=3.0).plan.cost.epsilon > 0
     assert table.histogram("age", epsilon=0.1).plan.recorded == 30
     assert len(read) == 30
-    assert sum(read.values()) <= 3 * 30  # what was measured once, and twice the latest few for what is likely to come
+    # What was measured once, twice the latest few for what is likely to come, and once what a row may be picked from.
+    assert sum(read.values()) <= 4 * 30
     assert asked["questions"] <= 3
     before = sum(read.values())
     assert table.histogram("age", variance=2.0).plan.cost.epsilon > 0
