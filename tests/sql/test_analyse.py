@@ -360,13 +360,14 @@ def test_plain_statements_keep_their_tree():
     assert tree(
         "SELECT Region, COUNT(*) AS n, SUM(age) FROM visits v WHERE age > 3 GROUP BY 1 HAVING n > 3 ORDER BY 2"
     ) == ('SELECT Region, COUNT(*) AS "n", SUM(age) AS "sum_age" FROM visits AS v WHERE age > 3 GROUP BY Region')
+    for statement in ("COUNT(*) FROM (SELECT * FROM visits)", "COUNT(*) FROM visits"):  # which choose all rows
+        assert tree("SELECT " + statement) == tree("WITH a AS (SELECT 1) SELECT " + statement)
+        assert tree("SELECT " + statement) == 'SELECT COUNT(*) AS "count" FROM visits'
     for statement in (
         DP + "COUNT(*) FROM visits",
         "SELECT ANON_COUNT(*) FROM visits",
         "SELECT COUNT(*) FROM visits, regions",
-        "SELECT COUNT(*) FROM (SELECT * FROM visits)",
         "SELECT COUNT(*) FROM visits WHERE region IN (SELECT region FROM regions)",
-        "WITH a AS (SELECT 1) SELECT COUNT(*) FROM visits",
         "SELECT COUNT(*) FROM visits TABLESAMPLE SYSTEM (10 PERCENT)",
         "SELECT n FROM (SELECT COUNT(*) AS n FROM visits)",
     ):
