@@ -14,20 +14,17 @@ import numpy as np
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, noise_variance
 from dpnotebook.planner.closed_form import InClosedForm
+from dpnotebook.planner.combining import MOST_DRAWS, MOST_EXACT
 from dpnotebook.planner.history import History
+from dpnotebook.planner.marginal_measurement import SLACK, part_of
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.problem import LedgerView, Option
-from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.query.question import Accuracy, Question, Summand
 
-MOST_DRAWS = 2_000  # of noise in one mean, up to which its law is worked out; above, the worst of all laws stands in
-MOST_EXACT = 64  # means whose intervals are found so
 MEANT = 6  # digits of a mean below its standard error
 MOST_DECIMALS = 12
-SLACK = 1 + 1e-6  # by which a variance or an error may pass what was asked for: rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,8 +149,7 @@ def known_means(question: Question, history: History) -> KnownMeans | None:
     measure = question.measures[0]
     if measure.kind != "mean" or len(question.measures) != 1:
         return None
-    axes = answer_axes(measure, question, history.domain)
-    part = ProductTerm(axes, question.where, asked_workload(measure, axes), 1.0, np.arange(0))
+    part = part_of(question, history.domain)
     found = [
         history.closed_form(measure.summand, component=component).known(part, 1.0, history.least_scale)
         for component in range(measure.summand.components)

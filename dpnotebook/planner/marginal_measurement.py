@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Floats, LinearAnswers
-from dpnotebook.planner.closed_form import InClosedForm
+from dpnotebook.planner.closed_form import NAMED, NEGLIGIBLE, InClosedForm
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
@@ -33,10 +33,8 @@ LEAST_SCALE = 0.25  # of draws: finer noise leaves next to no privacy
 ENOUGH = 1e200  # variances above it are all the same
 MOST_TOGETHER = 600  # counts that are planned as one
 LINEAR = ("count", "sum", "cdf", "quantile", "workload")
-NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
 SAME = 1 + 1e-9  # ratio of variances computed in two orders, which differ by rounding only
 MOST_SOURCES = 16  # answers whose sources are each looked for; of more, those of a mixture of all
-NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
 SLACK = 1 + 1e-6  # by which a variance may pass its target: rounding, and the grid of Gaussian noise
 
 
@@ -233,9 +231,14 @@ def _linear_part(question: Question, domain: Domain) -> tuple[ProductTerm, Summa
     measure = question.measures[0]
     if measure.kind not in LINEAR or len(question.measures) != 1:
         return None
+    return part_of(question, domain), measure.summand, float(measure.summand.step) if measure.kind == "sum" else 1.0
+
+
+def part_of(question: Question, domain: Domain) -> ProductTerm:
+    """Return the queries of a question's first measure over the histogram that it needs."""
+    measure = question.measures[0]
     axes = answer_axes(measure, question, domain)
-    part = ProductTerm(axes, question.where, asked_workload(measure, axes), 1.0, np.arange(0))
-    return part, measure.summand, float(measure.summand.step) if measure.kind == "sum" else 1.0
+    return ProductTerm(axes, question.where, asked_workload(measure, axes), 1.0, np.arange(0))
 
 
 def _least_scale(history: History, also: Sequence[Item]) -> float:

@@ -167,19 +167,17 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         free = Option((), 0, alone.std_errors, 0.0 if math.isinf(width) else width, ())
         return _finished(problem, free, asked.variances, accuracy)
     problem = _over_atoms(problem)
-    found: list[tuple[int, int, marginal_measurement.Proposal]] = []
+    best: marginal_measurement.Proposal | None = None
     least = problem.price(alone.items), alone.units
     for proposal in _missing(problem, targets) if problem.planner != "pioneer" else ():
         price = problem.price(proposal.items), _units(proposal.items, problem)
         if price < least and _holds(problem, proposal, targets):
-            least = price
-            found.append((*price, proposal))
-    if not found:
+            least, best = price, proposal
+    if best is None:
         variances = marginal_measurement.combined(problem.asked.variances, targets)
         return _finished(problem, replace(alone, own=True), variances, accuracy)
-    _, units, best = found[-1]
     own = best.half_width > 0
-    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own)
+    option = Option(best.items, least[1], alone.std_errors, best.half_width, (), own=own)
     return _finished(problem, option, best.variances, accuracy)
 
 
