@@ -85,6 +85,7 @@ class KnownMeans:
             alone,
             items=(),
             units=0,
+            as_good_as=0 if accuracy.epsilon is None else alone.units,
             std_errors=std_errors,
             half_width=width,
             steps=steps,

@@ -105,7 +105,8 @@ def _good(
 ) -> bool:
     """Return whether a recorded release is as good as is asked."""
     if accuracy.epsilon is not None:
-        return int(past.plan["units"]) >= accountant.least_units(accuracy.epsilon)
+        units = max(int(past.plan["units"]), int(past.plan.get("as_good_as", 0)))
+        return units >= accountant.least_units(accuracy.epsilon)
     return all(_keeps(accuracy, one) for one in expected)
 
 
@@ -164,7 +165,7 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     targets = (problem.alone_errors / asked.step) ** 2
     if marginal_measurement.is_known(asked, targets):
         width = exact_half_width(problem.history, asked, accuracy.confidence)
-        free = Option((), 0, alone.std_errors, 0.0 if math.isinf(width) else width, ())
+        free = Option((), 0, alone.std_errors, 0.0 if math.isinf(width) else width, (), as_good_as=alone.units)
         return _finished(problem, free, asked.variances, accuracy)
     problem = _over_atoms(problem)
     best: marginal_measurement.Proposal | None = None
@@ -177,7 +178,8 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         variances = marginal_measurement.combined(problem.asked.variances, targets)
         return _finished(problem, replace(alone, own=True), variances, accuracy)
     own = best.half_width > 0
-    option = Option(best.items, least[1], alone.std_errors, best.half_width, (), own=own)
+    units = _units(best.items, problem)
+    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own, as_good_as=alone.units)
     return _finished(problem, option, best.variances, accuracy)
 
 

@@ -203,6 +203,9 @@ class Plan:
         Whether what is promised rests on its own measurement alone, so that no combination may fall behind that.
     target
         Variance that every answer must have, in squared integers of the measurement; 0 where it has no such form.
+    as_good_as
+        Units that a measurement by itself would take to be as good in every answer, where an epsilon was given and
+        history made it cheaper; else 0.
     known
         How many releases there were to plan with.
     strategy_prices
@@ -270,6 +273,7 @@ class Plan:
     alone_before: int = 0
     combined: bool = False
     own: bool = False
+    as_good_as: int = 0
     target: float = 0.0
     known: int = 0
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)

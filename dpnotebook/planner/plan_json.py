@@ -58,6 +58,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["known"] = plan.known
     if plan.own:
         values["own"] = True
+    if plan.as_good_as:
+        values["as_good_as"] = plan.as_good_as
     if plan.target:
         values["target"] = plan.target
     if plan.strategy_prices:

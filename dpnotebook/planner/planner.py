@@ -156,6 +156,7 @@ def make_plan(
         alone_before=0 if history is None else history.alone_total,
         combined=option.combined,
         own=option.own,
+        as_good_as=option.as_good_as,
         target=option.target,
         known=0 if history is None else len(history.releases),
         strategy_prices={name: (price.rise, price.reactive) for name, price in worked_out.items()},

@@ -89,6 +89,8 @@ class Option:
         How many of the items, the first ones, are bought for later questions too.
     own
         Whether the promise rests on the question's own measurement alone.
+    as_good_as
+        As in `Plan`.
     """
 
     items: tuple[Planned, ...]
@@ -103,6 +105,7 @@ class Option:
     target: float = 0.0
     bought: int = 0
     own: bool = False
+    as_good_as: int = 0
 
 
 @dataclass(frozen=True)

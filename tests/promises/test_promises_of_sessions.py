@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 QUICK = 30
+BROKEN_ONCE = (5019, 5054)  # asked again by epsilon=: paid for again, or answered worse
 FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "0")), int(os.environ.get("DPNOTEBOOK_SESSIONS", "500"))
 SURE = 5.0  # standard errors
 ENOUGH = 20  # sessions from which on their misses are judged
@@ -32,6 +33,11 @@ def long_ones(delivered):
 @pytest.mark.parametrize("seed", range(QUICK))
 def test_a_quick_session(seed, sessions, delivered, quick_ones, tmp_path):
     delivered.run(sessions.World(seed, quick=True), tmp_path / "ledger", quick_ones)
+
+
+@pytest.mark.parametrize("seed", BROKEN_ONCE)
+def test_a_session_that_broke_a_promise_once(seed, sessions, delivered, tmp_path):
+    delivered.run(sessions.World(seed), tmp_path / "ledger", delivered.Tally())
 
 
 def test_the_truth_is_missed_as_often_as_quick_sessions_said(quick_ones):
