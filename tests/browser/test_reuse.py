@@ -29,6 +29,7 @@ def whole(output):
 def test_what_follows_from_an_answer_is_there_at_once_and_free(asked, shot):
     asked.run_cell(2)
     output = asked.output(2)
+    output.get_by_text("Answered from release #1").first.wait_for()
     text = output.inner_text()
     assert "Answered from release #1: costs nothing, instead of ε" in text
     assert "this query nothing" in text
@@ -53,7 +54,7 @@ def test_a_refinement_shows_what_it_saves_and_runs(asked, shot):
     output.locator(".jp-RenderedHTML", has_text="release #2").last.wait_for()
     asked.run_cell(4)
     dashboard = asked.output(4)
-    assert "Saved by reuse" in dashboard.inner_text()
+    dashboard.get_by_text("Saved by reuse").first.wait_for()
     whole(dashboard)
     shot(dashboard, "dashboard")
     assert asked.errors == []
@@ -64,13 +65,14 @@ def test_an_offer_is_shown_whole_and_spends_nothing(open_notebook, shot):
     for cell in range(4):
         notebook.run_cell(cell)
     offer = notebook.output(2)
-    assert "For sale" in offer.inner_text()
+    offer.filter(has_text="For sale").locator("table tbody tr").first.wait_for()  # drawn later than the kernel is idle
     assert offer.locator("table tbody tr").count() > 3
     whole(offer)
     offer.get_by_text("The code that buys it").click()
+    offer.get_by_text("session.prefetch(").first.wait_for()
     assert 'session.prefetch(dpn.ranges("age")).buy(error=' in offer.inner_text().replace("'", '"')
     shot(offer, "offer")
-    assert "ε 1 left" in notebook.output(3).inner_text()
+    notebook.output(3).get_by_text("ε 1 left").first.wait_for()
     assert notebook.errors == []
 
 
@@ -80,14 +82,14 @@ def test_a_row_that_stood_out_is_measured_afresh_by_a_button(open_notebook, shot
     for cell in range(3):
         notebook.run_cell(cell)
     output = notebook.output(2)
-    assert "because this stood out among the 100 rows of release #1" in output.inner_text()
     button = output.get_by_role("button", name="Measure afresh: spend ε")
     button.wait_for()
+    output.get_by_text("because this stood out among the 100 rows of release #1").first.wait_for()
     whole(output)
     shot(output, "picked")
     button.click()
     output.locator(".jp-RenderedHTML", has_text="release #3").last.wait_for()
     assert output.inner_text().count("stood out") == 1
     notebook.run_cell(3)
-    assert "3 releases" in notebook.output(3).inner_text()
+    notebook.output(3).get_by_text("3 releases").first.wait_for()
     assert notebook.errors == []

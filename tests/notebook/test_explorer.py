@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from clocks import PATIENCE
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, WorkloadError
@@ -24,6 +25,15 @@ def quick(name, make=dpn.strategy.identity):
     return Candidate(name, name, "made at once", lambda workload, noise, report: make(workload, noise), lambda *_: "")
 
 
+class Work(threading.Event):
+    """Set as soon as work has begun; knows whether it went on to its end."""
+
+    to_its_end = False
+
+    def was_stopped(self):
+        return self.is_set() and not self.to_its_end
+
+
 def slow(started):
     """Return a candidate that works until it is stopped, and in the end anyway."""
 
@@ -32,6 +42,7 @@ def slow(started):
             started.set()
             report(0.5, "working")
             np.linalg.eigvalsh(np.eye(40))
+        started.to_its_end = True
         return dpn.strategy.identity(workload, noise)
 
     return Candidate("slow", "slow", "takes its time", make, lambda *_: "", optimized=True)
@@ -50,7 +61,7 @@ def offered(monkeypatch):
 def compared(explorer):
     """Press the button, and wait for the end."""
     explorer.panel.start_button.click()
-    assert explorer.comparison.wait(30)
+    assert explorer.comparison.wait(PATIENCE)
     return explorer.panel
 
 
@@ -81,19 +92,20 @@ def test_strategies_are_told_of_one_by_one():
     found = []
     comparison = Comparison(AllRange(16), "laplace", lambda each: found.append((len(each.found), each.state)))
     comparison.start()
-    assert comparison.wait(30)
+    assert comparison.wait(PATIENCE)
     count = len(comparison.among)
     assert found == [*((number, "running") for number in range(1, count + 1)), (count, "done")]
 
 
 def test_cancel_stops_one_that_works_and_keeps_what_was_found():
-    started, ended = threading.Event(), []
+    started, ended = Work(), []
     among = [quick("first"), slow(started), quick("last")]
     comparison = Comparison(AllRange(16), "laplace", lambda each: ended.append(each.state), among=among)
     comparison.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     comparison.cancel()
-    assert comparison.wait(5)
+    assert comparison.wait(PATIENCE)
+    assert started.was_stopped()
     assert comparison.state == "cancelled"
     assert list(comparison.found) == ["first"]
     assert [each.name for each in comparison.waiting] == ["slow", "last"]
@@ -101,14 +113,15 @@ def test_cancel_stops_one_that_works_and_keeps_what_was_found():
 
 
 def test_a_new_comparison_stops_the_one_that_works():
-    started = threading.Event()
+    started = Work()
     older = Comparison(AllRange(16), "laplace", among=[slow(started)])
     older.start()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     newer = Comparison(AllRange(16), "laplace", among=[quick("one")])
     newer.start()
-    assert older.wait(5)
-    assert newer.wait(5)
+    assert older.wait(PATIENCE)
+    assert newer.wait(PATIENCE)
+    assert started.was_stopped()
     assert (older.state, newer.state) == ("cancelled", "done")
 
 
@@ -193,38 +206,41 @@ def test_another_choice_shows_another_strategy(page):
 
 
 def test_a_choice_stays_while_others_are_found(offered):
-    started = threading.Event()
+    started = Work()
     offered(quick("plain"), quick("other", dpn.strategy.h2), slow(started))
     explorer = dpn.explore(AllRange(16))
     panel = explorer.panel
     panel.start_button.click()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     panel.choice.value = "other"
     panel.cancel_button.click()
-    assert explorer.comparison.wait(5)
+    assert explorer.comparison.wait(PATIENCE)
+    assert started.was_stopped()
     assert panel.choice.value == "other"
     assert explorer.chosen is explorer.strategies["other"]
 
 
 def test_cancel_in_the_panel(offered, page):
-    started = threading.Event()
+    started = Work()
     offered(quick("plain"), slow(started))
     explorer = dpn.explore(AllRange(16))
     panel = explorer.panel
     panel.start_button.click()
-    assert started.wait(10)
+    assert started.wait(PATIENCE)
     assert not panel.cancel_button.disabled
     assert "1 of 2 strategies compared" in page(panel.card.value).text
     panel.cancel_button.click()
     assert panel.cancel_button.description == "Cancelling"
-    assert explorer.comparison.wait(5)
+    assert explorer.comparison.wait(PATIENCE)
+    assert started.was_stopped()
     assert panel.cancel_button.disabled
     assert panel.cancel_button.description == "Cancel"
     assert "Cancelled; not tried: slow" in page(panel.card.value).text
     panel.start_button.click()  # and it can be started again
     assert explorer.comparison.state == "running"
     explorer.cancel()
-    assert explorer.comparison.wait(5)
+    assert explorer.comparison.wait(PATIENCE)
+    assert not started.to_its_end
 
 
 def test_epsilon_changes_the_errors_without_a_new_search():
@@ -385,7 +401,7 @@ def test_a_picture_that_fails_ends_no_work(monkeypatch):
 
     monkeypatch.setattr(module, "query_errors", broken)
     panel.start_button.click()
-    assert explorer.comparison.wait(10)
+    assert explorer.comparison.wait(PATIENCE)
     assert explorer.comparison.state == "done"
     assert "not up to date: ZeroDivisionError" in panel.message.value
     assert panel.cancel_button.disabled

@@ -1,9 +1,9 @@
 """Precision of joint measurements, against dense least squares by brute force."""
 
-import time
-
 import numpy as np
 import pytest
+from clocks import cost
+from threadpoolctl import threadpool_limits
 
 from dpnotebook import Range
 from dpnotebook.domain import Domain
@@ -193,9 +193,6 @@ def test_five_hundred_numbers_take_a_moment():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(500, 500))
     covariance = root @ root.T / 500 + np.eye(500)
-    best = np.inf
-    for _ in range(3):
-        start = time.process_time()
-        joint_precision(covariance, np.full(500, 0.5))
-        best = min(best, time.process_time() - start)
-    assert best < 0.5  # 0.03 s on an idle core
+    # Threads of BLAS that wait for one another take processor time, the more the busier the machine is.
+    with threadpool_limits(1):
+        assert cost(lambda: joint_precision(covariance, np.full(500, 0.5))) < 100  # loops of some 5 ms
