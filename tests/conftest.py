@@ -58,6 +58,14 @@ privacy_part = _load("privacy_part", "privacy_part.py")
 quick_part = _load("quick_part", "quick_part.py")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Let tests that wait for one slow server run in one worker, which starts it once."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    return _load("together", "together.py").Scheduling(config, log)
+
+
 def pytest_ignore_collect(collection_path, config):
     """Read only the files of a part where nothing else is asked for: reading all takes longer."""
     part = {"privacy": privacy_part, "quick": quick_part}.get(config.getoption("markexpr"))

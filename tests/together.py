@@ -1,0 +1,29 @@
+"""Which tests run in the same worker of pytest-xdist: those of a file, and those that wait for one slow server.
+
+Spark is slow until the Java machine has warmed up, some thirty seconds of processor time; JupyterLab and Chromium start
+in ten. Each is started, and warmed up, once.
+"""
+
+from xdist.scheduler import LoadFileScheduling
+
+BROWSER = "tests/browser/"
+
+
+def scope_of(nodeid):
+    """Return what the tests have in common that run in one worker, one after another.
+
+    Parameters
+    ----------
+    nodeid
+        Of a test, as pytest writes it: one that needs Spark says so in its name or in the name of its parameters.
+    """
+    if nodeid.startswith(BROWSER):
+        return BROWSER
+    return "spark" if "spark" in nodeid.lower() else nodeid.partition("::")[0]
+
+
+class Scheduling(LoadFileScheduling):
+    """Gives whole files to workers, but all tests of a slow server to one."""
+
+    def _split_scope(self, nodeid):
+        return scope_of(nodeid)
