@@ -135,15 +135,17 @@ class Strip:
         )
         self.readout = widgets.HTML()
         self.run_button = widgets.Button(button_style="primary", layout=auto)
+        self.other_button = widgets.Button(layout=auto)
         self.discard_button = widgets.Button(description="Discard", layout=auto)
         self.message = widgets.HTML()
         self.progress = widgets.HTML()
         centred = widgets.Layout(align_items="center", flex_flow="wrap")
         choose = widgets.HBox([self.slider, self.readout], layout=centred)
-        decide = widgets.HBox([self.run_button, self.discard_button], layout=centred)
+        decide = widgets.HBox([self.run_button, self.other_button, self.discard_button], layout=centred)
         self.widget = widgets.VBox([choose, decide, self.progress, self.message])
         self.slider.observe(self._moved, "value")
         self.run_button.on_click(self._run)
+        self.other_button.on_click(self._run_otherwise)
         self.discard_button.on_click(self._discard)
         self._refresh(redraw=False)
 
@@ -259,6 +261,7 @@ class Strip:
             )
             self.run_button.description = f"Not enough {what}"
         self.run_button.disabled = not plan.affordable
+        self._refresh_other(plan.otherwise)
         after = f"leaves ε {formatting.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
         # On one scale for every stop, so that the interval is seen to shrink and grow.
         scale = max(2 * self._asked.error, 1e-300)
@@ -270,13 +273,30 @@ class Strip:
         if redraw:
             replace(self._card, cards.plan_html(plan), cards.plan_text(plan))
 
+    def _refresh_other(self, other: Plan | None) -> None:
+        """Show what deciding otherwise about a purchase costs, where there is the choice."""
+        self.other_button.layout.display = "none" if other is None else None
+        if other is not None:
+            what = "With the purchase" if other.bought else "Answer this one alone"
+            self.other_button.description = f"{what}: spend ε {formatting.cost(other.cost.epsilon)}"
+            self.other_button.disabled = not other.affordable
+
     def _run(self, _button: object) -> None:
+        self._start(self.query, self._plan)
+
+    def _run_otherwise(self, _button: object) -> None:
+        other = self._plan.otherwise
+        if other is not None:
+            self._start(self.query.with_purchase() if other.bought else self.query.without_purchase(), other)
+
+    def _start(self, query: Query, shown: Plan) -> None:
+        """Run a query whose plan was shown; one that has become dearer is shown again instead."""
         # Two clicks can arrive before the first has been served, in ipykernel's subshells even at the same time.
         with self._lock:
             # The second half of a double click is no consent to a price that came up in between.
             if self._state != "ready" or time.monotonic() < self._deaf_until:
                 return
-            shown = self._plan
+            self.query = query
             if not self._replan():
                 return
             if dearer(self._plan, shown):
@@ -331,7 +351,7 @@ class Strip:
         models.close(self.widget)
 
     def _enable(self, enabled: bool) -> None:
-        for control in (self.slider, self.run_button, self.discard_button):
+        for control in (self.slider, self.run_button, self.other_button, self.discard_button):
             control.disabled = not enabled
 
     def _say(self, text: str) -> None:

@@ -92,6 +92,16 @@ def price(outlook: Outlook, raises: Sequence[Raise], noise: Noise) -> float:
     return float((_rate(before + added, noise) - _rate(before, noise)).sum())
 
 
+def still_paid(outlook: Outlook, raises: Sequence[Raise], noise: Noise) -> float:
+    """Return which share of what likely group-bys cost one by one they still cost with more precise marginals."""
+    prices, all_ = _Prices(outlook, noise, 0.0, math.inf), subsets(len(outlook.sizes))
+    after = outlook.bought.copy()
+    for one in raises:
+        after[all_.index(one.subset)] += one.precision
+    before, later = prices.later(np.stack([prices.start, _rate(after, noise)]))
+    return float(later / before) if before > 0 else 0.0
+
+
 class _Prices:
     """The expected cost of everything, as a function of the rates of the marginals, shape (trials, 2^d)."""
 
@@ -145,12 +155,17 @@ class _Prices:
         """Return the price of these rates, of the present question then, and of those that are likely to come."""
         paid = (rates - self.start).sum(axis=1)
         told = self.known + self.precision(rates) @ self.each
-        missing = self.precisions - 1 / (self.next @ (1 / told.T)).T[..., None]
-        later = self.count * (_rate(np.maximum(missing, 0.0), self.noise).mean(axis=-1) @ self.weights)
+        later = self.count * self.later(rates)
         rest = np.full(paid.size, self.alone)
         if self.missing > 0:
             rest *= _rate(self._short(told, self.now, 1 / self.wanted), self.noise) / self.missing
         return np.where((paid > 0) & (paid + rest > self.credit * ROUNDING), np.inf, paid + rest + later)
+
+    def later(self, rates: Floats) -> Floats:
+        """Return what one that is likely to come costs at these rates, in the mean."""
+        told = self.known + self.precision(rates) @ self.each
+        missing = self.precisions - 1 / (self.next @ (1 / told.T)).T[..., None]
+        return np.asarray(_rate(np.maximum(missing, 0.0), self.noise).mean(axis=-1) @ self.weights)
 
     @staticmethod
     def _short(told: Floats, question: Floats, precision: float) -> Floats:

@@ -20,6 +20,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
+from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
@@ -33,10 +34,10 @@ MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
 
 @dataclass(frozen=True)
 class StrategyPrice:
-    """What a strategy was found to cost, and what had been paid one by one when that was worked out, in units."""
+    """What a strategy was found to cost, and what could have been paid for it when that was worked out, in units."""
 
-    rise: int
-    reactive: int
+    price: int
+    credit: int
 
 
 class RecordedRelease(Protocol):
@@ -89,7 +90,7 @@ class History:
         self._recent: tuple[int, Sequence[Mapping[str, Any]]] = -1, ()
         self._alone: tuple[int, int] = -1, 0
         self.least_scale = math.inf  # of all noise
-        self.reactive = 0  # units paid since a strategy was last bought
+        self.rents: dict[str, Rent] = {}  # by the kind of question
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
         self._measurements: dict[str, Measurement] = {}
@@ -116,9 +117,11 @@ class History:
                 continue
             self.releases.add(release.number)
             self.answered.take(release.number, release.question, release.plan, release.details)
-            self.reactive += release.units
-            if "buy" in release.plan.get("actions", ()):
-                self.reactive, self.prices = 0, {}
+            bought, kind = "buy" in release.plan.get("actions", ()), release.plan.get("kind")
+            if kind is not None:
+                self.rents[kind] = self.rents.get(kind, Rent()).after(release.units, bought)
+            if bought:
+                self.prices = {}
                 self.dearest = max(self.dearest, release.units)
             else:
                 prices = release.plan.get("strategy_prices", {})

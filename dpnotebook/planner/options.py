@@ -34,9 +34,6 @@ WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it
 ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
 FINER = 0.9  # by which noise is thought less fine each time, at least
 NEARLY = 4.0  # times the variance that is needed, up to which the exact law of the noise is looked at
-DISJOINT = 0.85  # of what group-bys would have cost one by one: some might have shared the budget of others
-CREDIT = 2  # times what all questions would have cost one by one may be paid for purchases
-GROUP_CREDIT = 3  # the same of group-bys, which have more in common
 
 
 def repeated(
@@ -279,33 +276,20 @@ def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
 
 def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:
     """Return the way that buys a strategy first, where that is likely to pay."""
-    table, ledger, asked, history = problem.table, problem.ledger, problem.asked, problem.history
-    pricing = Pricing(table, ledger.accountant, history)
-    block = problem.along
-    # What earlier questions would have cost counts several times, this one once: the first one never pays for others.
-    alone = problem.price(problem.alone.items)
-    times, share = (CREDIT, 1.0) if block is not None else (GROUP_CREDIT, DISJOINT)
-    credit = times * history.alone_total + alone - problem.ledger.spend.maximum
-    ahead = math.floor(share * (history.alone_total + alone)) - problem.ledger.spend.maximum
-    if history.dearest and ahead < 0:  # never behind by more than the price of one purchase
-        credit = min(credit, ahead + history.dearest)
-    if block is not None:
-        if not problem.buying:
-            return None
-        bought = ranges_to_buy(
-            problem.linear.measurement,
-            target,
-            block,
-            problem.ledger.spend,
-            history.reactive + least,
-            pricing,
-            problem.worked_out,
+    asked, history, credit = problem.asked, problem.history, problem.rent.credit(least)
+    if problem.purchases != "auto" or not problem.buying or credit <= least:
+        return None
+    pricing = Pricing(problem.table, problem.ledger.accountant, history)
+    if (block := problem.along) is not None:
+        found = ranges_to_buy(
+            problem.linear.measurement, target, block, problem.ledger.spend, credit, pricing, problem.worked_out
         )
     else:
         atoms = asked.block if isinstance(asked, marginal_measurement.OverAtoms) else None
-        bought = marginals_to_buy(problem.question, target, atoms, history.recent, pricing, least, credit)
-    if not bought or credit < least:
+        found = marginals_to_buy(problem.question, target, atoms, history.recent, pricing, least, credit)
+    if found is None:
         return None
+    bought, still = found
     own = problem.answer.measurement.key
     supposed = problem.after(bought)
     if supposed is None:
@@ -327,12 +311,15 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
         rest = min(missing, key=lambda proposal: after.price((*bought, *proposal.items)))
         items = (*bought, *rest.items)
     refined = [item.refines for item in items if item.refines is not None]
-    if problem.price(items) > credit or len(set(refined)) < len(refined):
+    price = problem.price(items)
+    if price > credit or len(set(refined)) < len(refined):
         return None
     variances = np.minimum(after.asked.variances, target)
     if not _holds(problem, marginal_measurement.Proposal(items, variances)):
         return None
-    option = Option(items, _units(items, problem), variances, 0.0, (), target=target, bought=later)
+    forecast = problem.rent.forecast(least, price, still)
+    units = _units(items, problem)
+    option = Option(items, units, variances, 0.0, (), target=target, bought=later, forecast=forecast)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
 

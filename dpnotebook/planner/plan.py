@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner.picked import Picked
+from dpnotebook.planner.ski_rental import Forecast
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement
@@ -209,8 +210,14 @@ class Plan:
     known
         How many releases there were to plan with.
     strategy_prices
-        What strategies for later questions were found to cost, by attribute, and what had been paid one by one then: in
-        units. Worked out anew only when much more has been paid.
+        What strategies for later questions were found to cost, by attribute, and what could have been paid then: in
+        units. Worked out anew only when much more may be paid.
+    kind
+        With which questions it shares what is bought for them; None where nothing ever is.
+    forecast
+        What is expected of the purchase that is made with it; None without one.
+    otherwise
+        The same question answered alone, where a strategy is bought with it; bought with it, where that is offered.
     picked
         The release that the question may have been picked from, for what it showed; None where there is none.
     afresh
@@ -277,6 +284,9 @@ class Plan:
     target: float = 0.0
     known: int = 0
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
+    kind: str | None = None
+    forecast: Forecast | None = field(default=None, repr=False)
+    otherwise: Plan | None = field(default=None, repr=False)
     picked: Picked | None = None
     afresh: Plan | None = field(default=None, repr=False)
 

@@ -64,6 +64,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["target"] = plan.target
     if plan.strategy_prices:
         values["strategy_prices"] = {name: list(price) for name, price in plan.strategy_prices.items()}
+    if plan.kind is not None:
+        values["kind"] = plan.kind
     if plan.actions:
         values["actions"] = [action.kind for action in plan.actions]
     if plan.without_reuse is not None:

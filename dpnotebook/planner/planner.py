@@ -22,6 +22,7 @@ from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.planner.pricing import cost_of, scales
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
+from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
 from dpnotebook.query.question import Accuracy, Question
@@ -44,6 +45,7 @@ def make_plan(
     fresh: bool = False,
     assumption: Assumption | None = None,
     strategy: Strategy | None = None,
+    purchases: Purchases = "auto",
     alternatives: bool = True,
 ) -> Plan:
     """Return how a question will be answered, what that costs and how wrong the answer will be.
@@ -92,6 +94,7 @@ def make_plan(
     alone: Cost | None = None
     others: list[Alternative] = []
     worked_out: dict[str, StrategyPrice] = {}
+    kind: str | None = None
     answers: Sequence[Answers] = ()
     if option is None:
         answers = [
@@ -110,8 +113,10 @@ def make_plan(
         if asked is not None and history is not None:
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            problem = PlanningProblem(table, ledger, history, question, answers[0], option, asked, planner)
-            option, worked_out = with_history(problem, accuracy), problem.worked_out
+            problem = PlanningProblem(
+                table, ledger, history, question, answers[0], option, asked, planner, purchases=purchases
+            )
+            option, worked_out, kind = with_history(problem, accuracy), problem.worked_out, problem.kind
             if alternatives and option.combined:
                 others = _others(problem, answers, option, accuracy)
         if alternatives and not others and option.items:
@@ -159,7 +164,9 @@ def make_plan(
         as_good_as=option.as_good_as,
         target=option.target,
         known=0 if history is None else len(history.releases),
-        strategy_prices={name: (price.rise, price.reactive) for name, price in worked_out.items()},
+        strategy_prices={name: (price.price, price.credit) for name, price in worked_out.items()},
+        kind=kind,
+        forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
     )
 
 

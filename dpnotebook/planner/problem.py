@@ -18,6 +18,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of
 from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.ski_rental import Forecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
@@ -89,7 +90,7 @@ class Option:
         How many of the items, the first ones, are bought for later questions too.
     own
         Whether the promise rests on the question's own measurement alone.
-    as_good_as
+    as_good_as, forecast
         As in `Plan`.
     """
 
@@ -106,6 +107,7 @@ class Option:
     bought: int = 0
     own: bool = False
     as_good_as: int = 0
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class PlanningProblem:
     planner
         "optimal" or "pioneer".
     buying
-        Whether a strategy for ranges may be bought, and what is planned is tried out: both take a moment.
+        Whether a strategy may be bought, and what is planned is tried out: both take a moment.
+    purchases
+        Whether a strategy is bought by itself.
     worked_out
         Prices of strategies that are worked out meanwhile, to be recorded with the plan.
     """
@@ -143,6 +147,7 @@ class PlanningProblem:
     asked: marginal_measurement.LinearTarget
     planner: str = "optimal"
     buying: bool = True
+    purchases: Purchases = "auto"
     worked_out: dict[str, StrategyPrice] = field(default_factory=dict)
 
     @property
@@ -171,11 +176,28 @@ class PlanningProblem:
     def along(self) -> LeastSquaresState | None:
         """What was measured of the one attribute that a single count depends on; None for other questions."""
         measurement = self.linear.measurement
-        names = measurement.where.attributes
-        if measurement.axes or len(names) != 1 or measurement.summand.column is not None:
+        if not self._counts_along_one:
             return None
         part = ProductTerm(measurement.axes, measurement.where, measurement.operator, 1.0, np.arange(1))
         return self.history.along(part, measurement.summand)
+
+    @property
+    def _counts_along_one(self) -> bool:
+        measurement = self.linear.measurement
+        names = measurement.where.attributes
+        return not measurement.axes and len(names) == 1 and measurement.summand.column is None
+
+    @property
+    def kind(self) -> str | None:
+        """With which questions this one shares what is bought for them: ranges of one attribute, or group-bys."""
+        if len(self.question.measures) != 1 or self.question.measures[0].kind != "count":
+            return None
+        return f"ranges of {self.question.where.attributes[0]}" if self._counts_along_one else "group-bys"
+
+    @property
+    def rent(self) -> Rent:
+        """What questions of its kind have cost since something was bought for them."""
+        return Rent() if self.kind is None else self.history.rents.get(self.kind, Rent())
 
     @property
     def alone_errors(self) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.planner.group_forecast import GroupBy, Outlook
 from dpnotebook.planner.group_spaces import average_information, subsets
-from dpnotebook.planner.group_strategy import group_strategy
+from dpnotebook.planner.group_strategy import group_strategy, still_paid
 from dpnotebook.planner.history import History
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
@@ -43,7 +43,7 @@ def marginals_to_buy(
     pricing: Pricing,
     alone: int,
     credit: int,
-) -> tuple[Planned, ...]:
+) -> tuple[tuple[Planned, ...], float] | None:
     """Return the marginals that are worth measuring now, for this group-by and those that are likely to come.
 
     Parameters
@@ -60,15 +60,19 @@ def marginals_to_buy(
         What this question costs without a purchase, in units.
     credit
         What may be paid now, in units.
+
+    Returns
+    -------
+    What is measured, and which share of what likely group-bys cost they still cost with it; None for nothing.
     """
     domain, accountant = pricing.table.domain, pricing.accountant
     names = None if block is None else _in_play(block.names, domain)
     if block is None or names is None:
-        return ()
+        return None
     sizes = tuple(domain[name].size for name in names)
     now = _group_by(question, target, names, domain)
     if now is None:
-        return ()
+        return None
     earlier = [_recorded_group_by(plan, names, domain) for plan in past]
     measured = _marginals(names, domain)
     known, precise = _state(block, names, pricing.history)
@@ -76,8 +80,11 @@ def marginals_to_buy(
     outlook = Outlook(sizes, asked, known, precise, len(domain.names) - len(names))
     unit = UNITS * accountant.per_unit(pricing.table.max_rows)
     raises = group_strategy(outlook, accountant.noise, alone / unit, credit / unit)
+    if not raises:
+        return None
     places = {subset: place for place, subset in enumerate(subsets(len(sizes)))}
-    return tuple(more_precise(measured[places[one.subset]], one.precision, pricing) for one in raises)
+    bought = tuple(more_precise(measured[places[one.subset]], one.precision, pricing) for one in raises)
+    return bought, still_paid(outlook, raises, accountant.noise)
 
 
 def _in_play(names: Sequence[str], domain: Domain) -> tuple[str, ...] | None:

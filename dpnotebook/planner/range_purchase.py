@@ -13,7 +13,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, scale_for_units
 from dpnotebook.planner.range_forecast import range_forecast
-from dpnotebook.planner.range_strategy import price_of, range_strategy, to_be_paid
+from dpnotebook.planner.range_strategy import range_strategy
 from dpnotebook.planner.spare_budget import range_of
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.spend import Spend
@@ -21,10 +21,9 @@ from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Question
 from dpnotebook.workload import Coarse, Identity
 
-LEAST_ASKED = 4  # ranges from which it is guessed what comes
 CELLS = 160  # that a strategy tells apart
-AGAIN = 1.25  # how much more must have been paid before a price is worked out anew
-LEAST_PAID = 3  # prices of the range that is asked, after a first purchase: no strategy will be cheaper
+AGAIN = 1.25  # how much more may be paid when a price is worked out anew
+FURTHER = 2  # times its price must be allowed for another strategy: the one before answers most of what comes
 NEVER = 2**62  # units, more than any budget has: the price of what is not for sale
 
 
@@ -33,14 +32,11 @@ def ranges_to_buy(
     target: float,
     block: LeastSquaresState,
     spend: Spend,
-    reactive: int,
+    credit: int,
     pricing: Pricing,
     worked_out: dict[str, StrategyPrice],
-) -> tuple[Planned, ...]:
+) -> tuple[tuple[Planned, ...], float] | None:
     """Return the strategy to measure now for the ranges that are likely to come, or nothing.
-
-    Ski rental: it is bought when what ranges have cost since the last purchase, the present one included, has come to
-    a share of its price. So not much more than what was best in hindsight is paid, whatever is asked.
 
     Parameters
     ----------
@@ -50,31 +46,28 @@ def ranges_to_buy(
         Least squares over what was measured of the attribute.
     spend
         What every cell of the table has cost.
-    reactive
-        What ranges have cost since the last purchase, this one included, in units.
+    credit
+        What may be paid, in units; see `ski_rental`.
     pricing
         Of which table, with which noise, beside which earlier measurements.
     worked_out
         Where a price that is worked out is put, by the attribute. It holds for later questions once this one is
         recorded with it, and never because somebody looked at a plan.
+
+    Returns
+    -------
+    What is measured, and which share of the likely ranges it leaves to be paid for.
     """
     domain, accountant = pricing.table.domain, pricing.accountant
     found = range_of(measurement, domain)
     if found is None or block.names != (found[0],):
-        return ()
+        return None
     name, start, end = found
     per_unit = accountant.per_unit(pricing.table.max_rows)
     known = pricing.history.prices.get(name)
-    if known is not None and reactive < min(known.rise, AGAIN * known.reactive):
-        return ()
-    bought = any(isinstance(source.part.operator, Coarse) for source in block.sources.values())
-    paid = reactive / price_of(target, accountant.noise, per_unit)
-    if bought and paid < LEAST_PAID:
-        return ()
-    recent = pricing.history.recent
-    asked = [*_asked(recent, name, pricing), (start, end, target)]
-    if len(asked) < LEAST_ASKED:
-        return ()
+    if known is not None and credit < min(known.price, AGAIN * known.credit):
+        return None
+    asked = [*_asked(pricing.history.recent, name, pricing), (start, end, target)]
     starts, ends, variances = np.array(asked).T
     labels = block.atoms.labels
     cuts = np.flatnonzero(np.diff(labels)) + 1
@@ -89,24 +82,15 @@ def ranges_to_buy(
         accountant.noise,
         per_unit,
     )
-    needed = NEVER
-    if purchase is not None:
-        needed = to_be_paid(purchase.price, paid / (_since_purchase(recent) + 1) if bought else None)
-    worked_out[name] = StrategyPrice(needed, reactive)
-    if purchase is None or reactive < needed:
-        return ()
+    bought = any(isinstance(source.part.operator, Coarse) for source in block.sources.values())
+    needed = NEVER if purchase is None else purchase.rise * (FURTHER if bought else 1)
+    worked_out[name] = StrategyPrice(needed, credit)
+    if purchase is None or needed > credit:
+        return None
     axis = Axis(name, tuple(range(domain[name].size)))
     strategy = Measurement(purchase.operator, (axis,), Predicate.everything(domain))
     scale = scale_for_units(strategy, purchase.units, pricing.table, accountant)
-    return (Planned(strategy, scale, grid_bits(accountant.noise, scale)),)
-
-
-def _since_purchase(recent: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many of the latest questions were asked after something was bought."""
-    for count, plan in enumerate(reversed(recent)):
-        if "buy" in plan.get("actions", ()):
-            return count
-    return len(recent)
+    return (Planned(strategy, scale, grid_bits(accountant.noise, scale)),), purchase.missed
 
 
 def _asked(recent: Sequence[Mapping[str, Any]], name: str, pricing: Pricing) -> list[tuple[float, float, float]]:

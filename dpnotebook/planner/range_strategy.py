@@ -19,9 +19,6 @@ from dpnotebook.privacy.accountant import UNITS, Noise
 from dpnotebook.strategy.laplace import LARGEST, default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
-# Shares of the price of a strategy that must have been paid one by one: before the first one, and before another one.
-FIRST, CHANGED, AGAIN = 0.6, 1.0, 3.0
-HIGH_RATE = 0.25  # see `to_be_paid`
 ROUNDS = 3  # of optimising, each with more weight on the ranges that are still too uncertain
 STEPS = 40  # of each descent
 TOLERANCE = 1e-5  # relative decrease of the loss in one of them, at which a descent ends
@@ -61,6 +58,8 @@ class RangePurchase:
         Of the run between any two of them, by least squares over history and the strategy; (cells + 1, cells + 1).
     variance
         What was aimed at.
+    missed
+        Share of the likely ranges that are not as accurate.
     """
 
     operator: Coarse
@@ -70,6 +69,7 @@ class RangePurchase:
     edges: NDArray[np.int64]
     variances: Floats
     variance: float
+    missed: float
 
 
 def range_strategy(
@@ -123,36 +123,22 @@ def range_strategy(
     norms = operator.column_norms(search.power)
     units = int(np.ceil(price * column))
     costs = np.ceil(units * (norms / norms.max())).astype(np.int64)
+    variances = search.variances(matrix)
     return RangePurchase(
         Coarse(operator, forecast.parts, levels),
         units,
         max(0, int((spent + costs).max()) - maximum),
         int(costs.mean()),
         forecast.edges,
-        search.variances(matrix) * forecast.variance,
+        variances * forecast.variance,
         forecast.variance,
+        float(forecast.weights[variances > 1].sum()),
     )
 
 
 def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
     """Return what a range costs that is measured by itself with this variance, in units."""
     return float(UNITS * per_unit * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance))
-
-
-def to_be_paid(price: int, rate: float | None = None) -> int:
-    """Return by how much answers one by one must have raised the dearest cell before a strategy is bought (ski rental).
-
-    Parameters
-    ----------
-    price
-        Of the strategy, as in `RangePurchase`.
-    rate
-        What a question has cost in the mean since the last purchase, as a share of its price if it were measured by
-        itself; None before the first one. A low rate is what is left to pay after a good purchase, and another one
-        would take from the cells what they have to spare for it; at a high one, something else is asked now.
-    """
-    share = FIRST if rate is None else CHANGED if rate >= HIGH_RATE else AGAIN
-    return int(np.ceil(price * share))
 
 
 class _Search:

@@ -21,6 +21,7 @@ from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
+from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.query.question import Question
 from dpnotebook.strategy.blas import threads_for
@@ -43,11 +44,14 @@ class Histories:
         Where everything is recorded, by this process and by others.
     planner
         "optimal", "pioneer" or "naive".
+    purchases
+        "auto", "offer" or "never", where a query does not say.
     """
 
-    def __init__(self, ledger: Ledger, planner: str) -> None:
+    def __init__(self, ledger: Ledger, planner: str, purchases: Purchases) -> None:
         self.ledger = ledger
         self.planner = planner
+        self.purchases: Purchases = purchases
         self._known: dict[str, History] = {}
         self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
         self._questions: dict[int, tuple[Mapping[str, Any], Sequence[int]]] = {}  # of releases, as `_asked` says
@@ -65,7 +69,18 @@ class Histories:
         if plan.free and plan.recorded is None and self.free(plan, table) is None:
             # What planning screens in passing did not stand the whole test: it is measured, and costs what it says.
             return self._plan(replace(query, fresh=True), table, alternatives)
+        if alternatives and plan.kind is not None and not plan.free:
+            plan = self._with_choice(plan, query, table)
         return self._with_warning(plan, query, table) if alternatives and plan.reused else plan
+
+    def _with_choice(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
+        """Return the plan of a query with the one that decides otherwise about a purchase, if there is a choice."""
+        if plan.bought:
+            return replace(plan, otherwise=self._plan(replace(query, purchases="never"), table, alternatives=False))
+        if (query.purchases or self.purchases) == "offer":
+            offered = self._plan(replace(query, purchases="auto"), table, alternatives=False)
+            return replace(plan, otherwise=offered if offered.bought else None)
+        return plan
 
     def _with_warning(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
         """Return the plan of a query with what it may have been picked from, and how it would be measured anew."""
@@ -110,6 +125,7 @@ class Histories:
                 fresh=query.fresh,
                 assumption=query.assumption,
                 strategy=query.strategy,
+                purchases=query.purchases or self.purchases,
                 alternatives=alternatives,
             )
 

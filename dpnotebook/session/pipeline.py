@@ -245,5 +245,6 @@ class _KeptPlan:
             and own.question is query.question
             and own.strategy is query.strategy
             and own.statement is query.statement
-            and (own.accuracy, own.fresh, own.assumption) == (query.accuracy, query.fresh, query.assumption)
+            and (own.accuracy, own.fresh, own.assumption, own.purchases)
+            == (query.accuracy, query.fresh, query.assumption, query.purchases)
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.budget import Amount, positive
 from dpnotebook.progress import Progress, watched
@@ -71,6 +72,8 @@ class Query:
         For means: what the expected error assumes.
     strategy
         What to measure for a workload; None for the best that is found.
+    purchases
+        Whether a strategy for later questions may be bought with this one, as in `Session`; None as the session says.
     guard
         Raises where what was asked is no longer what it was; called before anything is charged.
     statement
@@ -92,6 +95,7 @@ class Query:
     fresh: bool = False
     assumption: Assumption = field(default_factory=Assumption)
     strategy: Strategy | None = field(default=None, repr=False)
+    purchases: Purchases | None = field(default=None, kw_only=True)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     statement: Statement | None = field(default=None, repr=False)
 
@@ -149,6 +153,32 @@ class Query:
         """
         confidence = self.accuracy.confidence if confidence is None else confidence
         return replace(self, accuracy=Accuracy(epsilon, cast("float | None", error), variance, confidence))
+
+    def without_purchase(self) -> Query:
+        """Return the same query answered alone: no strategy for later questions is bought with it.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").count(where="age >= 65", error=25).without_purchase()
+        >>> query.plan.bought
+        False
+        """
+        return replace(self, purchases="never")
+
+    def with_purchase(self) -> Query:
+        """Return the same query with the strategy for later questions that is bought where that pays.
+
+        It is what a session with `purchases="offer"` offers on the card; elsewhere every query is planned like this.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").count(where="age >= 65", error=25).with_purchase()
+        >>> query.plan.bought  # nothing was asked yet that tells what comes
+        False
+        """
+        return replace(self, purchases="auto")
 
     def assuming(self, *, rows: float | None = None, value: float | None = None) -> Query:
         """Return the same query, its plan made for about `rows` rows and a mean near `value`; nothing else changes.

@@ -17,6 +17,7 @@ from dpnotebook.planner.adjusted import nonnegative_estimates
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
+from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
@@ -59,8 +60,8 @@ class Questions:
     ----------
     ledger
         Where everything is recorded.
-    planner
-        "optimal", "pioneer" or "naive".
+    planner, purchases
+        As in `Session`.
     table
         Finds a protected table by its name.
     worked_out
@@ -71,11 +72,12 @@ class Questions:
         self,
         ledger: Ledger,
         planner: str,
+        purchases: Purchases,
         table: Callable[[str], ProtectedTable],
         worked_out: Callable[[Release, Statement], Release],
     ) -> None:
         self.ledger = ledger
-        self.histories = Histories(ledger, planner)
+        self.histories = Histories(ledger, planner, purchases)
         self.draw: Draw = draw_noise
         self.redraw: Redraw = redraw_noise
         self._table, self._worked_out = table, worked_out

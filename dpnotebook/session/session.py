@@ -31,6 +31,7 @@ from dpnotebook.errors import (
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Amount, Budget, positive
@@ -80,6 +81,10 @@ class Session:
         Epsilon above which "auto" asks; 5% of the budget when None.
     timeout
         Seconds to wait for another process that holds the ledger.
+    purchases
+        What happens when questions of a kind have cost so much that a strategy for those to come pays: "auto" buys it
+        with the question that is asked, as its card says before; "offer" only says so on the card; "never" does not
+        look for one. All questions of a kind together cost at most twice what they would have cost without purchases.
 
     Raises
     ------
@@ -112,6 +117,8 @@ class Session:
         confirm: Confirm = "auto",
         confirm_above: float | None = None,
         timeout: float = 60.0,
+        *,
+        purchases: Purchases = "auto",
     ) -> None:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
@@ -124,14 +131,17 @@ class Session:
             )
         if confirm not in ("auto", "always", "never"):
             raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
+        if purchases not in PURCHASES:
+            raise ArgumentError(f"purchases must be 'auto', 'offer' or 'never', not {shorten(purchases)}")
         self.planner = planner
+        self.purchases: Purchases = purchases
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.ledger = Ledger(ledger, budget, timeout=timeout)
         self._tables: dict[str, ProtectedTable] = {}
         self._pipeline = Pipeline(self.ledger)
         self._statements = Statements(self.ledger, self.table)
-        self._questions = Questions(self.ledger, planner, self.table, self._statements.worked_out)
+        self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
         self._callbacks: list[Callable[[], None]] = []
         self._endings: list[Callable[[], None]] = []
         self._closed = False

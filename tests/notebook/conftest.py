@@ -60,6 +60,8 @@ def make_plan():
             "reused": (),
             "picked": None,
             "afresh": None,
+            "otherwise": None,
+            "forecast": None,
             "free": False,
             "bought": False,
             "combined": False,

@@ -68,8 +68,8 @@ def asked(noise="laplace", max_rows=1):
         group(["b"]).count(where="c == 1", variance=50),
         group(["b"]).count(where="a == 1", variance=30),
         group(["a", "b", "c"]).count(variance=40),
-        group(["c"]).count(where="b in [0, 2]", variance=20),
-        group(["a", "b"]).count(where="c == 0", variance=15),
+        group(["c"]).count(where="b in [0, 2]", variance=12),
+        group(["a", "b"]).count(where="c == 0", variance=5),
     ]
     plans = []
     for query in queries:

@@ -5,7 +5,7 @@ import pytest
 from run_states import line_of_covariance
 
 from dpnotebook.planner.range_forecast import range_forecast
-from dpnotebook.planner.range_strategy import SHARE, _gram, _Search, price_of, range_strategy, to_be_paid
+from dpnotebook.planner.range_strategy import SHARE, _gram, _Search, price_of, range_strategy
 from dpnotebook.privacy.accountant import UNITS
 
 UNKNOWN = 1e12
@@ -177,8 +177,3 @@ def test_few_and_extreme_ranges(starts, ends, levels):
     asked = np.searchsorted(forecast.edges, [starts[-1], ends[-1]])
     assert forecast.edges[asked].tolist() == [starts[-1], ends[-1]]
     assert found.variances[tuple(asked)] <= 3 * 100
-
-
-def test_a_strategy_is_bought_again_soon_only_where_most_questions_cost_again():
-    assert to_be_paid(1000) < to_be_paid(1000, 0.5) < to_be_paid(1000, 0.1)
-    assert to_be_paid(1000, 0.5) <= 1000

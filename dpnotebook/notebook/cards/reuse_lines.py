@@ -31,6 +31,8 @@ def reuse_html(plan: Plan) -> list[str]:
     found = [_barred(_action_html(action), BOUGHT if action.kind == "buy" else PART) for action in shown(plan)]
     if found and (text := compared(plan)):
         found.append(line(quiet(escape(text))))
+    if offer := offered(plan):
+        found.append(_barred(f"□ <b>On offer:</b> {escape(offer)}", BOUGHT))
     return found
 
 
@@ -42,6 +44,8 @@ def reuse_text(plan: Plan) -> list[tuple[str, str]]:
     found = [(MARKS[action.kind][1], action.text) for action in shown(plan)]
     if found and (text := compared(plan)):
         found.append(("compared", text))
+    if offer := offered(plan):
+        found.append(("on offer", offer))
     return found
 
 
@@ -66,9 +70,8 @@ def compared(plan: Plan) -> str:
     if alone is None:
         return ""
     if plan.bought:
-        if paid.units <= alone.units:
-            return f"This answer alone would cost as much or more: ε {formatting.cost(alone.epsilon)}."
-        return f"This answer alone would cost ε {formatting.cost(alone.epsilon)}: the rest is for what you ask next."
+        answered_alone = alone if plan.otherwise is None else plan.otherwise.cost
+        return f"This answer alone costs ε {formatting.cost(answered_alone.epsilon)}{_code_alone(plan)}.{_pays(plan)}"
     share = saved_share(plan)
     if share < LEAST_SHARE:
         return ""
@@ -76,6 +79,34 @@ def compared(plan: Plan) -> str:
         f"Costs ε {formatting.cost(paid.epsilon)} instead of ε {formatting.cost(alone.epsilon)} "
         f"for measuring it alone: {math.floor(100 * share)}% saved."
     )
+
+
+def offered(plan: Plan) -> str:
+    """Return what could be bought with a question for later ones; empty where nothing is offered."""
+    if plan.bought or plan.otherwise is None:
+        return ""
+    other = plan.otherwise
+    bought = " and ".join(action.text for action in other.actions if action.kind == "buy")
+    price = f"for ε {formatting.cost(other.cost.epsilon)} in all, query.with_purchase()"
+    return f"{price} {bought}.{_pays(other)}"
+
+
+def _code_alone(plan: Plan) -> str:
+    return "" if plan.otherwise is None else " (query.without_purchase())"
+
+
+def _pays(plan: Plan) -> str:
+    """Return what later questions cost with a purchase and without, and after how many of them it pays."""
+    if plan.forecast is None:
+        return ""
+    forecast = plan.forecast
+    text = f" Questions like this have cost ε {formatting.cost(forecast.without)} each"
+    if forecast.pays_after is None:
+        return f"{text}."
+    later = f"{text}; with the purchase, later ones should cost about ε {formatting.cost(forecast.later)}"
+    if not forecast.pays_after:
+        return f"{later}."
+    return f"{later}: it pays after {formatting.plural(forecast.pays_after, 'question')}."
 
 
 def saved_share(plan: Plan) -> float:

@@ -1,0 +1,102 @@
+"""When a strategy is bought for questions that nobody asked yet: deterministic ski rental, with a bound that holds.
+
+Who asks one question after another rents skis without knowing for how many days. Renting until the rent has come to the
+price, and buying then, costs at most twice what was best in hindsight (Karlin, Manasse, Rudolph and Sleator,
+"Competitive snoopy caching", Algorithmica 3, 1988). Here rent is what questions of one kind cost by themselves, beside
+all that is known; skis are a strategy that answers those which are likely to come.
+
+After every question of a kind, all of that kind have cost at most `BOUND` times what they would have cost without
+purchases, each beside what was known when it was asked. Between two purchases both sides grow alike, by the rent r; at
+a purchase with a question that costs c by itself, the right one grows by c and the left one by what is paid, which may
+be `BOUND` (r + c) - r. Had nothing been bought less would have been known, so that the right side is no more than what
+that would have cost (but for what cells have to spare, see `spare_budget`). And as rent that has not come to a price is
+paid once before what is bought, the sum is about twice what buying at once would have cost, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Purchases = Literal["auto", "offer", "never"]
+PURCHASES: tuple[Purchases, ...] = get_args(Purchases)
+
+BOUND = 2  # times what questions would have cost without purchases
+LEAST_ASKED = 4  # questions of a kind from which it is guessed what comes: nothing is bought before
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What is expected of a purchase, in units of the session's total or as epsilon.
+
+    Parameters
+    ----------
+    extra
+        What it costs beyond the question that it is made with.
+    without, later
+        What a question of the kind costs without it, the mean since something was last bought; and, as is expected,
+        with it.
+    pays_after
+        After how many such questions it has saved what it costs; None where it is not expected to.
+    """
+
+    extra: float
+    without: float
+    later: float
+    pays_after: int | None
+
+    def in_epsilon(self, epsilon: Callable[[int], float]) -> Forecast:
+        """Return the same as epsilon, from units."""
+        extra, without, later = (epsilon(math.ceil(max(units, 0))) for units in (self.extra, self.without, self.later))
+        return Forecast(extra, without, later, self.pays_after)
+
+
+@dataclass(frozen=True)
+class Rent:
+    """What questions of one kind have cost by themselves since a strategy was last bought for them.
+
+    Parameters
+    ----------
+    paid
+        In units of the session's total.
+    since
+        How many questions that was, free ones too.
+    asked
+        How many there were in all.
+    """
+
+    paid: int = 0
+    since: int = 0
+    asked: int = 0
+
+    def after(self, paid: int, bought: bool) -> Rent:
+        """Return the rent after one more question, which cost so much, with a purchase or without."""
+        return Rent(0, 0, self.asked + 1) if bought else Rent(self.paid + paid, self.since + 1, self.asked + 1)
+
+    def forecast(self, alone: int, price: int, still: float) -> Forecast:
+        """Return what is expected of a purchase.
+
+        Parameters
+        ----------
+        alone
+            What the question that it is made with would cost without it, in units.
+        price
+            What both cost, in units.
+        still
+            Which share of what they cost without it later questions are expected to cost.
+        """
+        extra, without = price - alone, (self.paid + alone) / (self.since + 1)
+        saved = without * (1 - still)
+        return Forecast(extra, without, without * still, math.ceil(max(extra, 0) / saved) if saved > 0 else None)
+
+    def credit(self, alone: int) -> int:
+        """Return what a question may cost together with a purchase; 0 where nothing may be bought yet.
+
+        Parameters
+        ----------
+        alone
+            What the question would cost without a purchase, in units.
+        """
+        return BOUND * (self.paid + alone) - self.paid if self.asked + 1 >= LEAST_ASKED else 0

@@ -1,0 +1,106 @@
+"""Purchases cost at most twice what the same questions cost without them, whatever is asked and whenever one stops."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import dpnotebook as dpn
+from dpnotebook.errors import ArgumentError
+from dpnotebook.planner.ski_rental import BOUND, LEAST_ASKED, Rent
+
+LEVELS = 200
+SIZES = {"a": 6, "b": 2, "c": 5}
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 5000), st.floats(0, 1)), max_size=60))
+def test_the_bound_holds_whatever_questions_and_purchases_cost(course):
+    """Each question costs something alone; a purchase has a price, and what the question costs beside it."""
+    rent, paid, without = Rent(), 0, 0
+    for alone, price, rest in course:
+        together = price + int(alone * rest)
+        bought = alone < together <= rent.credit(alone)
+        cost = together if bought else alone
+        rent, paid, without = rent.after(cost, bought), paid + cost, without + alone
+        assert paid <= BOUND * without
+        assert not (bought and rent.asked < LEAST_ASKED)
+
+
+@pytest.mark.parametrize("price", [10, 37, 400])
+def test_a_steady_rent_costs_at_most_twice_what_buying_at_once_does(price):
+    """Deterministic ski rental at its worst: one stops right after the purchase."""
+    rent, paid, cost = Rent(), 0, 10
+    while not (bought := price <= rent.credit(cost)):
+        rent, paid = rent.after(cost, bought), paid + cost
+    least = max(price, LEAST_ASKED * cost)  # nothing is bought before there is something to guess from
+    assert paid + price <= BOUND * least
+
+
+def test_what_is_expected_of_a_purchase():
+    rent = Rent()
+    for cost in (4, 0, 5):
+        rent = rent.after(cost, False)
+    found = rent.forecast(3, 12, 0.25)
+    assert (found.extra, found.without, found.later, found.pays_after) == (9, 3.0, 0.75, 4)
+    assert rent.forecast(3, 2, 0.25).pays_after == 0
+    assert rent.forecast(3, 12, 1.0).pays_after is None
+
+
+def moving(rng):
+    """Ranges about one place until a strategy must have been bought for them, then about another: an adversary's."""
+    for centre in (30, 100, 160):
+        for _ in range(7):
+            start, end = centre - rng.integers(10, 25), centre + rng.integers(10, 25)
+            yield lambda table, s=start, e=end: table.count(where=f"x >= {s} and x < {e}", variance=10_000)
+
+
+def scattered(rng):
+    """Ranges anywhere, at any accuracy."""
+    for _ in range(16):
+        start, end = np.sort(rng.choice(LEVELS, 2, replace=False))
+        variance = float(np.exp(rng.uniform(*np.log([2_500, 40_000]))))
+        yield lambda table, s=start, e=end, v=variance: table.count(where=f"x >= {s} and x < {e}", variance=v)
+
+
+def growing(rng):
+    """Group-bys that ask for more every time: what was bought is never enough for long."""
+    for turn in range(20):
+        keys = [str(key) for key in rng.choice(list(SIZES), int(rng.integers(1, 4)), replace=False)]
+        yield lambda table, k=keys, v=4_000 * 0.8**turn: table.groupby(k).count(variance=v)
+
+
+def totals(course, seed, budget, purchases):
+    """Return the total after each question of a real session, and how often something was bought."""
+    spent, bought = [], 0
+    with dpn.Session(budget, ":memory:", purchases=purchases) as session:
+        frame = pd.DataFrame({"x": [0], **{name: [0] for name in SIZES}})
+        declared = {"x": LEVELS, **SIZES}
+        table = session.protect(frame, "t", domain={name: dpn.Range(0, size - 1) for name, size in declared.items()})
+        for ask in course(np.random.default_rng(seed)):
+            query = ask(table)
+            bought += session._plan(query, alternatives=False).bought
+            query.run()
+            spent.append(session.ledger.spent)
+    return np.array(spent), bought
+
+
+QUICK = (moving, 0.0), (growing, 1e-6)
+COURSES = [(course, delta) for course in (moving, scattered, growing) for delta in (0.0, 1e-6)]
+
+
+@pytest.mark.parametrize(
+    ("course", "delta"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in COURSES],
+)
+def test_no_prefix_of_a_session_costs_twice_what_it_does_without_purchases(course, delta):
+    budget = dpn.Budget(900.0, delta)
+    (paid, bought), (without, never) = (totals(course, 5, budget, purchases) for purchases in ("auto", "never"))
+    assert not never
+    assert bought or course is not moving  # or nothing would be tested
+    assert (paid <= BOUND * without).all()
+
+
+def test_purchases_are_one_of_three():
+    with pytest.raises(ArgumentError, match="purchases must be 'auto', 'offer' or 'never', not 'always'"):
+        dpn.Session(dpn.Budget(1.0), purchases="always")
