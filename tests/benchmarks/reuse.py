@@ -27,7 +27,7 @@ WIDE = {"width": (320, 250), "start_std": 200}
 
 def load_sequences() -> ModuleType:
     """Return the module of sequences that the tests use."""
-    path = Path(__file__).parents[1] / "reuse" / "sequences.py"
+    path = Path(__file__).parents[1] / "planner" / "sequences.py"
     spec = importlib.util.spec_from_file_location("sequences", path)
     assert spec is not None
     assert spec.loader is not None
