@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner.picked import Picked
-from dpnotebook.planner.ski_rental import Forecast
+from dpnotebook.planner.ski_rental import PurchaseForecast
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement
@@ -285,7 +285,7 @@ class Plan:
     known: int = 0
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     kind: str | None = None
-    forecast: Forecast | None = field(default=None, repr=False)
+    forecast: PurchaseForecast | None = field(default=None, repr=False)
     otherwise: Plan | None = field(default=None, repr=False)
     picked: Picked | None = None
     afresh: Plan | None = field(default=None, repr=False)

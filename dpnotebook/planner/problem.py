@@ -18,7 +18,7 @@ from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import cost_of
 from dpnotebook.planner.product_terms import ProductTerm
-from dpnotebook.planner.ski_rental import Forecast, Purchases, Rent
+from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, Spend
@@ -107,7 +107,7 @@ class Option:
     bought: int = 0
     own: bool = False
     as_good_as: int = 0
-    forecast: Forecast | None = None
+    forecast: PurchaseForecast | None = None
 
 
 @dataclass(frozen=True)

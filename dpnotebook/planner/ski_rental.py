@@ -28,7 +28,7 @@ LEAST_ASKED = 4  # questions of a kind from which it is guessed what comes: noth
 
 
 @dataclass(frozen=True)
-class Forecast:
+class PurchaseForecast:
     """What is expected of a purchase, in units of the session's total or as epsilon.
 
     Parameters
@@ -47,10 +47,10 @@ class Forecast:
     later: float
     pays_after: int | None
 
-    def in_epsilon(self, epsilon: Callable[[int], float]) -> Forecast:
+    def in_epsilon(self, epsilon: Callable[[int], float]) -> PurchaseForecast:
         """Return the same as epsilon, from units."""
         extra, without, later = (epsilon(math.ceil(max(units, 0))) for units in (self.extra, self.without, self.later))
-        return Forecast(extra, without, later, self.pays_after)
+        return PurchaseForecast(extra, without, later, self.pays_after)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Rent:
         """Return the rent after one more question, which cost so much, with a purchase or without."""
         return Rent(0, 0, self.asked + 1) if bought else Rent(self.paid + paid, self.since + 1, self.asked + 1)
 
-    def forecast(self, alone: int, price: int, still: float) -> Forecast:
+    def forecast(self, alone: int, price: int, still: float) -> PurchaseForecast:
         """Return what is expected of a purchase.
 
         Parameters
@@ -89,7 +89,9 @@ class Rent:
         """
         extra, without = price - alone, (self.paid + alone) / (self.since + 1)
         saved = without * (1 - still)
-        return Forecast(extra, without, without * still, math.ceil(max(extra, 0) / saved) if saved > 0 else None)
+        return PurchaseForecast(
+            extra, without, without * still, math.ceil(max(extra, 0) / saved) if saved > 0 else None
+        )
 
     def credit(self, alone: int) -> int:
         """Return what a question may cost together with a purchase; 0 where nothing may be bought yet.
