@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError
+from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import laplace_variance
 from dpnotebook.privacy.tails import farthest_of, half_widths, kappa, laplace_scale_for
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Summand
 from dpnotebook.strategy import Strategy
-from dpnotebook.workload.terms import row_weights
+from dpnotebook.workload import Identity
+from dpnotebook.workload.terms import row_weights, sparse_terms
 
 # Exact intervals need the weight of every noisy number in every answer; past this many weights the worst case of
 # equal variance is reported instead, which is never narrower.
@@ -38,6 +40,8 @@ NEARLY = 0.99  # of the widest interval at that scale, from which on others are 
 # Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
 GRID_BITS = 10
 BELOW = 1 - 1e-9  # of a scale that an error leads to, so that floating point does not pass the error again
+ENOUGH_WIDER = 1.001  # times the scale of noise: less is not worth another look
+WIDENED = 3  # times at most
 LEAST_STEP = 1 - 1e-6  # by which a scale is lowered at least, so that lowering ends
 ONE = 1e-9  # from 1, a variance factor that is one noisy number's but for rounding
 
@@ -179,6 +183,14 @@ class LinearAnswers:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
             while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
                 scale = _positive_scale(float(scale) * min(accuracy.error / reach * BELOW, LEAST_STEP))
+            # And sums of many fine steps do not reach as far.
+            for _ in range(WIDENED):
+                wider = _positive_scale(float(scale) * (accuracy.error / reach if reach > 0 else 1.0) * BELOW)
+                if noise == "gaussian" or wider < scale * ENOUGH_WIDER:
+                    break
+                reach = self.expected(noise, wider, accuracy.confidence).half_width
+                if reach <= accuracy.error:
+                    scale = wider
         return scale
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
@@ -222,12 +234,29 @@ class LinearAnswers:
             return (int(np.argmax(self.factors * self.units**2)),)
         if self._many or scale < COARSE:
             return None
-        widths = _combined(self.strategy, None, FINE, confidence) * self.units
-        return tuple(np.flatnonzero(widths >= widths.max(initial=0.0) * NEARLY).tolist())
+        rows = np.unique(self.alike)
+        widths = _combined(self.strategy, tuple(rows.tolist()), FINE, confidence) * self.units[rows]
+        return tuple(rows[widths >= widths.max(initial=0.0) * NEARLY].tolist())
 
     @property
     def _many(self) -> bool:
-        return bool(self.factors.size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+        return bool(np.unique(self.alike).size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+
+    @cached_property
+    def alike(self) -> NDArray[np.int64]:
+        """For each answer the first whose noise has the same law, shape (answers,).
+
+        The counts of one marginal are alike where marginals are measured: levels could change their places.
+        """
+        asked, measured = sparse_terms(self.strategy.workload), as_marginals(self.strategy.operator)
+        if asked is None or measured is None or asked[0] != measured.sizes:
+            return np.arange(self.factors.size)
+        used = {axis for subset, _ in measured.weights for axis in subset}
+        factors = [measured.factors[axis] for axis in used] + [one for term in asked[1] for one in term.factors]
+        if not all(isinstance(factor, Identity) for factor in factors):
+            return np.arange(self.factors.size)
+        queries = [term.queries for term in asked[1]]
+        return np.repeat(np.cumsum([0, *queries[:-1]]), queries)
 
     def _widths(
         self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
@@ -239,14 +268,16 @@ class LinearAnswers:
         if self._many:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
             return farthest_of(std_errors, noise, confidence, largest, float(scale))[chosen]
+        if rows is None:
+            alike, place = np.unique(self.alike, return_inverse=True)
+            return _combined(self.strategy, tuple(alike.tolist()), scale, confidence)[place] * self.units
         return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
 
 
 @lru_cache(maxsize=32)
-def _combined(strategy: Strategy, only: tuple[int, ...] | None, scale: Fraction, confidence: float) -> Floats:
+def _combined(strategy: Strategy, only: tuple[int, ...], scale: Fraction, confidence: float) -> Floats:
     """Return half-widths of combinations of Laplace noise; a query and its release ask for the same again and again."""
-    rows = np.arange(strategy.workload.shape[0]) if only is None else np.array(only)
-    found = np.asarray(half_widths(strategy.answer_weights(rows), scale, "laplace", confidence))
+    found = np.asarray(half_widths(strategy.answer_weights(np.array(only)), scale, "laplace", confidence))
     found.setflags(write=False)
     return found
 

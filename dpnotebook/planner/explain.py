@@ -18,6 +18,7 @@ from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
+from dpnotebook.strategy.worst_case import all_alike
 from dpnotebook.workload import Identity, Kron
 
 WEAK_EPSILON = 5.0  # from which on a plan warns: odds may change by a factor of e^5 = 148
@@ -160,14 +161,22 @@ def _strategy_name(answer: Answers) -> str:
         answer = answer.ranks
     if not isinstance(answer, LinearAnswers):
         return "identity"
-    return answer.strategy.name + _how_good(answer.strategy)
+    return answer.strategy.name + _chosen_for(answer.strategy) + _how_good(answer.strategy)
+
+
+def _chosen_for(strategy: Strategy) -> str:
+    """Return what the strategy was chosen for, where that makes a difference."""
+    if all_alike(strategy.workload):
+        return ""
+    return f", chosen for {'the worst answer' if strategy.chosen_for == 'worst' else 'all answers together'}"
 
 
 def _how_good(strategy: Strategy) -> str:
     """Return how near the strategy is to the best there can be, where its optimizer proved that."""
-    if not strategy.certificate or strategy.objective > CLOSE * strategy.certificate:
+    value = strategy.worst if strategy.chosen_for == "worst" else strategy.objective
+    if not strategy.certificate or value > CLOSE * strategy.certificate:
         return ""
-    above = max(math.sqrt(strategy.objective / strategy.certificate) - 1, LEAST_SAID)
+    above = max(math.sqrt(value / strategy.certificate) - 1, LEAST_SAID)
     return f", within {above:.2%} of the least error that any strategy has"
 
 

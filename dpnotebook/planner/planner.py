@@ -9,22 +9,26 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import Answers, Expected, MeanAnswers
+from dpnotebook.planner.answers import COARSE, Answers, Expected, MeanAnswers
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
-from dpnotebook.planner.pricing import cost_of, scales
+from dpnotebook.planner.pricing import cost_of, scales, units_for
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
+from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
 
@@ -97,11 +101,18 @@ def make_plan(
     kind: str | None = None
     answers: Sequence[Answers] = ()
     if option is None:
-        answers = [
-            to_linear(measure, question, table.domain, accountant.noise, assumption, strategy)
-            for measure in question.measures
-        ]
+        linear = partial(_linear, question, table, accountant.noise, assumption, strategy)
+        answers = linear(accuracy.planned_for)
         option = by_itself(answers, accuracy, table, accountant)
+        known = asked is not None and asked.told
+        second = None if accuracy.planned_for == "total" or accuracy.objective else linear("total")
+        if second is not None and _same(second, answers):
+            second = None
+        if second is not None and not known and _may_be_cheaper(second, option, accuracy, table, accountant):
+            other = by_itself(second, accuracy, table, accountant)
+            prices = [ledger.price(cost_of(one.items, table, accountant)) for one in (option, other)]
+            if prices[1] < prices[0]:
+                answers, option = second, other
         means = None if own or history is None else known_means(question, history)
         if means is not None and isinstance(answers[0], MeanAnswers):
             units = ledger.price(cost_of(option.items, table, accountant))
@@ -117,6 +128,14 @@ def make_plan(
                 table, ledger, history, question, answers[0], option, asked, planner, purchases=purchases
             )
             option, worked_out, kind = with_history(problem, accuracy), problem.worked_out, problem.kind
+            if second is not None and known and option.items and not option.bought:
+                # What is known, or can be refined, may suit what is measured for the total better.
+                too = replace(
+                    problem, answer=second[0], alone=by_itself(second, accuracy, table, accountant), worked_out={}
+                )
+                other = with_history(too, accuracy)
+                if too.price(other.items) < problem.price(option.items):
+                    problem, answers, option, worked_out = too, second, other, too.worked_out
             if alternatives and option.combined:
                 others = _others(problem, answers, option, accuracy)
         if alternatives and not others and option.items:
@@ -168,6 +187,42 @@ def make_plan(
         kind=kind,
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
     )
+
+
+def _linear(
+    question: Question,
+    table: TableSchema,
+    noise: Noise,
+    assumption: Assumption,
+    strategy: Strategy | None,
+    objective: Objective,
+) -> list[Answers]:
+    """Return how the measures are answered, with strategies for an objective."""
+    return [
+        to_linear(measure, question, table.domain, noise, assumption, strategy, objective)
+        for measure in question.measures
+    ]
+
+
+def _same(one: Sequence[Answers], other: Sequence[Answers]) -> bool:
+    """Return whether the same is measured."""
+    return all(a.strategy.operator == b.strategy.operator for a, b in zip(one, other, strict=True))
+
+
+def _may_be_cheaper(
+    answers: Sequence[Answers], than: Option, accuracy: Accuracy, table: TableSchema, accountant: Accountant
+) -> bool:
+    """Return whether answers may cost less than some option, as far as can be told without the law of their noise.
+
+    A sum of fine Laplace noise reaches as far as a normal law or a single draw of its variance, at least.
+    """
+    if accountant.noise == "gaussian" or accuracy.error is None:
+        return True
+    least = min(kappa(accuracy.confidence, "gaussian"), -math.log(1 - accuracy.confidence) / math.sqrt(2))
+    hopeful = Accuracy(variance=(accuracy.error / least) ** 2, confidence=accuracy.confidence)
+    if any(answer.scale_for(hopeful, accountant.noise) < COARSE for answer in answers):
+        return True
+    return units_for(hopeful, answers, table, accountant)[0] < than.units
 
 
 def _asked(question: Question, history: History) -> marginal_measurement.LinearTarget | None:

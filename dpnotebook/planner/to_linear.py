@@ -13,6 +13,7 @@ from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswe
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
+from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
@@ -49,6 +50,7 @@ def to_linear(
     noise: Noise,
     assumption: Assumption | None = None,
     strategy: Strategy | None = None,
+    objective: Objective = "total",
 ) -> Answers:
     """Return how one measure is answered.
 
@@ -64,6 +66,8 @@ def to_linear(
         For means.
     strategy
         That of a recorded release, or one that was asked for; None to choose one.
+    objective
+        What it is chosen for.
 
     Raises
     ------
@@ -81,7 +85,12 @@ def to_linear(
             "attributes together, or restrict them with where="
         )
     if strategy is None:
-        strategy = select_own(workload, noise, _effort(measure, workload))
+        effort = _effort(measure, workload)
+        strategy = (
+            select_own(workload, noise, effort)
+            if objective == "total"
+            else select_own(workload, noise, effort, objective)
+        )
     measured = Measurement(strategy.operator, axes, question.where, measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:

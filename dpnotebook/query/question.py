@@ -19,6 +19,7 @@ from dpnotebook.domain import Attribute, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
+from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.workload import Workload
 from dpnotebook.workload.packing import canonical_arrays
 
@@ -357,6 +358,9 @@ class Accuracy:
         Probability that an interval holds the exact answer, in (0, 1).
     relative
         The relative error as a fraction: 0.05 for error="5%".
+    objective
+        What the strategy makes least: "total", the squared errors of all answers together, or "worst", the error of the
+        worst answer. None is "worst" where every answer is promised an error or a variance, and "total" for an epsilon.
 
     Raises
     ------
@@ -369,8 +373,11 @@ class Accuracy:
     variance: float | None = None
     confidence: float = 0.95
     relative: float | None = None
+    objective: Objective | None = None
 
     def __post_init__(self) -> None:
+        if self.objective is not None:
+            checked_objective(self.objective)
         names = [name for name in AMOUNTS if getattr(self, name) is not None]
         if len(names) != 1:
             listed = " and ".join(f"{name}=" for name in names).replace("relative=", 'error="…%"')
@@ -389,9 +396,15 @@ class Accuracy:
         object.__setattr__(self, "confidence", confidence)
 
     @property
+    def planned_for(self) -> Objective:
+        """The objective that strategies are chosen for."""
+        return self.objective or ("worst" if self.epsilon is None else "total")
+
+    @property
     def text(self) -> str:
         """The accuracy as it is written in code, exactly: error=25, or error='5%'."""
         rest = "" if self.confidence == 0.95 else f", confidence={_written(self.confidence)}"
+        rest += "" if self.objective is None else f", objective={self.objective!r}"
         if self.relative is not None:
             return f"error='{self.percent}'{rest}"
         name = next(name for name in AMOUNTS if getattr(self, name) is not None)

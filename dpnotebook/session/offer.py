@@ -116,7 +116,8 @@ class Offer:
         >>> offer.query(error=200).plan.error <= 200
         True
         """
-        accuracy = Accuracy(epsilon, error, confidence=self.confidence)
+        objective = self.asked.accuracy.objective
+        accuracy = Accuracy(epsilon, error, confidence=self.confidence, objective=objective)
         if accuracy.error is None:
             return replace(self.asked, accuracy=accuracy)
         # By variance, so that whatever is combined from the answers later keeps the error as well.
@@ -126,7 +127,7 @@ class Offer:
             raise AccuracyError(
                 f"error={error:g} is finer than combinations of whole numbers can promise; write 1 or more"
             )
-        return replace(self.asked, accuracy=Accuracy(variance=variance, confidence=self.confidence))
+        return replace(self.asked, accuracy=replace(accuracy, error=None, variance=variance))
 
     def buy(self, *, error: float | None = None, epsilon: float | None = None) -> Release:
         """Charge the budget, measure and record; calling it is the consent to spend. Returns all answers.
@@ -151,9 +152,12 @@ class Offer:
 def errors_for(asked: Query, budget: float) -> tuple[float, ...]:
     """Return the errors that some shares of the budget buy, to two figures, largest first."""
     found: list[float] = []
+    objective = asked.accuracy.objective or "worst"  # what is bought within an error is planned for
     for share in SHARES:
         try:
-            error = asked.session.plan(replace(asked, accuracy=Accuracy(budget * share), fresh=True)).error
+            error = asked.session.plan(
+                replace(asked, accuracy=Accuracy(budget * share, objective=objective), fresh=True)
+            ).error
         except AccuracyError:
             continue
         rounded = float(f"{error:.2g}")

@@ -15,6 +15,7 @@ from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.budget import Amount, positive
 from dpnotebook.progress import Progress, watched
+from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.release import Release
 from dpnotebook.strategy import Strategy
@@ -141,8 +142,11 @@ class Query:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float | None = None,
+        objective: Objective | None = None,
     ) -> Query:
         """Return the same question at another accuracy (exactly one of epsilon, error, variance; error may be "5%").
+
+        The confidence and the objective stay as they were said, unless given.
 
         Examples
         --------
@@ -152,7 +156,9 @@ class Query:
         [0.284, 0.117, 0.059]
         """
         confidence = self.accuracy.confidence if confidence is None else confidence
-        return replace(self, accuracy=Accuracy(epsilon, cast("float | None", error), variance, confidence))
+        objective = self.accuracy.objective if objective is None else objective
+        accuracy = Accuracy(epsilon, cast("float | None", error), variance, confidence, objective=objective)
+        return replace(self, accuracy=accuracy)
 
     def without_purchase(self) -> Query:
         """Return the same query answered alone: no strategy for later questions is bought with it.

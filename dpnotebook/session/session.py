@@ -37,6 +37,7 @@ from dpnotebook.privacy.accountant import with_thresholds
 from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
+from dpnotebook.query.objective import Objective
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
@@ -397,6 +398,7 @@ class Session:
         where: str | None = None,
         errors: Sequence[float] | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
     ) -> Offer:
         """Return what all answers of a workload would cost at several accuracies; nothing is spent by looking.
 
@@ -414,6 +416,8 @@ class Session:
             Half-widths of the interval of the worst answer to price; those that some shares of the budget buy, if None.
         confidence
             Probability that an interval holds the exact answer.
+        objective
+            As for `df.dp.answer`: unless given, what is bought within an error is planned for the worst answer.
 
         Raises
         ------
@@ -435,7 +439,9 @@ class Session:
                     f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}"
                 )
             (table,) = self._tables
-        asked = self.table(table).answer(workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence)
+        asked = self.table(table).answer(
+            workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence, objective=objective
+        )
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
         return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
 

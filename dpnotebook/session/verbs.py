@@ -15,6 +15,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import PARTS, column_name
@@ -29,7 +30,9 @@ class Grouped:
 
     Every verb takes exactly one of `epsilon=` (what it may cost at most: what is known as well already costs nothing),
     `error=` (half-width of the interval, in the answer's own units, or relative to the answer: "5%") or `variance=`;
-    and optionally `confidence=` (0.95) and `fresh=True` (measure anew although the ledger holds an answer).
+    and optionally `confidence=` (0.95) and `fresh=True` (measure anew although the ledger holds an answer). An error or
+    a variance holds for every answer, so where there are several, what is measured is chosen for the worst of them; an
+    epsilon makes the squared errors of all together least. `objective="worst"` or `"total"` says otherwise.
 
     Parameters
     ----------
@@ -68,6 +71,7 @@ class Grouped:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows.
@@ -83,7 +87,7 @@ class Grouped:
         0   F  600.0
         1   M  400.0
         """
-        return self._query(Measure("count"), where, accuracy_of(epsilon, error, variance, confidence), fresh)
+        return self._query(Measure("count"), where, accuracy_of(epsilon, error, variance, confidence, objective), fresh)
 
     def sum(
         self,
@@ -96,6 +100,7 @@ class Grouped:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the sum of a column, its values clamped to bounds and rounded to a granularity.
@@ -110,7 +115,7 @@ class Grouped:
             Step to which values are rounded, in the column's units.
         where
             Which rows take part, as pandas-query text.
-        epsilon, error, variance, confidence, fresh
+        epsilon, error, variance, confidence, objective, fresh
             As for every verb; exactly one of the first three.
 
         Examples
@@ -123,7 +128,10 @@ class Grouped:
         """
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity)
         return self._query(
-            Measure("sum", column, summand=summand), where, accuracy_of(epsilon, error, variance, confidence), fresh
+            Measure("sum", column, summand=summand),
+            where,
+            accuracy_of(epsilon, error, variance, confidence, objective),
+            fresh,
         )
 
     def mean(
@@ -137,6 +145,7 @@ class Grouped:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the mean of a column; parameters as for `sum`.
@@ -154,7 +163,10 @@ class Grouped:
         """
         summand = bounded_value(self._table.domain, self._known(column), bounds, granularity, ends=True)
         return self._query(
-            Measure("mean", column, summand=summand), where, accuracy_of(epsilon, error, variance, confidence), fresh
+            Measure("mean", column, summand=summand),
+            where,
+            accuracy_of(epsilon, error, variance, confidence, objective),
+            fresh,
         )
 
     def cdf(
@@ -166,6 +178,7 @@ class Grouped:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows.
@@ -181,7 +194,10 @@ class Grouped:
         2  [20,000, 30,000)  300.0    0.3
         """
         return self._query(
-            Measure("cdf", self._ranked(column)), where, accuracy_of(epsilon, error, variance, confidence), fresh
+            Measure("cdf", self._ranked(column)),
+            where,
+            accuracy_of(epsilon, error, variance, confidence, objective),
+            fresh,
         )
 
     def quantile(
@@ -194,6 +210,7 @@ class Grouped:
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
@@ -210,7 +227,7 @@ class Grouped:
         return self._query(
             Measure("quantile", self._ranked(column), quantile=float(q)),
             where,
-            accuracy_of(epsilon, error, variance, confidence),
+            accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
         )
 
@@ -262,6 +279,7 @@ class Verbs(Grouped):
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at every level of an attribute.
@@ -277,7 +295,13 @@ class Verbs(Grouped):
         2  [20,000, 30,000)  100.0
         """
         return self.groupby(column).count(
-            where=where, epsilon=epsilon, error=error, variance=variance, confidence=confidence, fresh=fresh
+            where=where,
+            epsilon=epsilon,
+            error=error,
+            variance=variance,
+            confidence=confidence,
+            objective=objective,
+            fresh=fresh,
         )
 
     def crosstab(
@@ -288,6 +312,7 @@ class Verbs(Grouped):
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at every combination of levels of two or more attributes.
@@ -306,7 +331,13 @@ class Verbs(Grouped):
         if len(columns) < 2:
             raise DomainError("crosstab takes two or more attributes; histogram takes one")
         return self.groupby(columns).count(
-            where=where, epsilon=epsilon, error=error, variance=variance, confidence=confidence, fresh=fresh
+            where=where,
+            epsilon=epsilon,
+            error=error,
+            variance=variance,
+            confidence=confidence,
+            objective=objective,
+            fresh=fresh,
         )
 
     def answer(
@@ -320,6 +351,7 @@ class Verbs(Grouped):
         error: float | str | None = None,
         variance: float | None = None,
         confidence: float = 0.95,
+        objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
@@ -337,7 +369,7 @@ class Verbs(Grouped):
             What to measure: a strategy for this workload, or a function that makes one, such as
             `dpn.strategy.wavelet`. The best that is found, unless given. Where the ledger has an answer that cost as
             much, that is given whatever it was measured by; `fresh=True` measures anew.
-        epsilon, error, variance, confidence, fresh
+        epsilon, error, variance, confidence, objective, fresh
             As for every verb; exactly one of the first three.
 
         Examples
@@ -370,7 +402,7 @@ class Verbs(Grouped):
         query = grouped._query(
             Measure("workload", workload=workload, asked=asked),
             where,
-            accuracy_of(epsilon, error, variance, confidence),
+            accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
         )
         if strategy is None:
@@ -442,7 +474,11 @@ def _answer_name(measure: Measure, keys: tuple[str, ...]) -> str:
 
 
 def accuracy_of(
-    epsilon: float | None, error: float | str | None, variance: float | None, confidence: float
+    epsilon: float | None,
+    error: float | str | None,
+    variance: float | None,
+    confidence: float,
+    objective: Objective | None = None,
 ) -> Accuracy:
     """Return the accuracy that the keywords of every verb say; `error` may be relative, such as "5%"."""
-    return Accuracy(epsilon, cast("float | None", error), variance, confidence)
+    return Accuracy(epsilon, cast("float | None", error), variance, confidence, objective=objective)

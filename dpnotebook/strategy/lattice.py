@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +83,16 @@ class Lattice:
         values = np.concatenate([self._values(group, alpha, beta).ravel() for group in self.groups])
         return np.bincount(self._indexed[1], weights=values, minlength=len(self.subsets))
 
+    def coefficients(self, alpha: Array, beta: Array) -> Any:
+        """Return what each product adds to every loss, sparse, shape (products, subsets); its sums are `losses`."""
+        from scipy.sparse import csr_array
+
+        values = [self._values(group, alpha, beta) for group in self.groups]
+        rows = np.concatenate([np.full(len(value), value.shape[1]) for value in values])
+        ends = np.concatenate(([0], np.cumsum(rows)))
+        data = np.concatenate([value.ravel() for value in values])
+        return csr_array((data, self._indexed[1], ends), shape=(len(rows), len(self.subsets)))
+
     def sensitivities(self, alpha: Array, beta: Array, slopes: Array) -> tuple[Array, Array]:
         """Return the derivatives of sum over S of slopes_S L_S with respect to alpha and beta, each (factors,)."""
         of_alpha, of_beta = np.zeros(alpha.size), np.zeros(beta.size)
@@ -125,8 +135,15 @@ class Lattice:
         return [found[i] for i in order], rank[place]
 
 
-def lattice(workload: Workload) -> Lattice:
+def lattice(workload: Workload, *, repeats: Literal["add up", "count once"] = "add up") -> Lattice:
     """Return a union of products as a lattice.
+
+    Parameters
+    ----------
+    workload
+        The union.
+    repeats
+        Whether the squared weights of equal products add up, as in a total, or the largest counts.
 
     Raises
     ------
@@ -139,7 +156,7 @@ def lattice(workload: Workload) -> Lattice:
     sizes, parts = found
     if not is_lattice(parts):
         raise WorkloadError("the subsets of the attributes of this workload's products are too many")
-    return _grouped(sizes, parts)
+    return _grouped(sizes, parts, repeats == "add up")
 
 
 def is_lattice(parts: Sequence[SparseTerm]) -> bool:
@@ -147,7 +164,7 @@ def is_lattice(parts: Sequence[SparseTerm]) -> bool:
     return sum(2.0 ** len(part.axes) for part in parts) <= ENTRIES
 
 
-def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm]) -> Lattice:
+def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm], adding: bool) -> Lattice:
     numbers: list[dict[int, int]] = [{} for _ in sizes]  # by identity first: hashing 10^5 workloads is slow
     kinds: list[dict[Workload, int]] = [{} for _ in sizes]
     merged: dict[tuple[Subset, tuple[int, ...]], float] = {}
@@ -159,7 +176,8 @@ def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm]) -> Lattice:
                 number = numbers[axis][id(factor)] = kinds[axis].setdefault(factor, len(kinds[axis]))
             which.append(number)
         key = (part.axes, tuple(which))
-        merged[key] = merged.get(key, 0.0) + float(part.weight) ** 2
+        known, square = merged.get(key, 0.0), float(part.weight) ** 2
+        merged[key] = known + square if adding else max(known, square)
     offsets = np.concatenate(([0], np.cumsum([len(found) for found in kinds])))
     groups = []
     for k in sorted({len(axes) for axes, _ in merged}):

@@ -25,12 +25,12 @@ from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.subset_search import Problem, SubsetShares, search
+from dpnotebook.strategy.whole_weights import whole_weights
 from dpnotebook.workload import Identity, Marginals, Total, Workload
 from dpnotebook.workload.base import Array
 
 CLOSE = 1 + 2e-6  # integer weights are accepted when the error is within this factor of what real ones give
 FINER = 1.1  # by which the scale of the integers grows until they are close
-LARGEST_NORM = 2.0**60  # of all measurements: they and their noise stay within 64 bits
 ROUNDS = 4  # of choosing operators, each with the shares of the one before
 SETTLED = 1e-3  # relative gain of a round of operators below which they are kept
 PRICES = (0.25, 1.0, 4.0)  # of an attribute's total, in terms of what it is worth at the moment
@@ -139,7 +139,7 @@ def opt_marginals(
     used = {i for subset, _ in weights for i in subset}
     operators = [one.operator if i in used else Identity(one.operator.shape[1]) for i, one in enumerate(measured)]
     operator = Marginals(operators, weights)
-    return Strategy(workload, operator, noise, _name(operator))
+    return Strategy(workload, operator, noise, marginals_name(operator))
 
 
 def _weighted(
@@ -248,29 +248,19 @@ def _together(measured: Sequence[Measured]) -> tuple[Array, Array]:
 def _integer_weights(problem: Problem, shares: SubsetShares, norms: Sequence[int]) -> list[tuple[Subset, int]]:
     """Return integer weights of the subsets, near to what their shares of the sensitivity say."""
     products = np.where(shares.subsets, np.array(norms, dtype=float), 1.0).prod(axis=1)
-    real = shares.shares / products
-    real = real / real.min()
-    scale, kept, least = 1.0, np.ones(len(real)), np.inf
-    while True:
-        weights = np.maximum(1.0, np.rint(scale * real))
-        total = float(weights @ products)
-        if total > LARGEST_NORM and np.isfinite(least):
-            break
-        error = problem.exact(SubsetShares(shares.subsets, weights * products, 0.0))
-        if error < least:
-            kept, least = weights, error
-        if least <= shares.error * CLOSE or total > LARGEST_NORM:
-            break
-        scale *= FINER
-    if float(kept @ products) > 4 * LARGEST_NORM:
-        raise WorkloadError("the weights of this strategy do not fit in 64 bits")
-    whole = kept.astype(np.int64)
-    whole //= np.gcd.reduce(whole)
+    whole = whole_weights(
+        shares.shares / products,
+        lambda weights: float(weights @ products),
+        lambda weights: problem.exact(SubsetShares(shares.subsets, weights * products, 0.0)),
+        shares.error * CLOSE,
+        FINER,
+    )
     pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(shares.subsets, whole, strict=True)]
     return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
 
 
-def _name(operator: Marginals) -> str:
+def marginals_name(operator: Marginals) -> str:
+    """Return what to call a strategy of weighted marginals: how many, and what is measured along their attributes."""
     subsets = f"{len(operator.weights):,} weighted marginal{'s' if len(operator.weights) > 1 else ''}"
     used = {i for subset, _ in operator.weights for i in subset}
     others = [factor_name(operator.factors[i]) for i in sorted(used) if not isinstance(operator.factors[i], Identity)]

@@ -21,11 +21,11 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
 from dpnotebook.strategy.splits import MergedAttribute, Split, attribute, residual_objective, splits, together, traces
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.whole_weights import whole_weights
 from dpnotebook.workload import Explicit, Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
 
 CLOSE = 1.0001  # integers are accepted when the error is within this factor of what real numbers give
-LARGEST_NORM = 2.0**60  # of the squared column norm of all measurements
 NARROWEST, WIDEST = 4, 14  # bits of the entries of an operator that is rounded
 TOUCHES = 16  # entries of a column that are rounded the other way
 ROOM = 50.0  # bits of the squared norm of the largest product of operators; the rest is for its weight
@@ -186,22 +186,11 @@ def _integer_weights(found: Lattice, chosen: Sequence[Split | None]) -> list[tup
     squares = np.array([math.prod(norms[i] for i in subset) for subset in subsets])
     roots = np.sqrt(losses[asked])
     best = roots.sum() ** 2
-    shares = np.sqrt(roots / squares)
-    shares /= shares.min()
-    scale, kept, least = 1.0, np.ones(len(subsets)), np.inf
-    while True:
-        weights = np.maximum(1.0, np.rint(scale * shares))
-        norm = float((weights**2 * squares).sum())
-        if norm > LARGEST_NORM and np.isfinite(least):
-            break
-        value = norm * float((losses[asked] / squares / weights**2).sum())
-        if value < least:
-            kept, least = weights, value
-        if least <= best * CLOSE or norm > LARGEST_NORM:
-            break
-        scale *= FINER
-    if float((kept**2 * squares).sum()) > 4 * LARGEST_NORM:
-        raise WorkloadError("the weights of this strategy do not fit in 64 bits")
-    whole = kept.astype(np.int64)
-    whole //= np.gcd.reduce(whole)
+    whole = whole_weights(
+        np.sqrt(roots / squares),
+        lambda weights: float((weights**2 * squares).sum()),
+        lambda weights: float((weights**2 * squares).sum()) * float((losses[asked] / squares / weights**2).sum()),
+        best * CLOSE,
+        FINER,
+    )
     return list(zip(subsets, whole.tolist(), strict=True))

@@ -1,22 +1,27 @@
-"""Choose what to measure for a workload: the strategy of least expected error among those that apply."""
+"""Choose what to measure for a workload: the strategy of least error, of all answers or the worst, among all."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import lru_cache
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import silent, watched
+from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.hdmm import best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms
 
 
-def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full") -> Strategy:
+def select(
+    workload: Workload, noise: Noise = "laplace", effort: Effort = "full", *, objective: Objective = "total"
+) -> Strategy:
     """Return the best strategy known here, or registered, for a workload; it is kept, so asking again is free.
 
     In each attribute the identity, the queries themselves, every hierarchy and the optimised strategies of OPT_0
@@ -33,11 +38,16 @@ def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full"
         "full": as good as is known here; a workload over one attribute of 1,024 cells takes seconds, of 4,096 minutes.
         "quick": in a moment; optimised too where an attribute has up to 256 cells. Registered strategies are not
         tried, because nobody knows how long they take.
+    objective
+        "total": the least sum of the squared errors of all answers. "worst": the least error of the worst answer, each
+        times its weight, which is what an error that is promised for every answer costs.
 
     Raises
     ------
     WorkloadError
         If noise or effort is not one of these.
+    AccuracyError
+        If there is no such objective.
 
     Examples
     --------
@@ -46,18 +56,27 @@ def select(workload: Workload, noise: Noise = "laplace", effort: Effort = "full"
     >>> found = strategy.select(AllRange(64), "laplace", "quick")
     >>> found.rmse(epsilon=1.0) < strategy.hb(AllRange(64)).rmse(epsilon=1.0)
     True
+    >>> worst = strategy.select(AllRange(64), "laplace", "quick", objective="worst")
+    >>> worst.worst_error(epsilon=1.0) < found.worst_error(epsilon=1.0)
+    True
     """
-    own = select_own(workload, noise, effort)
-    return best_of([own, *registered_strategies(workload, noise)]) if effort == "full" and REGISTERED else own
+    worst = checked_objective(objective) == "worst"
+    own = select_own(workload, noise, effort, "worst") if worst else select_own(workload, noise, effort)
+    if effort != "full" or not REGISTERED:
+        return own
+    others = registered_strategies(workload, noise)
+    return best_worst([own, *others]) if worst else best_of([own, *others])
 
 
 @lru_cache(maxsize=256)
-def select_own(workload: Workload, noise: Noise = "laplace", effort: Effort = "full") -> Strategy:
+def select_own(
+    workload: Workload, noise: Noise = "laplace", effort: Effort = "full", objective: Objective = "total"
+) -> Strategy:
     """Return the best strategy of this package for a workload: what verbs plan with, whatever is registered.
 
     Parameters
     ----------
-    workload, noise, effort
+    workload, noise, effort, objective
         As for `select`.
     """
     if noise not in ("laplace", "gaussian"):
@@ -65,8 +84,11 @@ def select_own(workload: Workload, noise: Noise = "laplace", effort: Effort = "f
     if effort not in ("quick", "full"):
         raise WorkloadError(f'the effort of select is "quick" or "full", not {shorten(effort)}')
     found = sparse_terms(workload)
-    with threads_for(workload.shape[1] if found is None else max(found[0])):
-        if effort == "quick":
-            return best_of(tried(workload, noise, effort, 0, silent))
-        with watched() as report:
+    threads = threads_for(workload.shape[1] if found is None else max(found[0]))
+    with threads, nullcontext(silent) if effort == "quick" else watched() as report:
+        if objective == "total":
             return best_of(tried(workload, noise, effort, 0, report))
+        total = select_own(workload, noise, effort)
+        if all_alike(workload):
+            return total
+        return best_worst([total, *tried_for_worst(workload, total, effort, report)])

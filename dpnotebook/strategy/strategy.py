@@ -15,6 +15,7 @@ from dpnotebook.errors import AccuracyError, WorkloadError, shorten
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.privacy.accountant import Noise, mu_of_budget
 from dpnotebook.privacy.budget import positive
+from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.bounds import svd_bound
 from dpnotebook.workload import Workload
@@ -44,7 +45,10 @@ class Strategy:
         Whether each part of the workload is answered from its own part of the operator alone (HDMM, section 10, case
         3), which needs no least squares over all cells at once; answers of different parts then need not agree.
     certificate
-        What an optimizer proved that no strategy's objective can be below, for this noise.
+        What an optimizer proved that no strategy's objective can be below, for this noise; of the worst answer where
+        it was chosen for that.
+    chosen_for
+        Whether it was chosen for the total or for the worst answer.
 
     Raises
     ------
@@ -70,6 +74,7 @@ class Strategy:
     name: str
     split: bool = False
     certificate: float = 0.0
+    chosen_for: Objective = "total"
 
     def __post_init__(self) -> None:
         if self.noise not in ("laplace", "gaussian"):
@@ -95,12 +100,29 @@ class Strategy:
     @cached_property
     def objective(self) -> float:
         """Return |A|^2 |W A^+|_F^2 (HDMM, eq. 1); infinite if the strategy does not support the workload."""
-        return (self.norm**2 if self.noise == "laplace" else self.norm) * self._reconstruction.total_variance()
+        return self._squared_sensitivity * self._reconstruction.total_variance()
+
+    @cached_property
+    def worst(self) -> float:
+        """Return |A|^2 max_i |w_i A^+|^2: the objective of the worst answer; infinite if one is not determined.
+
+        As for the total, an answer of weight w counts w^2 times.
+        """
+        return self._squared_sensitivity * float(self.error_factors().max(initial=0.0))
 
     @cached_property
     def bound(self) -> float:
         """A lower bound on the objective of every strategy for this workload: `svd_bound`, or what was certified."""
-        return max(svd_bound(self.workload), self.certificate)
+        return max(svd_bound(self.workload), self.certificate if self.chosen_for == "total" else 0.0)
+
+    @cached_property
+    def worst_bound(self) -> float:
+        """A lower bound on `worst` of every strategy for this workload: the worst answer is never below the mean."""
+        return max(self.bound / self.workload.shape[0], self.certificate if self.chosen_for == "worst" else 0.0)
+
+    @property
+    def _squared_sensitivity(self) -> int:
+        return self.norm**2 if self.noise == "laplace" else self.norm
 
     def total_squared_error(self, epsilon: float, delta: float = 0.0) -> float:
         """Return the expected sum over all answers of the squared error.
@@ -126,9 +148,18 @@ class Strategy:
         """Return what `rmse` cannot be below, for any strategy (the SVD bound; HDMM, Proposition 5)."""
         return math.sqrt(self.bound * unit_variance(self.noise, epsilon, delta) / self.workload.shape[0])
 
+    def worst_error(self, epsilon: float, delta: float = 0.0) -> float:
+        """Return the root of the expected squared error of the worst answer."""
+        return math.sqrt(self.worst * unit_variance(self.noise, epsilon, delta))
+
     @property
     def optimality(self) -> float:
-        """How far `rmse` is above its lower bound: 1 is proof that no strategy is better."""
+        """How far `rmse`, or `worst_error` where it was chosen for that, is above its lower bound.
+
+        1 is proof that no strategy is better.
+        """
+        if self.chosen_for == "worst":
+            return math.sqrt(self.worst / self.worst_bound)
         return math.sqrt(self.objective / self.bound)
 
     def error_factors(self) -> Array:
@@ -185,7 +216,7 @@ class Strategy:
 
     def to_json(self) -> dict[str, Any]:
         """Return the strategy as JSON values."""
-        return {
+        values = {
             "workload": self.workload.to_json(),
             "operator": self.operator.to_json(),
             "noise": self.noise,
@@ -193,6 +224,7 @@ class Strategy:
             "split": self.split,
             "certificate": self.certificate,
         }
+        return values if self.chosen_for == "total" else values | {"chosen_for": self.chosen_for}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Strategy:
@@ -200,8 +232,9 @@ class Strategy:
         try:
             rest = {name: value[name] for name in ("noise", "name", "split")}
             rest["certificate"] = value.get("certificate", 0.0)  # plans recorded by 0.1 have none
+            rest["chosen_for"] = checked_objective(value.get("chosen_for", "total"))
             return cls(Workload.from_json(value["workload"]), Workload.from_json(value["operator"]), **rest)
-        except (KeyError, TypeError):
+        except (KeyError, TypeError, AccuracyError):
             raise WorkloadError("these JSON values do not describe a strategy") from None
 
     @cached_property

@@ -1,0 +1,271 @@
+"""The strategy whose worst answer is best, over few cells, with proof for Gaussian noise.
+
+With one weight q_i >= 0 an answer, adding up to one, the weighted total is never above the worst answer; so the least
+weighted total, for any q, is a lower bound on the worst answer of every strategy, and where the bound is largest the
+two meet (von Neumann). For Gaussian noise the bound is (tr S)^2 / sum(v), S = (D^1/2 V D^1/2)^1/2, V = W' diag(q) W,
+with one multiplier v_j a cell (see `gaussian`): tr S is the fidelity of the two, concave in v and q together.
+Multiplicative weights raise both: v <- v diag(X), q <- q (variances)^step, the step as long as it helps. For Laplace
+noise p-Identity strategies descend along a norm of the variances that goes to their maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpnotebook.errors import WorkloadError
+from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.explicit import permuted_operator
+from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
+from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
+from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
+from dpnotebook.workload.base import Array
+from dpnotebook.workload.contiguous import Contiguous
+
+ENTRIES = 2**25  # of rows that are written out
+INTERVALS = 2**22  # runs of cells, which need not be
+GAP = 1e-3  # between the worst variance and its bound at which to stop
+CUBES = 2**34  # cells cubed, times steps: what there is time for, some seconds
+FEWEST, MOST = 12, 400  # steps
+GROWTH, LEAST_STEP = 1.5, 1e-2
+LONGEST = 8.0
+SINGULAR = 1e-12  # of the largest eigenvalue: a smaller one is rounding
+ROUNDING = 1e-9  # relative error allowed for in a bound that is computed in floating point
+POWERS = (4.0, 16.0, 64.0)  # of the norms of the variances
+DESCENT = 40  # steps for each, over up to QUICK cells, and fewer over more
+QUICK = 128
+
+
+@dataclass(frozen=True)
+class WorstOptimum:
+    """A strategy for Gaussian noise as A'A, its worst answer, and what that of no strategy can be below.
+
+    Parameters
+    ----------
+    gram
+        X = A'A, shape (n, n), with diagonal at most 1.
+    worst
+        max_i w_i' X^+ w_i.
+    lower
+        No strategy has a smaller worst answer.
+    weights
+        q, shape (m,), adding up to one: how much each answer counts in the proof.
+    """
+
+    gram: Array
+    worst: float
+    lower: float
+    weights: Array
+
+
+class WeighedAnswers:
+    """The answers of a workload over few cells: their variances, and their weighted Gram matrix."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self.shape = workload.shape
+        self._parts = list(_parts(workload, 1.0))
+
+    def variances(self, matrix: Array) -> Array:
+        """Return w'Mw of every answer, shape (m,)."""
+        return np.concatenate([part.variances(matrix) for part in self._parts])
+
+    def gram(self, weights: Array) -> Array:
+        """Return W' diag(weights) W, shape (n, n)."""
+        ends = np.cumsum([part.count for part in self._parts])[:-1]
+        pieces = zip(self._parts, np.split(weights, ends), strict=True)
+        return np.asarray(sum(part.gram(mine) for part, mine in pieces))
+
+
+def _parts(workload: Workload, weight: float) -> Iterator[_Runs | _Rows]:
+    if isinstance(workload, Stack):
+        for part in workload.parts:
+            yield from _parts(part, weight)
+    elif isinstance(workload, Weighted):
+        yield from _parts(workload.workload, weight * float(workload.weight))
+    elif isinstance(workload, Contiguous) and workload.shape[0] <= INTERVALS:
+        yield _Runs(workload, weight)
+    elif workload.shape[0] * workload.shape[1] <= ENTRIES:
+        yield _Rows(workload, weight)
+    else:
+        raise WorkloadError(f"the {workload.shape[0]:,} answers of this workload are too many to weigh one by one")
+
+
+class _Runs:
+    """Counts of runs of cells, whose Gram matrix is a sum over the runs that hold two cells."""
+
+    def __init__(self, workload: Contiguous, weight: float) -> None:
+        self.workload, self.count, self._square = workload, workload.shape[0], weight**2
+        starts, ends = workload.intervals(np.arange(self.count))
+        self._place = starts * workload.n + (ends - 1)
+
+    def variances(self, matrix: Array) -> Array:
+        return np.asarray(self._square * self.workload.quadratic(matrix))
+
+    def gram(self, weights: Array) -> Array:
+        n = self.workload.n
+        table = np.bincount(self._place, weights=weights, minlength=n * n).reshape(n, n)
+        # Entry (i, j), i <= j: the runs that begin at i or before and end at j or after.
+        held = np.cumsum(np.cumsum(table, axis=0)[:, ::-1], axis=1)[:, ::-1]
+        upper = np.triu(held)
+        return np.asarray(self._square * (upper + np.triu(held, 1).T))
+
+
+class _Rows:
+    """Queries of any form, written out."""
+
+    def __init__(self, workload: Workload, weight: float) -> None:
+        self.count = workload.shape[0]
+        self._rows = weight * workload.dense().astype(float)
+
+    def variances(self, matrix: Array) -> Array:
+        return np.asarray(np.einsum("ij,ij->i", self._rows @ matrix, self._rows))
+
+    def gram(self, weights: Array) -> Array:
+        return np.asarray(self._rows.T @ (weights[:, None] * self._rows))
+
+
+def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progress = silent) -> WorstOptimum:
+    """Return the strategy of the best worst answer for Gaussian noise.
+
+    Parameters
+    ----------
+    answers
+        What is asked, of n cells that are all counted in some answer.
+    gap
+        Relative gap between the worst answer and its bound at which to stop; with many cells it is stopped earlier, and
+        what is best by then is returned with its honest bound.
+    report
+        Told of progress; may raise to stop.
+    """
+    m, n = answers.shape
+    steps = max(FEWEST, min(MOST, CUBES // n**3))
+    q = np.full(m, 1 / m)
+    with threads_for(n):
+        start = gaussian_optimum(answers.gram(q), tolerance=gap, iterations=steps, report=report)
+        point = _WeighedPoint(answers, q, start.v)
+        best, lower, proof = point, point.dual, q
+        step = 1.0
+        for _ in range(steps):
+            if best.worst <= lower * (1 + gap):
+                break
+            report(None, f"the worst answer: within {best.worst / lower - 1:.1g} of the best")
+            while True:
+                q = point.q * (point.variances / point.worst) ** step
+                trial = _WeighedPoint(answers, q / q.sum(), point.v * point.diagonal)
+                if trial.dual >= point.dual or step < LEAST_STEP:
+                    break
+                step /= 2
+            if trial.dual > lower:
+                lower, proof = trial.dual, trial.q
+            point, step = trial, min(step * GROWTH, LONGEST)
+            if point.worst < best.worst:
+                best = point
+    return WorstOptimum(best.gram(), best.worst, lower * (1 - ROUNDING), proof)
+
+
+class _WeighedPoint:
+    """The bound at some q and v, and the strategy that belongs to it, scaled to be feasible."""
+
+    def __init__(self, answers: WeighedAnswers, q: Array, v: Array) -> None:
+        self.q, self.v = q, v
+        half = np.sqrt(v)
+        values, vectors = np.linalg.eigh(answers.gram(q) * half * half[:, None])
+        kept = values > values[-1] * len(v) * np.finfo(float).eps
+        roots, vectors = np.sqrt(values[kept]), vectors[:, kept]
+        self.dual = float(roots.sum() ** 2 / v.sum())
+        squares = np.einsum("ik,ik,k->i", vectors, vectors, roots, optimize=False)
+        self.diagonal = np.divide(squares, v, out=np.zeros_like(v), where=v > 0)  # 0: a cell that is counted nowhere
+        # Scaling each cell by itself would leave the row space of answers that do not tell all cells apart.
+        self._weights = half * np.sqrt(self.diagonal if kept.all() else self.diagonal.max())
+        self._roots, self._vectors = roots, vectors
+        turned = vectors * self._weights[:, None]
+        self.variances = answers.variances((turned / roots) @ turned.T)
+        self.worst = float(self.variances.max())
+        self.diagonal = self.diagonal / roots.sum()
+
+    def gram(self) -> Array:
+        weights = self._weights[:, None]
+        turned = np.divide(self._vectors, weights, out=np.zeros_like(self._vectors), where=weights > 0)
+        return np.asarray((turned * self._roots) @ turned.T)
+
+
+def worst_gaussian_operator(
+    workload: Workload, *, gap: float = GAP, report: Progress = silent
+) -> tuple[Explicit | PIdentity, float]:
+    """Return the integer operator of the best worst answer for Gaussian noise, and what none can be below.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many answers to weigh one by one.
+    """
+    answers = WeighedAnswers(workload.workload if isinstance(workload, Permuted) else workload)
+    found = gaussian_worst(answers, gap=gap, report=report)
+    weighted = answers.gram(found.weights)
+    inverse = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
+    operator: Explicit | PIdentity = rounded_gram(found.gram, weighted, float(np.vdot(inverse, weighted)))
+    if isinstance(workload, Permuted):
+        operator = permuted_operator(operator, workload.places)
+    return operator, found.lower
+
+
+def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explicit | PIdentity:
+    """Return the p-Identity whose worst answer is the best that a descent finds, for Laplace noise.
+
+    Raises
+    ------
+    WorkloadError
+        If there are too many answers to weigh one by one.
+    """
+    if isinstance(workload, Permuted):
+        return permuted_operator(worst_p_identity(workload.workload, report=report), workload.places)
+    from scipy.optimize import minimize
+
+    answers = WeighedAnswers(workload)
+    n = workload.shape[1]
+    steps = DESCENT if n <= QUICK else max(10, DESCENT * QUICK**2 // n**2)
+    with threads_for(n):
+        (begin,) = p_identity(answers.gram(np.ones(answers.shape[0])), quick=True, report=report)
+        shape, flat = begin.theta.shape, begin.theta.ravel()
+
+        def evaluate(flat: Array, power: float) -> tuple[float, Array]:
+            report(None, "the worst answer: looking for the best p-Identity")
+            theta = flat.reshape(shape)
+            variances = answers.variances(_inverse(theta))
+            top = float(variances.max())
+            weights = (variances / top) ** (power - 1)
+            size = float((weights * variances / top).sum())
+            gram = answers.gram(weights)
+            _, gradient = loss_and_gradient(theta, lambda x: np.asarray(x @ gram), np.diagonal(gram))
+            return np.log(top) + np.log(size) / power, gradient.ravel() / (top * size)
+
+        best, least = flat, float(answers.variances(_inverse(begin.theta)).max())
+        for power in POWERS:
+            found = minimize(
+                evaluate,
+                flat,
+                args=(power,),
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0, None)] * flat.size,
+                options={"maxiter": steps},
+            )
+            flat = found.x
+            worst = float(answers.variances(_inverse(flat.reshape(shape))).max())
+            if worst < least:
+                best, least = flat, worst
+    return rounded_p_identity(best.reshape(shape))
+
+
+def _inverse(theta: Array) -> Array:
+    """Return (A'A)^-1 of the p-Identity of Theta, with columns that add up to one (HDMM, Definition 13)."""
+    sums = 1 + theta.sum(axis=0)
+    inner = theta @ theta.T
+    inner[np.diag_indices_from(inner)] += 1
+    middle = np.eye(theta.shape[1]) - theta.T @ np.linalg.solve(inner, theta)
+    return np.asarray(middle * sums * sums[:, None])
