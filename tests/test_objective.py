@@ -197,3 +197,33 @@ def test_what_is_bought_within_an_error_is_planned_for_the_worst_answer(people):
     )
     assert offer.prices["epsilon"][0] < 0.5 * total.prices["epsilon"][0]
     assert offer.query(error=100).plan.error <= 100
+
+
+def test_counts_of_one_marginal_have_one_law():
+    from fractions import Fraction
+
+    from dpnotebook.planner.answers import LinearAnswers
+    from dpnotebook.planner.to_linear import Assumption, to_linear
+    from dpnotebook.predicate import Predicate
+    from dpnotebook.query.question import Measure, Question
+    from dpnotebook.workload import marginals
+
+    domain = dpn.Domain({"age": dpn.Range(0, 4), "sex": dpn.Range(0, 1), "region": dpn.Range(0, 2)})
+    measure = Measure("workload", workload=marginals((5, 2, 3), upto=2))
+    question = Question("people", (measure,), domain.names, Predicate.everything(domain))
+    answers = to_linear(measure, question, domain, "laplace", Assumption(), objective="worst")
+    assert isinstance(answers, LinearAnswers)
+    assert np.unique(answers.alike).size == 7  # the total, three of one attribute, three of two
+    scale, strategy = Fraction(9000), answers.strategy
+    every = half_widths(strategy.answer_weights(np.arange(strategy.workload.shape[0])), scale, "laplace", 0.95)
+    found = answers.estimate(np.zeros((1, strategy.operator.shape[0])), "laplace", scale, 0.95)
+    assert (found.upper - found.lower) / 2 == pytest.approx(every, rel=1e-6)
+    assert answers.expected("laplace", scale, 0.95).half_width == pytest.approx(every.max(), rel=1e-6)
+
+
+def test_what_is_measured_with_order_has_a_law_for_each_answer(people):
+    from dpnotebook.planner.answers import LinearAnswers
+
+    (item,) = people.answer(dpn.ranges("region"), error=50).plan.measurements
+    answers = LinearAnswers(item.measurement, item.strategy)
+    assert (answers.alike == np.arange(36)).all()

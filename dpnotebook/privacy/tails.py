@@ -66,25 +66,30 @@ def half_widths(weights: ArrayLike, scale: object, noise: Noise, confidence: flo
     largest = size.max(axis=1, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
     relative = size / unit[:, None]
+    # Many draws mostly have one scale between them, and a fraction takes long to hash.
+    known = {id(each): each for each in scales}
+    places = {key: place for place, key in enumerate(known)}
+    which = np.array([places[id(each)] for each in scales], dtype=np.intp)
+    widths = np.array([float(each) for each in known.values()])[which]
     if noise == "gaussian":
-        width = kappa(confidence, "gaussian") * np.linalg.norm(relative * np.array([float(s) for s in scales]), axis=1)
+        width = kappa(confidence, "gaussian") * np.linalg.norm(relative * widths, axis=1)
     else:
-        single = {each: float(laplace_quantile(each, confidence)) for each in set(scales)}
-        width = (relative * np.array([single[each] for each in scales])).max(axis=1, initial=0.0)
+        single = np.array([float(laplace_quantile(each, confidence)) for each in known.values()])[which]
+        width = (relative * single).max(axis=1, initial=0.0)
         several = np.flatnonzero(np.count_nonzero(relative, axis=1) > 1)
         if several.size:
-            widths = np.array([float(s) for s in scales])
             width[several] = combined_quantiles(relative[several], widths, confidence)
     return np.asarray(width * unit * step)
 
 
 def _scales(scale: object, draws: int) -> list[Fraction]:
-    """Return the scale of every draw."""
+    """Return the scale of every draw; equal ones are one object."""
     if not isinstance(scale, (Sequence, np.ndarray)) or isinstance(scale, str):
         return [checked_scale(scale)] * draws
     if len(scale) != draws:
         raise ValueError(f"there are {len(scale)} scales for {draws} draws; give one scale, or one a draw")
-    return [checked_scale(each) for each in scale]
+    known: dict[Fraction, Fraction] = {}
+    return [known.setdefault(one, one) for one in map(checked_scale, scale)]
 
 
 def laplace_quantile(scale: object, confidence: float) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -169,7 +169,7 @@ class Strategy:
         strategy does not determine the answer. Computed through factors; nothing of size m x m is formed.
         """
         require_memory(self.workload.shape[0], f"the variances of {self.workload.shape[0]:,} answers")
-        return self._reconstruction.variances()
+        return _error_factors(self)
 
     def answer_weights(self, rows: ArrayLike) -> Array:
         """Return how the given answers combine the measurements: rows of W A^+, shape (len(rows), p).
@@ -241,6 +241,14 @@ class Strategy:
     def _reconstruction(self) -> Reconstruction:
         algebra = None if self.split else marginal_algebra(self.workload, self.operator)
         return algebra or blocks(self.workload, self.operator, self.split)
+
+
+@lru_cache(maxsize=4)
+def _error_factors(strategy: Strategy) -> Array:
+    """Return the variances of a strategy's answers; they are compared, then planned with, then shown."""
+    found = np.asarray(strategy._reconstruction.variances())
+    found.setflags(write=False)
+    return found
 
 
 class Reconstruction(Protocol):

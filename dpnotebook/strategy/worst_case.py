@@ -32,8 +32,9 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 CELLS = {"quick": 256, "full": 2048}  # over which all that could be measured is searched
-LAPLACE_CELLS = {"quick": 256, "full": 1024}
-GAPS = {"quick": 5e-3, "full": 1e-3}  # between a Gaussian strategy and its bound
+LAPLACE_CELLS = {"quick": 256, "full": 512}
+GAP, ROUGH_GAP = 1e-3, 5e-3  # between a Gaussian strategy and its bound, and where somebody waits or cells are many
+MANY_CELLS = 256
 FLAT_CELLS = 256  # of several attributes together
 PARTS = 200  # of a union that get a product each
 CLOSE, FINER = 1.001, 1.1  # of integer weights
@@ -131,7 +132,8 @@ def _searched(factor: Workload, noise: Noise, effort: Effort, report: Progress) 
         return
     try:
         if noise == "gaussian":
-            yield worst_gaussian_operator(factor, gap=GAPS[effort], report=report)
+            gap = GAP if effort == "full" and factor.shape[1] <= MANY_CELLS else ROUGH_GAP
+            yield worst_gaussian_operator(factor, gap=gap, report=report)
         else:
             yield worst_p_identity(factor, report=report), 0.0
     except WorkloadError:

@@ -19,7 +19,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.explicit import permuted_operator
-from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.gaussian import Optimum, gaussian_optimum
 from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
 from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
 from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
@@ -29,13 +29,15 @@ from dpnotebook.workload.contiguous import Contiguous
 ENTRIES = 2**25  # of rows that are written out
 INTERVALS = 2**22  # runs of cells, which need not be
 GAP = 1e-3  # between the worst variance and its bound at which to stop
-CUBES = 2**34  # cells cubed, times steps: what there is time for, some seconds
-FEWEST, MOST = 12, 400  # steps
+CUBES = 2**33  # cells cubed, times steps: what there is time for, some seconds
+FEWEST, MOST = 8, 400  # steps
 GROWTH, LEAST_STEP = 1.5, 1e-2
 LONGEST = 8.0
+ROUNDS, INNER = 20, 40  # steps where answers do not tell all cells apart, and most steps within each
 SINGULAR = 1e-12  # of the largest eigenvalue: a smaller one is rounding
+LEAST = 1e-12  # of the largest multiplier, that others begin again from
 ROUNDING = 1e-9  # relative error allowed for in a bound that is computed in floating point
-POWERS = (4.0, 16.0, 64.0)  # of the norms of the variances
+POWERS = (8.0, 64.0)  # of the norms of the variances
 DESCENT = 40  # steps for each, over up to QUICK cells, and fewer over more
 QUICK = 128
 
@@ -147,6 +149,8 @@ def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progres
     q = np.full(m, 1 / m)
     with threads_for(n):
         start = gaussian_optimum(answers.gram(q), tolerance=gap, iterations=steps, report=report)
+        if np.linalg.matrix_rank(start.gram, hermitian=True) < n:
+            return _deficient(answers, start, gap, report)
         point = _WeighedPoint(answers, q, start.v)
         best, lower, proof = point, point.dual, q
         step = 1.0
@@ -166,6 +170,37 @@ def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progres
             if point.worst < best.worst:
                 best = point
     return WorstOptimum(best.gram(), best.worst, lower * (1 - ROUNDING), proof)
+
+
+def _deficient(answers: WeighedAnswers, start: Optimum, gap: float, report: Progress) -> WorstOptimum:
+    """Return the same for answers that do not tell all cells apart: the optimum of each weighted total in turn.
+
+    There the multipliers of many cells go to nothing, which takes all the steps that `gaussian_optimum` knows.
+    """
+    q = np.full(answers.shape[0], 1 / answers.shape[0])
+    found, step, best, lower = start, 1.0, None, 0.0
+    value = start.lower
+    for _ in range(ROUNDS):
+        variances = answers.variances(np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True))
+        worst = float(variances.max())
+        if best is None or worst < best.worst:
+            best = WorstOptimum(found.gram, worst, 0.0, q)
+        if found.lower > lower:
+            lower, proof = found.lower, q
+        if best.worst <= lower * (1 + gap):
+            break
+        while True:
+            report(None, f"the worst answer: within {best.worst / lower - 1:.1g} of the best")
+            trial = q * (variances / worst) ** step
+            trial /= trial.sum()
+            near = np.maximum(found.v, LEAST * found.v.max())
+            tried = gaussian_optimum(answers.gram(trial), tolerance=gap, iterations=INNER, start=near, report=report)
+            if tried.lower >= value or step < LEAST_STEP:
+                break
+            step /= 2
+        q, found, value, step = trial, tried, tried.lower, min(step * GROWTH, LONGEST)
+    assert best is not None
+    return WorstOptimum(best.gram, best.worst, lower * (1 - ROUNDING), proof)
 
 
 class _WeighedPoint:
@@ -228,7 +263,7 @@ def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explic
 
     answers = WeighedAnswers(workload)
     n = workload.shape[1]
-    steps = DESCENT if n <= QUICK else max(10, DESCENT * QUICK**2 // n**2)
+    steps = DESCENT if n <= QUICK else max(15, DESCENT * QUICK**2 // n**2)
     with threads_for(n):
         (begin,) = p_identity(answers.gram(np.ones(answers.shape[0])), quick=True, report=report)
         shape, flat = begin.theta.shape, begin.theta.ravel()
