@@ -135,7 +135,7 @@ class Strip:
         )
         self.readout = widgets.HTML()
         self.run_button = widgets.Button(button_style="primary", layout=auto)
-        self.other_button = widgets.Button(layout=auto)
+        self.other_button = widgets.Button(layout=widgets.Layout(width="auto"))  # its own: it is hidden by itself
         self.discard_button = widgets.Button(description="Discard", layout=auto)
         self.message = widgets.HTML()
         self.progress = widgets.HTML()

@@ -99,4 +99,6 @@ def test_an_offer_is_bought_by_consent_only(until_choice, shown, page):
 def test_no_purchase_no_button(shown, until_choice):
     query = until_choice("auto").without_purchase()
     assert query.plan.otherwise is None
-    assert shown(query).other_button.layout.display == "none"
+    strip = shown(query)
+    assert strip.other_button.layout.display == "none"
+    assert {strip.run_button.layout.display, strip.discard_button.layout.display} == {None}
