@@ -96,6 +96,10 @@ def test_the_card_says_what_was_planned_for(people):
     assert "chosen for the worst answer" in " ".join(people.answer(asked, error=50).plan.steps)
     assert "chosen for all answers together" in " ".join(people.answer(asked, epsilon=1.0).plan.steps)
     assert "chosen for" not in " ".join(people.histogram("age", error=50).plan.steps)
+    people.histogram("age", error=60).run()  # which is part of the answer from then on
+    later = people.answer(asked, error=30).plan
+    assert later.reused == (1,)
+    assert "chosen for the worst answer" in " ".join(later.steps)
     query = people.answer(asked, error=50, objective="total")
     assert query.plan.code.endswith(", error=50, objective='total')")
     assert query.at(epsilon=1.0).accuracy.objective == "total"
@@ -196,6 +200,8 @@ def test_what_is_bought_within_an_error_is_planned_for_the_worst_answer(people):
         for objective in (None, "total")
     )
     assert offer.prices["epsilon"][0] < 0.5 * total.prices["epsilon"][0]
+    assert "objective" not in offer.code
+    assert total.code.endswith(", objective='total')")
     assert offer.query(error=100).plan.error <= 100
 
 

@@ -237,9 +237,9 @@ def described(
             continue
         text = f"measures {said(item.measurement)}: ε = {epsilon:.4g}"
         actions.append(Action("measure", text, (), epsilon))
-        steps.append(
-            f"{said(item.measurement)}, {law} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
-        )
+        chosen = "" if item.strategy is None else _chosen_for(item.strategy)
+        noise = f"{law} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
+        steps.append(f"{said(item.measurement)}{chosen}, {noise}")
     if reused:
         steps.append(f"answers by least squares from {releases(reused)}" + (" and what is measured" if items else ""))
     if isinstance(answer, QuantileAnswers):

@@ -10,6 +10,7 @@ from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.explain import request_code
+from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
 from dpnotebook.workload import Workload
 
@@ -189,9 +190,10 @@ def offer_code(
     table: str | None,
     where: str | None,
     errors: Sequence[float] | None,
+    objective: Objective | None = None,
 ) -> str:
     """Return the Python that asks a session for an offer."""
     asked = request_code(repr(workload)) if isinstance(workload, WorkloadRequest) else "workload"
-    named = {"table": table, "where": where, "errors": errors}
+    named = {"table": table, "where": where, "errors": errors, "objective": objective}
     options = [f"{name}={value!r}" for name, value in named.items() if value is not None]
     return f"session.prefetch({', '.join([asked, *([repr(on)] if on is not None else []), *options])})"

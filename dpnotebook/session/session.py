@@ -443,7 +443,8 @@ class Session:
             workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence, objective=objective
         )
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
-        return Offer(asked, listed, offer_code(workload, on, table if len(self._tables) > 1 else None, where, errors))
+        named = table if len(self._tables) > 1 else None
+        return Offer(asked, listed, offer_code(workload, on, named, where, errors, objective))
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data.
