@@ -127,9 +127,19 @@ def _parts(found, *names):
     return {name: values(getattr(found, name)) for name in names}
 
 
+_RAISED = re.compile(r"(?<=[·;] )\d{4}-\d\d-\d\d(?= to ε)")
+
+
 def card(found, html=True):
     """Return how something shows itself: as text and as HTML, or a digest of that."""
-    bundle = found._repr_mimebundle_()
+    # The day on which a budget was raised is that of the run.
+    shown = {
+        kind: _RAISED.sub("DAY", told) for kind, told in found._repr_mimebundle_().items() if isinstance(told, str)
+    }
+    return _card(shown, html)
+
+
+def _card(bundle, html):
     if not html:
         return {"text": bundle["text/plain"].split("\n"), "html": _digest(bundle["text/html"])}
     # Of pictures and styles a digest is enough: what a picture shows stands in its alt text as well.
