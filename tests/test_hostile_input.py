@@ -446,6 +446,7 @@ def test_signatures_are_those_that_were_written():
         "error",
         "variance",
         "confidence",
+        "objective",
         "fresh",
     ]
     assert inspect.getsource(dpn.Session.sql).lstrip().startswith("def sql(")

@@ -27,5 +27,5 @@ def test_who_runs_together(one, other, same):
 
 def test_what_needs_spark_says_so(request):
     """Of the tests that were collected with this one."""
-    needs = [item.nodeid for item in request.session.items if "spark" in item.fixturenames]
+    needs = [item.nodeid for item in request.session.items if "spark" in getattr(item, "fixturenames", ())]
     assert {together.scope_of(nodeid) for nodeid in needs} <= {"spark"}

@@ -132,7 +132,7 @@ def test_answers_are_the_best_linear_unbiased_ones(session, seed):
     rng = np.random.default_rng(seed)
     table = session.table("t")
     free = combined = 0
-    for _ in range(14):
+    for _ in range(20):
         query = random_query(rng, table)
         plan = query.plan
         assert plan.std_errors.max() ** 2 <= query.accuracy.variance * (1 + 2e-6)

@@ -55,6 +55,7 @@ def test_the_truth_is_missed_as_often_as_sessions_said(long_ones, capsys):
     with capsys.disabled():
         print(f"\n{long_ones.summary()}")
     judge(long_ones)
+    assert long_ones.actions["buy"]  # quick ones end before there is something to guess from
 
 
 def judge(tally):
@@ -74,4 +75,4 @@ def judge(tally):
     assert abs(mean - 0.95) < max(NEARLY, SURE * error)
     # What is found to be free, refined or bought is what goes wrong most easily.
     assert tally.free > 0
-    assert set(tally.actions) == {"measure", "reuse", "refine", "buy", "free"}
+    assert set(tally.actions) >= {"measure", "reuse", "refine", "free"}
