@@ -14,6 +14,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, scale_for_units
 from dpnotebook.planner.range_forecast import range_forecast
 from dpnotebook.planner.range_strategy import range_strategy
+from dpnotebook.planner.ski_rental import LEAST_ASKED
 from dpnotebook.planner.spare_budget import range_of
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.spend import Spend
@@ -68,6 +69,8 @@ def ranges_to_buy(
     if known is not None and credit < min(known.price, AGAIN * known.credit):
         return None
     asked = [*_asked(pricing.history.recent, name, pricing), (start, end, target)]
+    if len(asked) < LEAST_ASKED:  # others of the kind were no ranges, or had no variance to be reached
+        return None
     starts, ends, variances = np.array(asked).T
     labels = block.atoms.labels
     cuts = np.flatnonzero(np.diff(labels)) + 1

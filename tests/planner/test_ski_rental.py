@@ -105,3 +105,15 @@ def test_no_prefix_of_a_session_costs_twice_what_it_does_without_purchases(cours
 def test_purchases_are_one_of_three():
     with pytest.raises(ArgumentError, match="purchases must be 'auto', 'offer' or 'never', not 'always'"):
         dpn.Session(dpn.Budget(1.0), purchases="always")
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_counts_that_are_no_ranges_foretell_no_ranges():
+    """Sets of levels pay rent too, but of one range alone nothing can be guessed."""
+    with dpn.Session(dpn.Budget(900.0), ":memory:") as session:
+        table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, 99)})
+        for turn in range(8):
+            table.count(where=f"x in [{turn}, {turn + 20}, {turn + 50}]", variance=10_000).run()
+        query = table.count(where="x >= 30 and x < 60", variance=10_000)
+        assert not query.plan.bought
+        query.run()
