@@ -85,7 +85,8 @@ class Session:
     purchases
         What happens when questions of a kind have cost so much that a strategy for those to come pays: "auto" buys it
         with the question that is asked, as its card says before; "offer" only says so on the card; "never" does not
-        look for one. All questions of a kind together cost at most twice what they would have cost without purchases.
+        look for one. All questions of a kind together cost at most twice what each would have cost without a purchase,
+        beside what was known when it was asked.
 
     Raises
     ------
