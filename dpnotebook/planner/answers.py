@@ -234,13 +234,19 @@ class LinearAnswers:
             return (int(np.argmax(self.factors * self.units**2)),)
         if self._many or scale < COARSE:
             return None
-        rows = np.unique(self.alike)
+        rows = self._laws[0]
         widths = _combined(self.strategy, tuple(rows.tolist()), FINE, confidence) * self.units[rows]
         return tuple(rows[widths >= widths.max(initial=0.0) * NEARLY].tolist())
 
     @property
     def _many(self) -> bool:
-        return bool(np.unique(self.alike).size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+        return bool(self._laws[0].size * self.strategy.operator.shape[0] > WEIGHTS_LIMIT)
+
+    @cached_property
+    def _laws(self) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+        """An answer for each law of noise, ascending, and for each answer the place of its law among them."""
+        rows, place = np.unique(self.alike, return_inverse=True)
+        return rows, place
 
     @cached_property
     def alike(self) -> NDArray[np.int64]:
@@ -269,7 +275,7 @@ class LinearAnswers:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
             return farthest_of(std_errors, noise, confidence, largest, float(scale))[chosen]
         if rows is None:
-            alike, place = np.unique(self.alike, return_inverse=True)
+            alike, place = self._laws
             return _combined(self.strategy, tuple(alike.tolist()), scale, confidence)[place] * self.units
         return _combined(self.strategy, rows, scale, confidence) * self.units[chosen]
 

@@ -255,7 +255,12 @@ def _integer_weights(problem: Problem, shares: SubsetShares, norms: Sequence[int
         shares.error * CLOSE,
         FINER,
     )
-    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(shares.subsets, whole, strict=True)]
+    return weighted_subsets(shares.subsets, whole)
+
+
+def weighted_subsets(subsets: Array, weights: Array) -> list[tuple[Subset, int]]:
+    """Return subsets, given as rows of truth values, with their weights: the smallest subsets first."""
+    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(subsets, weights, strict=True)]
     return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
 
 

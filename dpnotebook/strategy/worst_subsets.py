@@ -29,7 +29,7 @@ from dpnotebook.inference.attribute_split import attribute_split
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.lattice import Group, Lattice, Subset, lattice
-from dpnotebook.strategy.marginals import marginals_name
+from dpnotebook.strategy.marginals import marginals_name, weighted_subsets
 from dpnotebook.strategy.splits import symmetric_form
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.subset_search import Problem, Rows, search
@@ -295,8 +295,7 @@ def _laplace_weights(
         kept.worst * CLOSE,
         FINER,
     )
-    pairs = [(tuple(np.flatnonzero(row).tolist()), int(k)) for row, k in zip(kept.subsets, whole, strict=True)]
-    return sorted(pairs, key=lambda pair: (len(pair[0]), pair[0]))
+    return weighted_subsets(kept.subsets, whole)
 
 
 @dataclass(frozen=True)
