@@ -321,35 +321,49 @@ class MeanAnswers:
         return Expected(np.full(groups, std_error), width)
 
     @property
+    def share(self) -> float | None:
+        """Where between its bounds the mean is expected, in [0, 1]; None for the worst."""
+        if self.value is None:
+            return None
+        summand = self.measurement.summand
+        return min(max((self.value - float(summand.low)) / float(summand.high - summand.low), 0.0), 1.0)
+
+    @property
+    def unit(self) -> float:
+        """What one integer of a sum is worth in the mean of a group as it is assumed to be, at most."""
+        return float(self.measurement.summand.step) / self.rows
+
+    @property
     def assumed_weights(self) -> Floats:
         """What one integer of either sum is worth in the mean of a group as it is assumed to be, shape (2,)."""
-        summand = self.measurement.summand
-        share = 0.0 if self.value is None else (self.value - float(summand.low)) / float(summand.high - summand.low)
-        share = min(max(share, 0.0), 1.0)
-        return np.array([1 - share, share]) * float(summand.step) / self.rows
+        share = self.share or 0.0
+        return np.array([1 - share, share]) * self.unit
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
-        unit = float(self.measurement.summand.step) / self.rows
         if accuracy.error is not None:
             if noise == "laplace":
-                return laplace_scale_for(accuracy.error / unit, accuracy.confidence)
-            return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / unit)
+                return laplace_scale_for(accuracy.error / self.unit, accuracy.confidence)
+            return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / self.unit)
         assert accuracy.variance is not None
-        return scale_of_variance(noise, accuracy.variance / unit**2)
+        return scale_of_variance(noise, accuracy.variance / self.unit**2)
 
     def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
         """Return the ratio of the two sums, with intervals by linearisation.
 
         A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
         """
-        summand = self.measurement.summand
+        variance = noise_variance(noise, scale)
+        covariances = np.array([[variance], [variance], [0.0]])
         return mean_of(
-            summand, noisy, noise_variance(noise, scale), lambda weights: half_widths(weights, scale, noise, confidence)
+            self.measurement.summand,
+            noisy,
+            covariances,
+            lambda weights: half_widths(weights, scale, noise, confidence),
         )
 
 
-def mean_of(summand: Summand, noisy: Floats, variance: float | Floats, widths: Callable[[Floats], Floats]) -> Estimates:
+def mean_of(summand: Summand, noisy: Floats, covariances: Floats, widths: Callable[[Floats], Floats]) -> Estimates:
     """Return the ratio of two sums, as `MeanAnswers` says.
 
     Parameters
@@ -358,19 +372,22 @@ def mean_of(summand: Summand, noisy: Floats, variance: float | Floats, widths: C
         What a row adds to either.
     noisy
         The two sums, shape (2, groups).
-    variance
-        Of every number, or shape (groups,).
+    covariances
+        Variances of the two, and their covariance, shape (3, groups) or (3, 1).
     widths
         Gives half-widths from what one integer of either sum is worth in each mean, shape (groups, 2).
     """
     low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
     above, below = noisy
     both = above + below
-    known = both > 3 * np.sqrt(2 * np.asarray(variance))
+    one, other, covariance = covariances
+    known = both > 3 * np.sqrt(np.maximum(one + other + 2 * covariance, 0.0))
     safe = np.where(known, both, 1.0)
     value = np.where(known, low + span * above / safe, (low + high) / 2)
     weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
-    std_error = np.where(known, np.sqrt(variance * (weights**2).sum(axis=1)), span / 2)
+    first, second = weights.T
+    squared = first**2 * one + second**2 * other + 2 * first * second * covariance
+    std_error = np.where(known, np.sqrt(np.maximum(squared, 0.0)), span / 2)
     width = np.asarray(widths(weights))
     lower = np.where(known, np.clip(value - width, low, high), low)
     upper = np.where(known, np.clip(value + width, low, high), high)

@@ -108,14 +108,14 @@ class _Marginals:
         """Whether anything was told apart among the rows."""
         return any(subset for _, parts in self.items.values() for subset, _, _ in parts)
 
-    def source(self, domain: Domain, component: int) -> MeasuredHistogram:
+    def source(self, domain: Domain) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
         axes = tuple(Axis(name, allowed_levels(self.where, name, domain)) for name in domain.names)
         precision: dict[Subset, float] = {}
         numbers: dict[Subset, Floats] = {}
         for item, parts in self.items.values():
             for subset, weight, columns in parts:
-                own = item.noisy[component][columns] * (weight / item.variance)
+                own = item.noisy[0][columns] * (weight / item.variance)
                 numbers[subset] = numbers[subset] + own if subset in numbers else own
                 precision[subset] = precision.get(subset, 0.0) + weight**2 / item.variance
         weights = {subset: math.sqrt(each) for subset, each in precision.items()}
@@ -141,12 +141,10 @@ class ClosedForm:
     ----------
     domain
         The table's declared domain.
-    component
-        Which of the numbers that a row adds to.
     """
 
-    def __init__(self, domain: Domain, component: int = 0) -> None:
-        self.domain, self.component = domain, component
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
         self._marginals: dict[str, _Marginals] = {}
         self._others: dict[str, dict[Key, Item]] = {}
         self._of: dict[Key, tuple[bool, str]] = {}
@@ -154,7 +152,7 @@ class ClosedForm:
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
-        twin = ClosedForm(self.domain, self.component)
+        twin = ClosedForm(self.domain)
         twin._marginals = {key: _Marginals(one.where, dict(one.items)) for key, one in self._marginals.items()}
         twin._others = {key: dict(items) for key, items in self._others.items()}
         twin._of, twin._sources = dict(self._of), dict(self._sources)
@@ -235,9 +233,9 @@ class ClosedForm:
         if at not in self._sources:
             marginals, name = at
             if marginals:
-                self._sources[at] = self._marginals[name].source(self.domain, self.component)
+                self._sources[at] = self._marginals[name].source(self.domain)
             else:
-                self._sources[at] = _together(list(self._others[name].values()), self.component)
+                self._sources[at] = _together(list(self._others[name].values()))
         return self._sources[at]
 
 
@@ -263,12 +261,12 @@ def _as_marginals(item: Item, domain: Domain) -> list[tuple[Subset, float, slice
     return parts
 
 
-def _together(items: Sequence[Item], component: int) -> MeasuredHistogram:
+def _together(items: Sequence[Item]) -> MeasuredHistogram:
     """Return measurements of the same queries as one, of all their precision."""
     first = items[0].measurement
     precision = sum(1 / item.variance for item in items)
     shares = [1 / item.variance / precision for item in items]
-    noisy = sum((share * item.noisy[component] for share, item in zip(shares, items, strict=True)), np.zeros(1))
+    noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
     everything = slice(0, first.operator.shape[0])
     draws = tuple(Draws(item.key, everything, share) for share, item in zip(shares, items, strict=True))
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)
@@ -293,8 +291,11 @@ class _Asked:
         """For each answer one whose noise has the same law where marginals are known: by symmetry in the levels."""
         found, first = [], 0
         for term in self.terms:
-            same = len(self.boxes) == 1 and all(isinstance(factor, Identity) for factor in term.factors)
-            found.append(np.full(term.queries, first) if same else np.arange(first, first + term.queries))
+            numbers = np.arange(first, first + term.queries).reshape([factor.shape[0] for factor in term.factors])
+            for axis, factor in enumerate(term.factors):
+                if len(self.boxes) == 1 and isinstance(factor, Identity):
+                    numbers = np.broadcast_to(numbers.take([0], axis), numbers.shape)
+            found.append(numbers.ravel())
             first += term.queries
         return np.concatenate(found)
 
@@ -464,6 +465,8 @@ class InClosedForm:
         Whether there is nothing else: then this is least squares over everything.
     alike
         For each answer one whose noise has the same law, shape (answers,).
+    reach
+        The most that a draw of noise can count for in an answer, in steps.
     """
 
     found: tuple[Determined, ...]
@@ -471,6 +474,7 @@ class InClosedForm:
     least_scale: float
     whole: bool
     alike: NDArray[np.intp]
+    reach: float = 1.0
 
     told = True  # something that was measured bears on the answers
 
@@ -500,10 +504,10 @@ class InClosedForm:
         for one in self.found:
             known = np.isfinite(one.variances)
             answers = one.reconstruction.answers(one.source.noisy)
-            values[known] += (answers * self._shares(one))[known]
+            values[known] += (answers * self.shares(one))[known]
         return values, self.variances
 
-    def _shares(self, one: Determined) -> Floats:
+    def shares(self, one: Determined) -> Floats:
         """Return what a source counts for in each answer, shape (answers,)."""
         known = np.isfinite(one.variances) & (one.variances > 0)  # what counts nothing is 0, whatever was measured
         return np.where(known, self.variances, 0.0) / np.where(known, one.variances, 1.0)
@@ -537,7 +541,7 @@ class InClosedForm:
         columns: list[Floats] = [np.zeros((rows.size, 0))]
         keys: list[Key] = []
         for one in self.found:
-            shares = self._shares(one)[rows]
+            shares = self.shares(one)[rows]
             mine = np.flatnonzero(shares)
             if not mine.size:
                 continue
@@ -568,7 +572,7 @@ class InClosedForm:
             mine = rows[np.isfinite(one.variances[rows])]
             if not mine.size:
                 continue
-            weights = np.abs(self._weights(one, mine) * self._shares(one)[mine][:, None])
+            weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
             for draws in one.source.draws:
                 largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
                 sizes[draws.key[0]] = max(sizes.get(draws.key[0], 0.0), largest)

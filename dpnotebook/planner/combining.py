@@ -101,7 +101,8 @@ def combined_details(
         return None
     measure = question.measures[0]
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
-    told: dict[str, Any] = {"step": step, "scale": _least_scale(history, also)}
+    reach = step if asked is None else asked.step * asked.reach
+    told: dict[str, Any] = {"step": reach, "scale": _least_scale(history, also)}
     if measure.kind == "quantile":
         answer = to_linear(measure, question, history.domain, history.noise)
         assert isinstance(answer, QuantileAnswers)
@@ -150,7 +151,7 @@ def _answer_by_answer(
     share = np.where(known, own.std_error**2 / np.maximum(own.std_error**2 + before, 1e-300), 0.0)
     std_errors = own.std_error * np.sqrt(1 - share)
     mixed = np.where(known, values * asked.step, 0.0) * share + own.value * (1 - share)
-    bound = farthest_of(std_errors, history.noise, confidence, asked.step, _least_scale(history, also))
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, _least_scale(history, also))
     widths = np.where(known, bound, (own.upper - own.lower) / 2)
     return written(mixed, std_errors, widths)
 
@@ -183,7 +184,7 @@ def _widths(
     also: Sequence[Item] = (),
 ) -> Floats:
     """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
-    bound = farthest_of(std_errors, history.noise, confidence, asked.step, asked.least_scale)
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, asked.least_scale)
     known = np.flatnonzero(np.isfinite(std_errors))
     rows, which = np.unique(asked.alike[known], return_inverse=True)
     if history.noise == "gaussian" or rows.size > MOST_EXACT or not known.size:

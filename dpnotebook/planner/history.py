@@ -21,6 +21,7 @@ from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.ski_rental import Rent
+from dpnotebook.planner.value_ends import COUNT, as_counts, ends_name, with_ends
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
@@ -79,10 +80,12 @@ class History:
 
     def __init__(self, domain: Domain, noise: Noise) -> None:
         self.domain = domain
+        self.with_ends = domain  # and with the ends of every value that was summed
         self.noise: Noise = noise
         self.releases: set[int] = set()
         self.answered = AnsweredQuestions()
         self.items: dict[Key, Item] = {}
+        self.counts: dict[Key, Item] = {}  # those of counts, and those of sums as counts over the ends of a value
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
@@ -97,10 +100,11 @@ class History:
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
+        self._summed: dict[str, set[str]] = {}  # by the attribute of a value's ends: what its sums tell apart
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
-        self._closed: dict[tuple[Summand, int], tuple[ClosedForm, int]] = {}
+        self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -131,15 +135,57 @@ class History:
         self.version = max(self.version, version)
 
     def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
-        item = item_of(planned, key, answers, self.noise)
+        self.add(item_of(planned, key, answers, self.noise))
+
+    def add(self, item: Item) -> None:
+        """Add a measurement, of a release after those of all others."""
+        key = item.key
         self.items[key] = item
-        self.least_scale = min(self.least_scale, float(planned.scale))
+        self.least_scale = min(self.least_scale, float(item.scale))
         self._order.append(key)
         self._by_identity.setdefault(item.measurement.key, []).append(key)
-        told = self._attributes.setdefault(item.measurement.summand, set())
+        summand = item.measurement.summand
+        told = self._attributes.setdefault(summand, set())
         told.update(_attributes(item))
+        if (seen := self._as_counts(item)) is not None:
+            self.counts[key] = seen
+            if summand != COUNT:
+                self._summed.setdefault(ends_name(summand), set()).update(_attributes(seen))
         if item.refines is not None:
             self.refined.add(item.refines)
+
+    def _as_counts(self, item: Item) -> Item | None:
+        """Return a measurement as one of counts; None where sums cannot be told as such."""
+        return item if item.measurement.summand == COUNT else as_counts(item, self.domain)
+
+    def _known(self, summand: Summand, keys: Iterable[Key]) -> list[Item]:
+        """Return the measurements that say something about sums of a summand, or about counts."""
+        if summand == COUNT:
+            return [self.counts[key] for key in keys if key in self.counts]
+        return [self.items[key] for key in keys if self.items[key].measurement.summand == summand]
+
+    def _supposed(self, summand: Summand, also: Sequence[Item]) -> list[Item]:
+        """Return those of some measurements that say something about sums of a summand, or about counts."""
+        if summand == COUNT:
+            return [seen for item in also if (seen := self._as_counts(item)) is not None]
+        return [item for item in also if item.measurement.summand == summand]
+
+    def summed(self, summand: Summand, also: Sequence[Item] = ()) -> bool:
+        """Return whether values of a summand were added up, in sums or for means, or are to be."""
+        name = ends_name(summand)
+        return name in self._summed or any(
+            item.measurement.summand != COUNT and ends_name(item.measurement.summand) == name for item in also
+        )
+
+    def counted(self, also: Sequence[Item] = ()) -> bool:
+        """Return whether something was counted, or is to be."""
+        return COUNT in self._attributes or any(item.measurement.summand == COUNT for item in also)
+
+    def counted_by(self, column: str | None, also: Sequence[Item] = ()) -> bool:
+        """Return whether something was counted that depends on a column, or is to be."""
+        return column in self._attributes.get(COUNT, ()) or any(
+            item.measurement.summand == COUNT and column in _attributes(item) for item in also
+        )
 
     @property
     def recent(self) -> Sequence[Mapping[str, Any]]:
@@ -184,11 +230,16 @@ class History:
         whole
             Whether to return None rather than what matters to the question alone.
         """
-        also = [item for item in also if item.measurement.summand == summand]
+        also = self._supposed(summand, also)
+        self._make_room(name for item in also for name in _attributes(item))
         asked = self._ordered(part.attributes)
-        known = self._attributes.get(summand, set())
-        everything = self._ordered({*asked, *known, *(name for item in also for name in _attributes(item))})
-        for names in dict.fromkeys([everything, asked]):
+        known = {*self._attributes.get(summand, ()), *(name for item in also for name in _attributes(item))}
+        everything = {*asked, *(name for name in known if name in self.domain)}
+        sums = {*asked, *(told for name in asked for told in self._summed.get(name, ()))}
+        ends = [name for name in asked if name not in self.domain]
+        sums.update(name for item in also for name in _attributes(item) if not _attributes(item).isdisjoint(ends))
+        tries = [self._ordered(everything | sums), *([self._ordered(sums)] if len(sums) > len(asked) else []), asked]
+        for names in dict.fromkeys(tries):
             block = self._whole(summand, names)
             if block is None or not also:
                 found = block
@@ -211,22 +262,20 @@ class History:
         block = self._whole(summand, names)
         return self._for(part, summand, names, ()) if block is None else block
 
-    def closed_form(self, summand: Summand, also: Sequence[Item] = (), component: int = 0) -> ClosedForm:
+    def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
         """Return what was measured as independent sources, of any size.
 
         Parameters
         ----------
         summand, also
             As for `block`.
-        component
-            Which of the numbers that a row adds to.
         """
-        found, position = self._closed.get((summand, component), (ClosedForm(self.domain, component), 0))
-        for key in self._order[position:]:
-            if self.items[key].measurement.summand == summand:
-                found.add(self.items[key])
-        self._closed[summand, component] = found, len(self._order)
-        also = [item for item in also if item.measurement.summand == summand]
+        also = self._supposed(summand, also)
+        self._make_room(name for item in also for name in _attributes(item))
+        found, position = self._closed.get(summand, (ClosedForm(self.with_ends), 0))
+        for item in self._known(summand, self._order[position:]):
+            found.add(item)
+        self._closed[summand] = found, len(self._order)
         if also:
             found = found.copy()
             for item in also:
@@ -238,12 +287,13 @@ class History:
         key = summand, names
         if any(one == summand and set(less) <= set(names) for one, less in self._too_many):
             return None
-        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+        if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        block, position = self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.domain, names), 0)
-        new = [self.items[key] for key in self._order[position:]]
-        if not taken(block, [item for item in new if item.measurement.summand == summand], self.refined):
+        fresh = LeastSquaresState(self.with_ends, names), 0
+        block, position = self._blocks.pop(key) if key in self._blocks else fresh
+        block.domain = self.with_ends  # which values were summed since then
+        if not taken(block, self._known(summand, self._order[position:]), self.refined):
             self._too_many.add(key)
             return None
         self._blocks[key] = block, len(self._order)
@@ -255,7 +305,7 @@ class History:
         self, part: ProductTerm, summand: Summand, names: tuple[str, ...], also: Sequence[Item]
     ) -> LeastSquaresState | None:
         """Return least squares over what matters most to a question."""
-        if math.prod(self.domain[name].size for name in names) > MOST_CELLS:
+        if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             return None
         asked = Measurement(part.operator, part.axes, part.where, summand).key
         key = asked, len(self._order), names
@@ -264,8 +314,7 @@ class History:
             return self._focused[key]
         replaced = {item.refines: item for item in also if item.refines is not None}
         fresh = [item for item in also if item.refines is None]
-        known = [item for key, item in self.items.items() if key not in self.refined]
-        known = [item for item in known if item.measurement.summand == summand]
+        known = self._known(summand, [key for key in self._order if key not in self.refined])
         # What was asked of the same rows first, then of many numbers, then the latest: a refined one has the place of
         # the one that it refines.
         rows = part.where.key
@@ -276,7 +325,7 @@ class History:
                 -self._first(item).key[0],
             )
         )
-        block = focused(self.domain, names, part, [*fresh, *(replaced.get(item.key, item) for item in known)])
+        block = focused(self.with_ends, names, part, [*fresh, *(replaced.get(item.key, item) for item in known)])
         if not also:
             self._focused[key] = block
             while len(self._focused) > FOCUSED:
@@ -291,7 +340,15 @@ class History:
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)
-        return tuple(name for name in self.domain.names if name in wanted)
+        self._make_room(wanted)
+        return tuple(name for name in self.with_ends.names if name in wanted)
+
+    def _make_room(self, names: Iterable[str]) -> None:
+        """Give the domain the ends of values that are asked about."""
+        missing = {name for name in {*names, *self._summed} if name not in self.with_ends}
+        if missing:
+            self.with_ends = with_ends(self.domain, {*missing, *self.with_ends} - {*self.domain})
+            self._closed.clear()  # attributes may have other places
 
 
 def _attributes(item: Item) -> frozenset[str]:

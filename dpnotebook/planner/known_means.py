@@ -1,30 +1,50 @@
-"""Means from what was recorded of the two sums that they are made of: rows of a table of means, and roll-ups of it.
+"""Means from all that was recorded of what they are made of: means, sums and counts, roll-ups and histograms.
 
-A mean is read off two sums (see `MeanAnswers`), both measured by the same queries: each is known in closed form as a
-count is, and their ratio is the mean.
+A mean is read off two sums (see `MeanAnswers`), and both are linear in counts (see `value_ends`): least squares says
+what is known of the two together, and their ratio is the mean. What is missing is measured as the same two sums.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, noise_variance
 from dpnotebook.planner.closed_form import InClosedForm
-from dpnotebook.planner.combining import MOST_DRAWS, MOST_EXACT
+from dpnotebook.planner.combining import MOST_DRAWS, MOST_EXACT, MOST_WEIGHTS
 from dpnotebook.planner.history import History
-from dpnotebook.planner.marginal_measurement import SLACK, part_of
+from dpnotebook.planner.items import Item, item_of
+from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.marginal_measurement import (
+    SLACK,
+    LinearForm,
+    LinearTarget,
+    known_in,
+    part_of,
+    sums_as_counts,
+    target_of,
+)
+from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
+from dpnotebook.planner.pricing import Pricing, cost_of, more_precise
 from dpnotebook.planner.problem import LedgerView, Option
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.planner.value_ends import COUNT
 from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.query.question import Accuracy, Question, Summand
 
 MEANT = 6  # digits of a mean below its standard error
 MOST_DECIMALS = 12
+HALVINGS = 60  # of the precision that is missing
+ATTEMPTS = 8  # to keep an error with noise whose sums reach farther than was thought
+CLOSER = 0.99  # of the error that is asked for, that is tried when one was missed
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,99 +57,278 @@ class KnownMeans:
         Everything recorded.
     summand
         What a row adds to either.
-    sums
-        Of what each value lies above the lower bound, and of what it lies below the upper one.
+    asked
+        The sums over what was recorded.
+    order
+        Where the first sums, the second, and what they add up to are among its answers, shape (3, groups).
+    scales
+        Of measurements that are supposed beside what was recorded.
     """
 
     history: History
     summand: Summand
-    sums: tuple[InClosedForm, InClosedForm]
+    asked: LinearTarget
+    order: NDArray[np.intp]
+    scales: Mapping[Key, Fraction] = field(default_factory=dict)
+
+    @cached_property
+    def covariances(self) -> Floats:
+        """Variance of either sum and their covariance, infinite where one is not known; shape (3, groups)."""
+        tied, told = self._tied, []
+        if isinstance(tied, InClosedForm):
+            for one, other in zip(tied.found, self.asked.found, strict=True):  # type: ignore[union-attr]
+                shares = tied.shares(one)
+                told.append(np.where(shares > 0, shares**2 * np.where(shares > 0, other.variances, 0.0), 0.0))
+            variances = np.where(np.isfinite(tied.variances), sum(told, np.zeros(1)), np.inf)
+        else:
+            variances = tied.estimates()[1]
+        known = np.isfinite(variances[self.order]).all(axis=0)
+        one, other, both = np.where(known, variances[self.order], 0.0)
+        most = np.sqrt(one * other)
+        covariance = np.clip((both - one - other) / 2, -most, most)
+        return np.stack([np.where(known, one, np.inf), np.where(known, other, np.inf), covariance])
+
+    @cached_property
+    def _tied(self) -> LinearTarget:
+        """The sums over what was recorded, both from the same sources with the same shares."""
+        if not isinstance(self.asked, InClosedForm):
+            return self.asked
+        found = []
+        for one in self.asked.found:
+            variances = one.variances.copy()
+            variances[self.order] = one.variances[self.order].sum(axis=0)
+            found.append(replace(one, variances=variances))
+        return replace(self.asked, found=tuple(found))
 
     @property
-    def variances(self) -> Floats:
-        """Variance of either sum, shape (groups,)."""
-        return self.sums[0].variances
+    def known(self) -> bool:
+        """Whether every mean is."""
+        return bool(np.isfinite(self.covariances).all())
 
-    def free(
-        self, answer: MeanAnswers, alone: Option, accuracy: Accuracy, table: TableSchema, ledger: LedgerView
-    ) -> Option | None:
-        """Return the way that measures nothing; None where what is known is not enough.
+    def worst(self, share: float | None) -> Floats:
+        """Return the variance of each mean in squared integers of a sum, times squared rows, shape (groups,).
 
         Parameters
         ----------
-        answer, alone
-            How the means would be answered by themselves.
-        accuracy
-            An epsilon, an error or a variance.
-        table, ledger
-            What is public about the table; the record of past answers.
+        share
+            Where between its bounds each mean is expected, in [0, 1]; None for the worst, which is at a bound.
         """
-        accountant, weights = ledger.accountant, answer.assumed_weights
-        if not np.isfinite(self.variances).all():
-            return None
-        std_errors = np.sqrt(self.variances * float((weights**2).sum()))
-        every = np.tile(weights, (std_errors.size, 1))
-        width = float(self._widths(accuracy.confidence, std_errors, every).max(initial=0.0))
-        if accuracy.epsilon is not None:
-            enough = float(self.variances.max()) <= noise_variance(accountant.noise, alone.items[0].scale) * SLACK
-        elif accuracy.error is not None:
-            enough = width <= accuracy.error * SLACK
-        else:
-            assert accuracy.variance is not None
-            enough = float(std_errors.max()) ** 2 <= accuracy.variance * SLACK
-        if not enough:
-            return None
-        reused = self.sums[0].sources()
-        actions, steps = explain.described((), reused, answer, table, accountant, width, accuracy.confidence)
-        return replace(
-            alone,
-            items=(),
-            units=0,
-            as_good_as=0 if accuracy.epsilon is None else alone.units,
-            std_errors=std_errors,
-            half_width=width,
-            steps=steps,
-            reused=reused,
-            actions=actions,
-            combined=True,
-        )
+        one, other, covariance = self.covariances
+        if share is None:
+            return np.asarray(np.maximum(one, other))
+        return np.asarray((1 - share) ** 2 * one + share**2 * other - 2 * share * (1 - share) * covariance)
+
+    def width(self, share: float | None, confidence: float) -> float:
+        """Return the half-width of the worst mean as `worst` has it, in integers of a sum, times rows."""
+        ends = (0.0, 1.0) if share is None else (share,)
+        return max(self._width_at(at, confidence) for at in ends)
+
+    def _width_at(self, share: float, confidence: float) -> float:
+        weights = np.tile([1 - share, -share], (self.order.shape[1], 1))
+        return float(self._widths(confidence, np.sqrt(self.worst(share)), weights).max(initial=0.0))
+
+    def sources(self) -> tuple[int, ...]:
+        """Return the numbers of the releases that the means are made of, ascending."""
+        return self._tied.sources()
 
     def estimates(self, confidence: float) -> Estimates:
         """Return the means with their intervals."""
-        noisy = np.stack([one.estimates()[0] for one in self.sums])
+        noisy = self._tied.estimates()[0][self.order[:2]]
 
         def widths(weights: Floats) -> Floats:
-            return self._widths(confidence, np.sqrt(self.variances * (weights**2).sum(axis=1)), weights)
+            return self._widths(confidence, self._std_errors(weights), weights)
 
-        return mean_of(self.summand, noisy, self.variances, widths)
+        return mean_of(self.summand, noisy, self.covariances, widths)
 
     def details(self, confidence: float) -> dict[str, Any] | None:
         """Return the means as what the ledger keeps; None where one is not known."""
-        if not np.isfinite(self.variances).all():
+        if not self.known:
             return None
         found = self.estimates(confidence)
         if not found.finite:
             return None
         # At another confidence no law of noise reaches further than one of draws that count for a whole error each.
         told = {"step": float(found.std_error.max(initial=0.0)), "scale": 1.0}
-        return {"estimates": estimates_to_json(_rounded(found), confidence, self.sums[0].sources()) | told}
+        return {"estimates": estimates_to_json(_rounded(found), confidence, self.sources()) | told}
+
+    def _std_errors(self, weights: Floats) -> Floats:
+        """Return standard errors of combinations of the two sums, shape (groups, 2) to (groups,)."""
+        one, other, covariance = self.covariances
+        first, second = weights.T
+        return np.sqrt(first**2 * one + second**2 * other + 2 * first * second * covariance)
 
     def _widths(self, confidence: float, std_errors: Floats, weights: Floats) -> Floats:
         """Return half-widths of means in which an integer of either sum is worth so much, shape (groups, 2)."""
-        noise = self.history.noise
-        largest = np.abs(weights).max(axis=1)
-        bound = farthest_of(std_errors, noise, confidence, largest, self.history.least_scale)
-        if noise == "gaussian" or std_errors.size > MOST_EXACT:
+        noise, groups = self.history.noise, self.order.shape[1]
+        largest = np.abs(weights).max(axis=1) * self._reach
+        bound = farthest_of(std_errors, noise, confidence, largest, self._least_scale)
+        if noise == "gaussian" or groups > MOST_EXACT:
             return bound
-        rows = np.arange(std_errors.size)
-        found = [one.draws(rows, MOST_DRAWS) for one in self.sums]
-        tables, scales = [], []
-        for place, each in enumerate(found):
-            if each is None:
-                return bound
-            tables.append(each[0] * weights[:, [place]])
-            scales += [self.history.items[key].scale for key in each[1]]
-        return np.minimum(bound, half_widths(np.concatenate(tables, axis=1), scales, noise, confidence))
+        found = self._tied.draws(self.order[:2].ravel(), MOST_DRAWS)
+        if found is None or found[0].size > MOST_WEIGHTS:
+            return bound
+        draws, keys = found
+        combined = draws[:groups] * weights[:, [0]] + draws[groups:] * weights[:, [1]]
+        scales = [self.scales[key] if key in self.scales else self.history.items[key].scale for key in keys]
+        return np.minimum(bound, half_widths(combined, scales, noise, confidence))
+
+    @cached_property
+    def _reach(self) -> float:
+        """The most that a draw counts for in a sum: more than one, where rows were counted."""
+        used = {*self.sources(), *(key[0] for key in self.scales)}
+        counts = (key for key, item in self.history.items.items() if item.measurement.summand == COUNT)
+        return self.asked.reach if any(key[0] in used for key in counts) else 1.0
+
+    @property
+    def _least_scale(self) -> float:
+        return min([self.history.least_scale, *map(float, self.scales.values())])
+
+
+def known_means(question: Question, history: History, also: Sequence[Item] = ()) -> KnownMeans | None:
+    """Return what is known of means; None of other questions, and where nothing is known.
+
+    Parameters
+    ----------
+    question, history
+        What is asked, and what was recorded.
+    also
+        What is to be recorded next, or is supposed to be.
+    """
+    measure = question.measures[0]
+    if measure.kind != "mean" or len(question.measures) != 1:
+        return None
+    best: KnownMeans | None = None
+    for counts in sums_as_counts(part_of(question, history.domain), measure.summand, history, also):
+        asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach), history, also)
+        if asked is None or not asked.told:
+            continue
+        found = KnownMeans(history, measure.summand, asked, counts.order, {item.key: item.scale for item in also})
+        if best is None or _told(found) < _told(best):
+            best = found
+    return best
+
+
+def _told(means: KnownMeans) -> tuple[int, float]:
+    """Return how many means are not known, and the largest variance of the others: less is better."""
+    variances = means.worst(None)
+    known = np.isfinite(variances)
+    return int((~known).sum()), float(variances[known].max(initial=0.0))
+
+
+def with_known(
+    means: KnownMeans,
+    question: Question,
+    answer: MeanAnswers,
+    alone: Option,
+    accuracy: Accuracy,
+    table: TableSchema,
+    ledger: LedgerView,
+) -> Option | None:
+    """Return the cheapest way to answer beside what is known; None where that is to measure it alone.
+
+    Parameters
+    ----------
+    means, question
+        What is asked, and what is known of it.
+    answer, alone
+        How the means would be answered by themselves.
+    accuracy
+        An epsilon, an error or a variance.
+    table, ledger
+        What is public about the table; the record of past answers.
+    """
+    noise, share = ledger.accountant.noise, answer.share
+    unit = answer.unit
+    if accuracy.epsilon is not None:
+        target = noise_variance(noise, alone.items[0].scale)
+    else:
+        target = target_of(accuracy, unit, noise, means.history.least_scale)
+    if means.known:
+        width = means.width(share, accuracy.confidence) * unit
+        if accuracy.error is not None:
+            enough = width <= accuracy.error * SLACK
+        else:
+            enough = float(means.worst(share).max(initial=0.0)) <= target * SLACK
+        if enough:
+            return _option(means, (), width, answer, alone, accuracy, table, ledger)
+    pricing = Pricing(table, ledger.accountant, means.history)
+    for _ in range(ATTEMPTS):
+        if target <= 0:
+            return None
+        planned = more_precise(answer.measurement, _missing(means, share, target), pricing, answer.strategy)
+        if ledger.price(cost_of([planned], table, ledger.accountant)) >= ledger.price(
+            cost_of(alone.items, table, ledger.accountant)
+        ):
+            return None
+        after = known_means(question, means.history, [item_of(planned, (0, 0), None, noise)])
+        if after is None or not after.known or float(after.worst(share).max(initial=0.0)) > target * SLACK:
+            return None
+        width = after.width(share, accuracy.confidence) * unit
+        if accuracy.error is None or width <= accuracy.error * SLACK:
+            return _option(after, (planned,), width, answer, alone, accuracy, table, ledger)
+        target *= min((accuracy.error / width) ** 2, CLOSER)
+    return None
+
+
+def _option(
+    means: KnownMeans,
+    items: tuple[Planned, ...],
+    width: float,
+    answer: MeanAnswers,
+    alone: Option,
+    accuracy: Accuracy,
+    table: TableSchema,
+    ledger: LedgerView,
+) -> Option:
+    """Return a way to answer with its expected errors, what it reuses, and all of it in words."""
+    accountant = ledger.accountant
+    reused = tuple(number for number in means.sources() if number)
+    actions, steps = explain.described(items, reused, answer, table, accountant, width, accuracy.confidence)
+    return replace(
+        alone,
+        items=items,
+        units=cost_of(items, table, accountant).bound if items else 0,
+        as_good_as=0 if accuracy.epsilon is None else alone.units,
+        std_errors=np.sqrt(means.worst(answer.share)) * answer.unit,
+        half_width=width,
+        steps=steps,
+        reused=reused,
+        actions=actions,
+        combined=True,
+    )
+
+
+def _missing(means: KnownMeans, share: float | None, target: float) -> float:
+    """Return the least precision of both sums that gives every mean a variance, beside what is known of that group.
+
+    Least squares over all groups together is never worse.
+    """
+    information = _information(means)
+    low, high = 0.0, 1 / target
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        one, other, off = information[0] + middle, information[1] + middle, information[2]
+        determinant = one * other - off**2
+        after = np.stack([other, one, -off]) / np.where(determinant > 0, determinant, np.nan)
+        if share is None:
+            variances = np.maximum(after[0], after[1])
+        else:
+            variances = (1 - share) ** 2 * after[0] + share**2 * after[1] - 2 * share * (1 - share) * after[2]
+        low, high = (low, middle) if (variances <= target).all() else (middle, high)
+    return high
+
+
+def _information(means: KnownMeans) -> Floats:
+    """Return the information about the two sums of each group, its diagonal and what is off it, shape (3, groups)."""
+    one, other, covariance = means.covariances
+    known = np.isfinite(one)
+    determinant = np.where(known, one, 1.0) * np.where(known, other, 1.0) - covariance**2
+    sound = known & (determinant > 0)
+    determinant = np.where(sound, determinant, 1.0)
+    found = np.where(sound, np.stack([other, one, -covariance]) / determinant, 0.0)
+    first, second, both = 1 / means.asked.variances[means.order]
+    less = np.where(both > 0, np.stack([both, both, both]), np.stack([first, second, np.zeros(first.size)]))
+    return np.where(sound, found, less)
 
 
 def _rounded(means: Estimates) -> Estimates:
@@ -137,24 +336,3 @@ def _rounded(means: Estimates) -> Estimates:
     error = np.where(means.std_error > 0, means.std_error, 1.0)
     factor = 10.0 ** np.clip(MEANT - np.floor(np.log10(error)), 0, MOST_DECIMALS)
     return Estimates(*(np.rint(numbers * factor) / factor for numbers in vars(means).values()))
-
-
-def known_means(question: Question, history: History) -> KnownMeans | None:
-    """Return what is known of means; None of other questions, and where nothing is known.
-
-    Parameters
-    ----------
-    question, history
-        What is asked, and what was recorded.
-    """
-    measure = question.measures[0]
-    if measure.kind != "mean" or len(question.measures) != 1:
-        return None
-    part = part_of(question, history.domain)
-    found = [
-        history.closed_form(measure.summand, component=component).known(part, 1.0, history.least_scale)
-        for component in range(measure.summand.components)
-    ]
-    if len(found) != 2 or found[0] is None or found[1] is None:
-        return None
-    return KnownMeans(history, measure.summand, (found[0], found[1]))

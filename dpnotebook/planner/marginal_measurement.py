@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
+from dpnotebook.planner.value_ends import COUNT, ValueCounts, over_ends, over_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.tails import farthest, spread_within
@@ -54,6 +55,8 @@ class OverAtoms:
         What one integer is worth in the answer's units.
     least_scale
         The least scale of noise that anything was measured with.
+    reach
+        The most that a noisy number can count for in an answer, in integers.
     """
 
     block: LeastSquaresState
@@ -61,6 +64,7 @@ class OverAtoms:
     known: Estimate
     step: float
     least_scale: float
+    reach: float = 1.0
 
     @property
     def variances(self) -> Floats:
@@ -199,19 +203,27 @@ def asked_of(
     over_atoms
         Whether atoms are preferred where both are as good: they say what answers have to do with each other.
     """
-    asked = _linear_part(question, history.domain)
-    if asked is None:
-        return None
-    part, summand, step = asked
-    least = _least_scale(history, also)
-    closed = history.closed_form(summand, also).known(part, step, least)
+    found: LinearTarget | None = None
+    for form in forms_of(question, history, also):
+        one = known_in(form, history, also, over_atoms)
+        if found is None or (one is not None and _better(one.variances * SAME, found.variances)):
+            found = one
+    return found
+
+
+def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False) -> LinearTarget | None:
+    """Return what is known about a form of a question; parameters as for `asked_of`."""
+    part, summand, least = form.part, form.summand, _least_scale(history, also)
+    closed = _closed(form, history, also)
     if closed is not None and closed.whole and not over_atoms:
         return closed
     block = history.block(part, summand, also, whole=closed is not None and closed.whole)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
-    atoms = None if block is None or queries is None else OverAtoms(block, queries, block.known(queries), step, least)
+    atoms = None
+    if block is not None and queries is not None:
+        atoms = OverAtoms(block, queries, block.known(queries), form.step, least, form.reach)
     if atoms is not None and not atoms.partial:
         return atoms
     return closed if closed is not None and (atoms is None or _better(closed.variances, atoms.variances)) else atoms
@@ -219,19 +231,80 @@ def asked_of(
 
 def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -> InClosedForm | None:
     """Return a question with what is known about it in closed form; None where nothing is, as for `asked_of`."""
-    asked = _linear_part(question, history.domain)
-    if asked is None:
-        return None
-    part, summand, step = asked
-    return history.closed_form(summand, also).known(part, step, _least_scale(history, also))
+    found: InClosedForm | None = None
+    for form in forms_of(question, history, also):
+        one = _closed(form, history, also)
+        if found is None or (one is not None and _better(one.variances * SAME, found.variances)):
+            found = one
+    return found
 
 
-def _linear_part(question: Question, domain: Domain) -> tuple[ProductTerm, Summand, float] | None:
-    """Return a question as queries, what they sum up, and what one integer of it is worth; None for other questions."""
+def _closed(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
+    found = history.closed_form(form.summand, also).known(form.part, form.step, _least_scale(history, also))
+    return found if found is None or form.reach == 1 else replace(found, reach=form.reach)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearForm:
+    """A question as queries of what was measured.
+
+    Parameters
+    ----------
+    part
+        The queries, over a histogram of the summand.
+    summand
+        What each row adds.
+    step
+        What one integer is worth in the answer's units.
+    reach
+        The most that a noisy number can count for in an answer, in integers.
+    """
+
+    part: ProductTerm
+    summand: Summand
+    step: float
+    reach: float = 1.0
+
+
+def forms_of(question: Question, history: History, also: Sequence[Item] = ()) -> Iterator[LinearForm]:
+    """Yield the forms in which a question can be answered: a sum of sums, of means and counts, or of a histogram.
+
+    Parameters
+    ----------
+    question, history, also
+        As for `asked_of`. Of other questions than linear ones nothing comes.
+    """
     measure = question.measures[0]
     if measure.kind not in LINEAR or len(question.measures) != 1:
-        return None
-    return part_of(question, domain), measure.summand, float(measure.summand.step) if measure.kind == "sum" else 1.0
+        return
+    part, summand = part_of(question, history.domain), measure.summand
+    step = float(summand.step) if measure.kind == "sum" else 1.0
+    yield LinearForm(part, summand, step)
+    if measure.kind != "sum":
+        return
+    for counts in sums_as_counts(part, summand, history, also):
+        yield LinearForm(counts.part, COUNT, step, counts.reach)
+
+
+def sums_as_counts(
+    part: ProductTerm, summand: Summand, history: History, also: Sequence[Item] = ()
+) -> Iterator[ValueCounts]:
+    """Yield sums over groups as queries of counts, as far as something was measured that may tell them.
+
+    Parameters
+    ----------
+    part, summand
+        The groups, and whose values are summed.
+    history, also
+        As for `asked_of`.
+    """
+    # Of two sums, counts tell what they add up to.
+    if history.summed(summand, also) or (summand.ends and history.counted(also)):
+        found = over_ends(part, summand, history.domain)
+        if found is not None:
+            yield found
+    if history.counted_by(summand.column, also) and (found := over_levels(part, summand, history.domain)) is not None:
+        yield found
 
 
 def part_of(question: Question, domain: Domain) -> ProductTerm:
@@ -253,14 +326,14 @@ def _better(one: Floats, other: Floats) -> bool:
     return bool(one[known].max(initial=0.0) < other[other_known].max(initial=0.0))
 
 
-def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float) -> float:
+def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float, reach: float = 1.0) -> float:
     """Return the variance that every answer must have, in squared integers, whatever it will be combined from."""
     if accuracy.variance is not None:
         return min(accuracy.variance / step**2, ENOUGH)
     assert accuracy.error is not None
     error = accuracy.error / step
     scale = LEAST_SCALE if noise == "gaussian" else min(max(error / 4, LEAST_SCALE), least)
-    spread = spread_within(error, noise, accuracy.confidence, 1.0, scale)
+    spread = spread_within(error, noise, accuracy.confidence, reach, scale)
     return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
@@ -337,4 +410,4 @@ def half_width(
 ) -> float:
     """Return how far the answer of this standard error, in its own units, can reach when `items` are measured too."""
     scale = min([asked.least_scale, *(float(item.scale) for item in items)])
-    return farthest(std_error, noise, accuracy.confidence, asked.step, scale)
+    return farthest(std_error, noise, accuracy.confidence, asked.step * asked.reach, scale)

@@ -142,7 +142,7 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         return _at_most(problem, accuracy) if asked.told else alone
     least = asked.least_scale
     for _ in range(ATTEMPTS):
-        target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least)
+        target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least, asked.reach)
         if target <= 0:  # finer than combinations of whole numbers can promise
             break
         option = _with_variance(problem, accuracy, target)

@@ -6,7 +6,7 @@ It knows the declared domain, the budget and what earlier releases recorded: a p
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -17,7 +17,7 @@ from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import COARSE, Answers, Expected, MeanAnswers
 from dpnotebook.planner.history import History, StrategyPrice
-from dpnotebook.planner.known_means import known_means
+from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
@@ -117,10 +117,11 @@ def make_plan(
         if means is not None and isinstance(answers[0], MeanAnswers):
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            free = means.free(answers[0], option, accuracy, table, ledger)
-            if free is not None:
-                others = _other_prices(answers, option, accuracy, table, ledger)[1:] if alternatives else []
-                option = free
+            beside = partial(with_known, means, question, answers[0], table=table, ledger=ledger)
+            if (found := beside(option, accuracy)) is not None:
+                option = found
+                if alternatives:
+                    others = _other_means(beside, answers, option, accuracy, table, ledger)
         if asked is not None and history is not None:
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
@@ -264,6 +265,29 @@ def _others(
         found.append(Alternative.at(accountant, spent, price, other_option.half_width, price, False))
     price = problem.price(option.items)
     return [Alternative.at(accountant, spent, price, option.half_width, price, True), *found]
+
+
+def _other_means(
+    beside: Callable[[Option, Accuracy], Option | None],
+    answers: Sequence[Answers],
+    option: Option,
+    accuracy: Accuracy,
+    table: TableSchema,
+    ledger: LedgerView,
+) -> list[Alternative]:
+    """Return what means cost at other errors, or how wrong they are at other epsilons, beside what is known of them."""
+    found = [(option, True)]
+    for factor in ERRORS if accuracy.epsilon is None else FACTORS:
+        try:
+            alone = by_itself(answers, other := _scaled(accuracy, factor), table, ledger.accountant)
+            found.append((beside(alone, other) or alone, False))
+        except AccuracyError:  # too little or too much for any noise that can be drawn
+            continue
+    prices = [ledger.price(cost_of(one.items, table, ledger.accountant)) if one.items else 0 for one, _ in found]
+    return [
+        Alternative.at(ledger.accountant, ledger.spent, price, one.half_width, price, chosen)
+        for (one, chosen), price in zip(found, prices, strict=True)
+    ]
 
 
 def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:

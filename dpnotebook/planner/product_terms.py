@@ -105,7 +105,7 @@ def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -
             elif axis.size < domain[axis.attribute].size:
                 mask = np.zeros(domain[axis.attribute].size, dtype=bool)
                 mask[list(axis.levels)] = True
-                where = where & Predicate.box(domain, {axis.attribute: mask})
+                where = where & Predicate.box(where.domain, {axis.attribute: mask})
         yield index, ProductTerm(tuple(kept), where, _product(term.factors), float(term.weight), columns)
 
 

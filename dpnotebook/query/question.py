@@ -92,14 +92,38 @@ class Summand:
         norms[: attribute.regular] = np.maximum(self._norms(lows, power), self._norms(highs, power))
         return norms
 
+    def of_levels(self, attribute: Attribute) -> NDArray[np.int64] | None:
+        """Return what every row at each level adds to each component; None where not all rows there add the same.
+
+        Parameters
+        ----------
+        attribute
+            The declared attribute of `column`.
+
+        Returns
+        -------
+        Shape (components, attribute.size). Levels without a value (other, null) add nothing.
+        """
+        lows, highs = attribute.level_bounds()
+        if not np.array_equal(lows, highs):
+            return None
+        found = np.zeros((self.components, attribute.size), dtype=np.int64)
+        found[:, : attribute.regular] = self._contributions(np.asarray(lows, dtype=np.float64))
+        return found
+
     def _norms(self, values: NDArray[np.float64], power: int) -> NDArray[np.int64]:
+        norms: NDArray[np.int64] = (np.abs(self._contributions(values)) ** power).sum(axis=0)
+        return norms
+
+    def _contributions(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return what rows with these values add to each component, shape (components, values)."""
         low, high, step = float(self.low), float(self.high), float(self.step)
         clamped = np.clip(values, low, high)
         if self.ends:
             up = np.clip(np.floor((clamped - low) / step + 0.5).astype(np.int64), 0, self.steps)
-            return up**power + (self.steps - up) ** power
+            return np.stack([up, self.steps - up])
         least, most = round(self.low / self.step), round(self.high / self.step)
-        return np.abs(np.clip(np.floor(clamped / step + 0.5).astype(np.int64), least, most)) ** power
+        return np.clip(np.floor(clamped / step + 0.5).astype(np.int64), least, most)[None, :]
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same summand."""

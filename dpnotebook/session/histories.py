@@ -183,7 +183,10 @@ class Histories:
                 for place, (item, numbers) in enumerate(zip(planned, noisy, strict=True))
                 if charge.number not in history.releases
             ]
-            found = combined_details(history, question, confidence, least, also, own, alone=bool(plan.get("own")))
+            if (means := known_means(question, history, also)) is not None:
+                found = means.details(confidence)
+            else:
+                found = combined_details(history, question, confidence, least, also, own, alone=bool(plan.get("own")))
             if found is not None:
                 return found
         return None

@@ -1,0 +1,180 @@
+"""Sums and means as counts, so that what is known of one says something about the others.
+
+A value between its bounds is shared between two levels, its upper and its lower end: of a row with value x the share
+(x - low) / (high - low) is counted at the upper end and the rest at the lower. Over an attribute of these two levels,
+which every table can be given, the two sums that a mean is measured by are a marginal, a sum is one linear query, and a
+count is the total over both. Where the levels of a column are its very values, the same are linear in its histogram.
+
+Both are the factorisation of a linear measure into a weight per level and counts: HDMM, Definition 2, with weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.domain import Domain
+from dpnotebook.domain.categorical import Categories
+from dpnotebook.planner.items import Item
+from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.predicate import Predicate
+from dpnotebook.query.measurement import Axis, Measurement
+from dpnotebook.query.question import Summand
+from dpnotebook.workload import Explicit, Identity, Kron, Workload
+from dpnotebook.workload.compose import Weighted
+
+COUNT = Summand()
+ENDS = Categories(["upper", "lower"])
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ValueCounts:
+    """A sum, or a pair of sums, as queries of counts.
+
+    Parameters
+    ----------
+    part
+        The queries, keys in the domain's order: of a pair three a group, both sums and what they add up to.
+    order
+        Where the queries of each kind are among its answers, shape (1 or 3, groups).
+    reach
+        The most that a noisy number can count for in an answer, in steps of the summand.
+    """
+
+    part: ProductTerm
+    order: NDArray[np.intp]
+    reach: float
+
+
+def ends_name(summand: Summand) -> str:
+    """Return the name of the attribute that has the two ends of a value as its levels; no column has it."""
+    return f"ends of {summand.column} from {summand.low} to {summand.high} by {summand.step}"
+
+
+def may_be_shared(summand: Summand) -> bool:
+    """Return whether values can be shared between their ends: of a sum, whether bounds are whole numbers of steps."""
+    return summand.column is not None and (summand.ends or (summand.low / summand.step).denominator == 1)
+
+
+def with_ends(domain: Domain, names: Iterable[str]) -> Domain:
+    """Return a domain with attributes of two ends, by the names of `ends_name`; the columns keep their places."""
+    return Domain({**domain, **dict.fromkeys(sorted(names), ENDS)})
+
+
+def as_counts(item: Item, domain: Domain) -> Item | None:
+    """Return a measurement of sums as one of counts over the ends of the value, with its noisy numbers.
+
+    Parameters
+    ----------
+    item
+        Any measurement.
+    domain
+        The declared domain.
+
+    Returns
+    -------
+    None where it counts rows already, or is no product of one operator an axis.
+    """
+    measured = item.measurement
+    summand = measured.summand
+    if not may_be_shared(summand):
+        return None
+    factors = _factors(measured.operator, len(measured.axes))
+    if factors is None:
+        return None
+    operator = _product([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
+    if summand.ends:
+        operator = Weighted(summand.steps, operator)
+    seen = Measurement(operator, (*measured.axes, _axis(summand)), _valued(measured.where, summand, domain))
+    return replace(item, measurement=seen, noisy=item.noisy.T.reshape(1, -1))
+
+
+def over_ends(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCounts | None:
+    """Return sums over some groups as queries of counts over the ends of the value.
+
+    Parameters
+    ----------
+    part
+        The groups, as counts: one query a group.
+    summand
+        Whose values are summed.
+    domain
+        The declared domain.
+
+    Returns
+    -------
+    None where values cannot be shared between their ends.
+    """
+    factors = _factors(part.operator, len(part.axes))
+    valued = _valued(part.where, summand, domain)
+    if not may_be_shared(summand) or factors is None or valued.is_empty:
+        return None
+    rows = _with_both(summand.steps * np.eye(2, dtype=np.int64)) if summand.ends else _row(summand)
+    operator = _product([*factors, Explicit(rows)])
+    asked = ProductTerm((*part.axes, _axis(summand)), _valued(part.where, summand, domain), operator, 1.0, np.arange(0))
+    order = np.arange(operator.shape[0]).reshape(-1, rows.shape[0]).T
+    return ValueCounts(asked, order, float(np.abs(rows).max()))
+
+
+def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCounts | None:
+    """Return sums over some groups as queries of the histogram of the column; parameters as for `over_ends`.
+
+    Returns
+    -------
+    None where a level holds more than one value, or the groups tell the column's values apart themselves.
+    """
+    factors, column = _factors(part.operator, len(part.axes)), summand.column
+    if column is None or factors is None or any(axis.attribute == column for axis in part.axes):
+        return None
+    values, levels = summand.of_levels(domain[column]), allowed_levels(part.where, column, domain)
+    if values is None or not values[:, levels].any():
+        return None
+    rows = _with_both(values[:, levels]) if summand.ends else values[:, levels]
+    at = int(np.searchsorted([domain.names.index(axis.attribute) for axis in part.axes], domain.names.index(column)))
+    axes = (*part.axes[:at], Axis(column, levels), *part.axes[at:])
+    operator = _product([*factors[:at], Explicit(rows), *factors[at:]])
+    shape = [factor.shape[0] for factor in factors]
+    order = np.arange(operator.shape[0]).reshape([*shape[:at], rows.shape[0], *shape[at:]])
+    asked = ProductTerm(axes, part.where, operator, 1.0, np.arange(0))
+    return ValueCounts(asked, np.moveaxis(order, at, 0).reshape(rows.shape[0], -1), float(np.abs(rows).max()))
+
+
+def _axis(summand: Summand) -> Axis:
+    return Axis(ends_name(summand), (0, 1))
+
+
+def _row(summand: Summand) -> Integers:
+    """Return what a row at either end adds to a sum, in steps; shape (1, 2)."""
+    return np.array([[int(summand.high / summand.step), int(summand.low / summand.step)]])
+
+
+def _with_both(rows: Integers) -> Integers:
+    """Return the queries of two sums, and of what they add up to."""
+    return np.concatenate([rows, rows.sum(axis=0, keepdims=True)])
+
+
+def _valued(where: Predicate, summand: Summand, domain: Domain) -> Predicate:
+    """Return those of some rows that have a value: others add nothing to a sum."""
+    assert summand.column is not None
+    attribute = domain[summand.column]
+    if attribute.regular == attribute.size:
+        return where
+    return where & Predicate.box(where.domain, {summand.column: np.arange(attribute.size) < attribute.regular})
+
+
+def _factors(operator: Workload, axes: int) -> list[Workload] | None:
+    """Return an operator as one factor an axis; None where it is no such product."""
+    if not axes:
+        return [] if operator.shape == (1, 1) and is_identity(operator) else None
+    factors = list(operator.factors) if isinstance(operator, Kron) else [operator]
+    return factors if len(factors) == axes else None
+
+
+def _product(factors: list[Workload]) -> Workload:
+    return factors[0] if len(factors) == 1 else Kron(*factors)
