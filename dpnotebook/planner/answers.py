@@ -354,16 +354,17 @@ class MeanAnswers:
         A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
         """
         variance = noise_variance(noise, scale)
-        covariances = np.array([[variance], [variance], [0.0]])
         return mean_of(
             self.measurement.summand,
             noisy,
-            covariances,
+            lambda weights: np.asarray(np.sqrt(variance * (weights**2).sum(axis=1))),
             lambda weights: half_widths(weights, scale, noise, confidence),
         )
 
 
-def mean_of(summand: Summand, noisy: Floats, covariances: Floats, widths: Callable[[Floats], Floats]) -> Estimates:
+def mean_of(
+    summand: Summand, noisy: Floats, std_errors: Callable[[Floats], Floats], widths: Callable[[Floats], Floats]
+) -> Estimates:
     """Return the ratio of two sums, as `MeanAnswers` says.
 
     Parameters
@@ -372,22 +373,18 @@ def mean_of(summand: Summand, noisy: Floats, covariances: Floats, widths: Callab
         What a row adds to either.
     noisy
         The two sums, shape (2, groups).
-    covariances
-        Variances of the two, and their covariance, shape (3, groups) or (3, 1).
-    widths
-        Gives half-widths from what one integer of either sum is worth in each mean, shape (groups, 2).
+    std_errors, widths
+        Give standard errors and half-widths from what one integer of either sum is worth in each mean, shape
+        (groups, 2).
     """
     low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
     above, below = noisy
     both = above + below
-    one, other, covariance = covariances
-    known = both > 3 * np.sqrt(np.maximum(one + other + 2 * covariance, 0.0))
+    known = both > 3 * std_errors(np.ones((both.size, 2)))
     safe = np.where(known, both, 1.0)
     value = np.where(known, low + span * above / safe, (low + high) / 2)
     weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
-    first, second = weights.T
-    squared = first**2 * one + second**2 * other + 2 * first * second * covariance
-    std_error = np.where(known, np.sqrt(np.maximum(squared, 0.0)), span / 2)
+    std_error = np.where(known, std_errors(weights), span / 2)
     width = np.asarray(widths(weights))
     lower = np.where(known, np.clip(value - width, low, high), low)
     upper = np.where(known, np.clip(value + width, low, high), high)

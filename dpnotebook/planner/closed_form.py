@@ -40,7 +40,7 @@ MOST_ENTRIES = 4 * 10**6  # of queries that are written out
 MOST_BOXES = 64  # of a condition that is no product, whose parts are answered together
 MOST_SUMMED = 2 * 10**7  # weights of noisy numbers in all boxes of all answers
 MOST_OTHERS = 64  # measurements that are no marginals, of which each is looked at
-NAMED = 0.01  # a release that counts for less, relative to the one that counts most, is not named
+NAMED = 0.01  # a release that has less of the variance, relative to the one that has most, is not named
 MOST_LOOKED = 1  # answers whose sources are looked for: all of a question are answered alike
 ROUNDING = 1e-12  # by which a weight may miss a whole number
 NEGLIGIBLE = 1e-9  # a weight so much below the largest moves no interval
@@ -61,11 +61,14 @@ class Draws:
         Their places in the source.
     share
         What each counts for in the number of the source.
+    variance
+        Of each number.
     """
 
     key: Key
     columns: slice
     share: float
+    variance: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +128,7 @@ class _Marginals:
             places[subset] = slice(first, first + numbers[subset].size)
             first += numbers[subset].size
         draws = [
-            Draws(key, places[subset], weight / item.variance / weights[subset])
+            Draws(key, places[subset], weight / item.variance / weights[subset], item.variance)
             for key, (item, parts) in self.items.items()
             for subset, weight, _ in parts
         ]
@@ -206,7 +209,7 @@ class ClosedForm:
             if part.axes or part.operator.shape != (1, 1):
                 return None
             found = (), [SparseTerm(1, (), ())]
-        asked = _Asked(part, found[1])
+        asked = _Asked(part, found[1], self.domain)
         if asked.queries > MAX_CELLS:
             return None
         told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
@@ -268,15 +271,15 @@ def _together(items: Sequence[Item]) -> MeasuredHistogram:
     shares = [1 / item.variance / precision for item in items]
     noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
     everything = slice(0, first.operator.shape[0])
-    draws = tuple(Draws(item.key, everything, share) for share, item in zip(shares, items, strict=True))
+    draws = tuple(Draws(item.key, everything, share, item.variance) for share, item in zip(shares, items, strict=True))
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)
 
 
 class _Asked:
     """A question as a union of products, and how it is asked of the histogram of a source."""
 
-    def __init__(self, part: ProductTerm, terms: Sequence[SparseTerm]) -> None:
-        self.part, self.terms = part, terms
+    def __init__(self, part: ProductTerm, terms: Sequence[SparseTerm], domain: Domain) -> None:
+        self.part, self.terms, self.domain = part, terms, domain
         self.where = part.where
         self.queries = sum(term.queries for term in terms)
         self.names = [axis.attribute for axis in part.axes]
@@ -370,8 +373,9 @@ class _Asked:
         """Return what is asked along one side of a histogram, over its levels."""
         levels = np.asarray(axis.levels)
         if place < 0:
-            if mask is None:
-                return Total(levels.size)
+            if mask is None:  # rows at other levels take part as well, and were not counted
+                everywhere = allowed_levels(self.where, axis.attribute, self.domain)
+                return Total(levels.size) if axis.levels == everywhere else None
             return _on(Total(int(mask.sum())), np.flatnonzero(mask), levels)
         own = np.asarray(self.part.axes[place].levels)
         inner = term.factors[term.axes.index(place)] if place in term.axes else Total(own.size)
@@ -575,6 +579,6 @@ class InClosedForm:
             weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
             for draws in one.source.draws:
                 largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
-                sizes[draws.key[0]] = max(sizes.get(draws.key[0], 0.0), largest)
+                sizes[draws.key[0]] = max(sizes.get(draws.key[0], 0.0), largest**2 * draws.variance)
         least = NAMED * max(sizes.values(), default=0.0)
         return tuple(sorted(number for number, size in sizes.items() if size > least and number))

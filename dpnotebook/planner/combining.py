@@ -117,7 +117,7 @@ def exact_half_width(history: History, asked: marginal_measurement.LinearTarget,
     variances = asked.estimates()[1]
     if np.unique(asked.alike).size > MOST_EXACT or not np.isfinite(variances).all():
         return math.inf
-    widths = _widths(history, asked, np.sqrt(variances) * asked.step, confidence)
+    widths = widths_of(history, asked, np.sqrt(variances) * asked.step, confidence)
     return float(widths.max(initial=0.0))
 
 
@@ -134,7 +134,7 @@ def _from_all(
     """Return the best answers from all that a block knows, infinitely uncertain where it knows nothing."""
     values, variances = asked.estimates()
     std_errors = np.sqrt(variances) * asked.step
-    widths = _widths(history, asked, std_errors, confidence, also)
+    widths = widths_of(history, asked, std_errors, confidence, also)
     return written(values * asked.step, std_errors, widths)
 
 
@@ -176,7 +176,7 @@ def _least_scale(history: History, also: Sequence[Item]) -> float:
     return min([history.least_scale, *(float(item.scale) for item in also)])
 
 
-def _widths(
+def widths_of(
     history: History,
     asked: marginal_measurement.LinearTarget,
     std_errors: Floats,

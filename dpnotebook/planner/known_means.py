@@ -138,7 +138,7 @@ class KnownMeans:
         def widths(weights: Floats) -> Floats:
             return self._widths(confidence, self._std_errors(weights), weights)
 
-        return mean_of(self.summand, noisy, self.covariances, widths)
+        return mean_of(self.summand, noisy, self._std_errors, widths)
 
     def details(self, confidence: float) -> dict[str, Any] | None:
         """Return the means as what the ledger keeps; None where one is not known."""
@@ -155,7 +155,7 @@ class KnownMeans:
         """Return standard errors of combinations of the two sums, shape (groups, 2) to (groups,)."""
         one, other, covariance = self.covariances
         first, second = weights.T
-        return np.sqrt(first**2 * one + second**2 * other + 2 * first * second * covariance)
+        return np.sqrt(np.maximum(first**2 * one + second**2 * other + 2 * first * second * covariance, 0.0))
 
     def _widths(self, confidence: float, std_errors: Floats, weights: Floats) -> Floats:
         """Return half-widths of means in which an integer of either sum is worth so much, shape (groups, 2)."""

@@ -152,8 +152,9 @@ class OverAtoms:
             sizes: dict[int, float] = {}
             for source, weights in self.block.weights(z):
                 largest = float(np.abs(weights).max(initial=0))
-                for (number, _), share in source.shares.items():
-                    sizes[number] = max(sizes.get(number, 0.0), largest * share)
+                for key, share in source.shares.items():
+                    variance = (largest * share) ** 2 / source.repeats[key].precision
+                    sizes[key[0]] = max(sizes.get(key[0], 0.0), variance)
             least = NAMED * max(sizes.values(), default=0.0)
             found.update(number for number, size in sizes.items() if size > least and number)
         return tuple(sorted(found))

@@ -75,8 +75,9 @@ def _expected(
         details: Mapping[str, Any] = getattr(past, "details", {})
         combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
         if combined is not None:
-            if combined.finite:
-                known[key] = [_told(details["estimates"], combined, accuracy.confidence, accountant)]
+            if all(one.finite for one in combined):
+                told = zip([details["estimates"], *details.get("others", ())], combined, strict=True)
+                known[key] = [_told(one, estimates, accuracy.confidence, accountant) for one, estimates in told]
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [

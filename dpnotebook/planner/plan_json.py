@@ -169,16 +169,17 @@ def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: flo
 
 def combined_from_json(
     details: Mapping[str, Any], plan: Mapping[str, Any], noise: Noise, confidence: float
-) -> Estimates | None:
-    """Return the recorded answers that were combined from several releases; None where there are none of use.
+) -> list[Estimates] | None:
+    """Return the recorded answers that were worked out from what was measured, by measure; None where none is of use.
 
     Ledgers of earlier versions hold some that are not finite: where the question was measured by itself as well, the
     answer is that of its own measurement.
     """
     if "estimates" not in details:
         return None
-    found = estimates_from_json(details["estimates"], noise, confidence)
-    return found if found.finite or not plan["measures"] else None
+    told = [details["estimates"], *details.get("others", ())]
+    found = [estimates_from_json(one, noise, confidence) for one in told]
+    return found if all(one.finite for one in found) or not plan["measures"] else None
 
 
 def _item_to_json(item: Planned) -> dict[str, Any]:

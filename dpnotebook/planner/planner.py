@@ -23,6 +23,7 @@ from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
 from dpnotebook.planner.pricing import cost_of, scales, units_for
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
+from dpnotebook.planner.several import planned_together
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
@@ -100,6 +101,16 @@ def make_plan(
     worked_out: dict[str, StrategyPrice] = {}
     kind: str | None = None
     answers: Sequence[Answers] = ()
+    if option is None and len(question.measures) > 1 and accuracy.epsilon is not None:
+        past = None if own else history
+        beside = partial(planned_together, question, table=table, ledger=ledger, history=past, planner=planner)
+        option = beside(accuracy, assumption=assumption)
+        if option is not None:
+            units = accountant.units(accuracy.epsilon)
+            alone = None if past is None else Cost(accountant.epsilon(units), accountant.delta, units)
+            if alternatives:
+                tried = [beside(_scaled(accuracy, factor), assumption=assumption) for factor in FACTORS]
+                others = _priced([(option, True), *((one, False) for one in tried if one is not None)], table, ledger)
     if option is None:
         linear = partial(_linear, question, table, accountant.noise, assumption, strategy)
         answers = linear(accuracy.planned_for)
@@ -283,6 +294,11 @@ def _other_means(
             found.append((beside(alone, other) or alone, False))
         except AccuracyError:  # too little or too much for any noise that can be drawn
             continue
+    return _priced(found, table, ledger)
+
+
+def _priced(found: Sequence[tuple[Option, bool]], table: TableSchema, ledger: LedgerView) -> list[Alternative]:
+    """Return ways to answer with their prices, and whether each is the one that is chosen."""
     prices = [ledger.price(cost_of(one.items, table, ledger.accountant)) if one.items else 0 for one, _ in found]
     return [
         Alternative.at(ledger.accountant, ledger.spent, price, one.half_width, price, chosen)

@@ -40,7 +40,7 @@ class AnsweredQuestions:
 
     def take(self, number: int, question: str, plan: Mapping[str, Any], details: Mapping[str, Any]) -> None:
         """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
-        told = {"estimates": details["estimates"]} if "estimates" in details else {}
+        told = {name: details[name] for name in ("estimates", "others") if name in details}
         kept = {name: plan[name] for name in ("units", "noise", "measures")}
         alike = f"release {number}" if told else json.dumps(kept)
         before = self._found.setdefault(question, {}).get(alike)

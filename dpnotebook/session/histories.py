@@ -13,14 +13,14 @@ from dpnotebook.errors import DPError, EngineError
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.planner.combining import Promise, combined_details, linear_of
+from dpnotebook.planner.combining import Promise, linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
+from dpnotebook.planner.several import details_of
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.query.question import Question
@@ -137,10 +137,7 @@ class Histories:
             known = self._free.get(table.name)
             if known is None or known[0] != asked:  # once for a look at a plan and the run after it
                 history = self._history(table)
-                if (means := known_means(plan.question, history)) is not None:
-                    known = asked, means.details(plan.confidence)  # whose errors depend on rows that no plan knows
-                else:
-                    known = asked, combined_details(history, plan.question, plan.confidence, promise)
+                known = asked, details_of(plan.question, history, plan.confidence, promise)
                 self._free[table.name] = known
             return known[1]
 
@@ -172,6 +169,8 @@ class Histories:
             (lambda: self._as_planned(table, plan), promise),
             (lambda: self._history(table), Promise()),
         ]
+        if len(question.measures) > 1 and plan.get("own"):  # afresh: of what is measured now only
+            attempts = [(lambda: History(table.domain, self.ledger.accountant.noise), promise)]
 
         def own() -> Estimates | None:
             return next(iter(self._own(charge, noisy, table, linear=True)), None)
@@ -183,10 +182,7 @@ class Histories:
                 for place, (item, numbers) in enumerate(zip(planned, noisy, strict=True))
                 if charge.number not in history.releases
             ]
-            if (means := known_means(question, history, also)) is not None:
-                found = means.details(confidence)
-            else:
-                found = combined_details(history, question, confidence, least, also, own, alone=bool(plan.get("own")))
+            found = details_of(question, history, confidence, least, also, own=own, alone=bool(plan.get("own")))
             if found is not None:
                 return found
         return None

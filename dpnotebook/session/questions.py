@@ -173,7 +173,7 @@ def _reveal(
 ) -> Release:
     """Return what a record answers, as if this had cost nothing."""
     combined = combined_from_json(record.details, record.plan, accountant.noise, confidence)
-    shown: Sequence[Estimates] = [] if combined is None else [combined]
+    shown: Sequence[Estimates] = combined or []
     adjusted = None
     if combined is None or record.plan["measures"]:
         recorded = plan_from_json(record.plan, domain, question, assumption)

@@ -195,6 +195,8 @@ class Release:
                     "what a statement measures beside the planner is bounded person by person, and so are its counts: "
                     "only counts by declared columns can be moved to those that data could have"
                 )
+            if len(self.measures) > 1:
+                raise WorkloadError("these answers were worked out together: ask for the counts alone to adjust them")
             raise WorkloadError(
                 "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
             )

@@ -56,6 +56,11 @@ names = st.lists(st.sampled_from(list(SIZES)), unique=True, max_size=3).map(
 )
 
 
+def ranked(axes):
+    """Leave out the last level of the last axis, as ranks leave out rows without a value."""
+    return (*axes[:-1], Axis(axes[-1].attribute, axes[-1].levels[:-1])) if axes and axes[-1].size > 1 else axes
+
+
 @st.composite
 def measurements(draw, marginals=False):
     """Draw what might have been measured: marginals, a union of them, or trees and prefixes of one attribute."""
@@ -67,6 +72,8 @@ def measurements(draw, marginals=False):
         weights = {subset: draw(st.integers(1, 3)) for subset in subsets}
         return Measurement(Marginals([Identity(axis.size) for axis in axes], weights), axes, where)
     axes = axes_of(draw(names), where)
+    if not marginals and draw(st.booleans()):
+        axes = ranked(axes)
     factors = [Identity(axis.size) for axis in axes]
     if kind == "tree" and axes:
         factors[0] = Hierarchy(axes[0].size, 2) if axes[0].size > 2 else Prefix(axes[0].size)
@@ -84,6 +91,7 @@ def questions(draw):
     axes = axes_of(draw(names), where)
     factors = [Identity(axis.size) for axis in axes]
     if axes and draw(st.booleans()):
+        axes = ranked(axes)
         factors[-1] = Prefix(axes[-1].size)
     operator = Identity(1) if not factors else factors[0] if len(factors) == 1 else Kron(*factors)
     return ProductTerm(axes, where, operator, 1.0, np.arange(0))

@@ -20,7 +20,7 @@ from dpnotebook.query.question import Measure, Question, Summand, bounded_value
 from dpnotebook.workload import Identity, Kron
 
 BUDGETS = {"pure": dpn.Budget(1e3), "gaussian": dpn.Budget(1e3, 1e-6)}
-ROWS = 20_000
+ROWS = 10_000
 DOMAIN = {
     "city": list("ABCDE"),
     "sex": ["F", "M"],
@@ -137,6 +137,9 @@ SMALL = Domain({"city": list("ABC"), "age": dpn.Range(0, 3), "stay": dpn.Range(2
 SUM, MEAN = bounded_value(SMALL, "stay"), bounded_value(SMALL, "stay", ends=True)
 
 
+COUNT = Summand()
+
+
 def _everything():
     return Predicate.everything(SMALL)
 
@@ -145,7 +148,7 @@ def _axis(name):
     return Axis(name, tuple(range(SIZES[name])))
 
 
-def _made(names, summand=Summand(), where=None):
+def _made(names, summand=COUNT, where=None):
     factors = [Identity(SIZES[name]) for name in names] or [Identity(1)]
     operator = factors[0] if len(factors) == 1 else Kron(*factors)
     return Measurement(operator, tuple(map(_axis, names)), where or _everything(), summand)
