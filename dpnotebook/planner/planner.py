@@ -275,7 +275,9 @@ def _others(
         price = problem.price(other_option.items)
         found.append(Alternative.at(accountant, spent, price, other_option.half_width, price, False))
     price = problem.price(option.items)
-    return [Alternative.at(accountant, spent, price, option.half_width, price, True), *found]
+    chosen = Alternative.at(accountant, spent, price, option.half_width, price, True)
+    # Beside a purchase others are better and cheaper for this question alone: what there is to choose is said apart.
+    return [chosen, *(one for one in found if one.epsilon >= chosen.epsilon or one.error > chosen.error)]
 
 
 def _other_means(

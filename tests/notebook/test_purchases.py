@@ -49,6 +49,8 @@ def test_the_card_announces_a_purchase_and_the_price_without(until_choice, page)
     assert not plan.otherwise.bought
     assert plan.otherwise.cost.units < plan.cost.units
     assert plan.forecast.extra == pytest.approx(plan.cost.epsilon - plan.otherwise.cost.epsilon, abs=1e-9)
+    others = [other for other in plan.alternatives if not other.chosen]
+    assert all(other.epsilon >= plan.cost.epsilon or other.error > plan.error for other in others)
     price, questions = formatting.cost(plan.otherwise.cost.epsilon), plan.forecast.pays_after
     for text in (page(cards.plan_html(plan)).text, cards.plan_text(plan)):
         assert f"This answer alone costs ε {price} (query.without_purchase())." in text
