@@ -26,6 +26,7 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity
 from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
+from dpnotebook.planner.value_ends import ENDS
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
 from dpnotebook.strategy.blocks import blocks
@@ -309,6 +310,8 @@ class _Asked:
     def may_be_told(self, axes: Sequence[Axis], rows: Predicate) -> bool:
         """Return whether a histogram may determine the answers, by what it tells apart."""
         told = {axis.attribute for axis in axes}
+        if any(self.domain[name] == ENDS and name not in self.names for name in told):  # a sum tells no count
+            return False
         if rows.key != self.where.key and not set(self.where.attributes) <= told | set(rows.attributes):
             return False
         return set(self.names) <= told and self.may_lie_in(rows)
