@@ -89,7 +89,7 @@ def warnings(
             f"ε = {epsilon:g} is weak protection: an observer's odds about a person may change by a factor of "
             f"{math.exp(min(epsilon, MOST_SAID)):,.0f}"
         )
-    return tuple(found)
+    return tuple(dict.fromkeys(found))  # a sum and a mean of one column say the same
 
 
 def repeated_steps(number: int) -> tuple[str, ...]:
