@@ -87,6 +87,40 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         )
 
 
+def may_be_corrected(known: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether what differs of a table is what was declared of its columns, which nothing rests on before a charge.
+
+    Parameters
+    ----------
+    known, values
+        As for `check_same_table`. Of another domain the data have another fingerprint; of the same they must not.
+    """
+    same = [to_bytes(known[part]) == to_bytes(values[part]) for part in ("domain", "unit", "max_rows")]
+    return same == [False, True, True]
+
+
+def check_domain(table: str, said: int | None, since: int) -> None:
+    """Check that a table has the domain that it was protected with here.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    said, since
+        The entry of the ledger that said the domain here, None if none did; and the one that counts.
+
+    Raises
+    ------
+    LedgerConflict
+        If another kernel changed the domain meanwhile.
+    """
+    if said not in (None, since):
+        raise LedgerConflict(
+            f"the domain of {shorten(table)} was changed by another kernel after it was protected here; nothing was "
+            "spent. Protect it again, with the domain that it has there"
+        )
+
+
 def check_same_population(path: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Check that a table is not said to be about other units than before: answers may rest on what was said.
 

@@ -17,9 +17,11 @@ from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
     check_cost,
+    check_domain,
     check_refines,
     check_same_population,
     check_same_table,
+    may_be_corrected,
     refused,
     refused_delta,
 )
@@ -72,6 +74,7 @@ class Ledger(Opened):
     def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
         super().__init__(path, budget, timeout=timeout)
         self._random_states = RandomStates(None if self.path == MEMORY else self.path)
+        self._said: dict[str, int] = {}  # by table, the entry that said the domain that it has here
         self._forget_random_states()
 
     def register(
@@ -83,12 +86,13 @@ class Ledger(Opened):
         unit: str | None,
         max_rows: int | None,
         population: str | None = None,
-    ) -> None:
+    ) -> bool:
         """Make a table known, or check that it is the one that is known by this name.
 
         A table that was registered without a population can be given one later, by an entry of its own: that changes
         no spend, and what was charged before covers the units of every population that the table may be of. A
-        population that was named stays.
+        population that was named stays. As long as nothing was charged that a table has a part in, its domain can be
+        corrected, by an entry of its own too: there is no answer that another domain could make wrong.
 
         Parameters
         ----------
@@ -104,26 +108,40 @@ class Ledger(Opened):
             The population that units belong to, where it is named; None: that of this table alone, or the one that
             the ledger knows.
 
+        Returns
+        -------
+        bool
+            Whether this corrected the domain.
+
         Raises
         ------
         LedgerMismatch
-            If another snapshot, domain, unit or population is known by this name.
+            If another snapshot, unit or population is known by this name, or another domain and something was charged.
         """
         values = {"name": name, "fingerprint": fingerprint, "domain": domain, "unit": unit, "max_rows": max_rows}
         if population is not None:
             values["population"] = population
         with self._reading() as (_, view):
             if self._knows(view, values) and not self._names(view, values):
-                return
+                self._said[name] = view.tables[name].since
+                return False
         from dpnotebook.domain import Domain
 
         # Pairs, because the order of attributes is the order of the axes of the spend.
         sizes = [[attribute, size] for attribute, size in Domain.from_json(domain).sizes.items()]
         with self._writing() as (connection, view):
-            if not self._knows(view, values):
-                append(connection, view, "register", values | {"sizes": sizes})
-            elif self._names(view, values):
-                append(connection, view, "population", {"name": name, "population": population})
+            corrects = name in view.tables and not self._knows(view, values)
+            if name not in view.tables:
+                since = append(connection, view, "register", values | {"sizes": sizes}).number
+            elif corrects:
+                named = {part: value for part, value in view.tables[name].registered.items() if part == "population"}
+                since = append(connection, view, "correct", named | values | {"sizes": sizes}).number
+            else:
+                since = view.tables[name].since
+                if self._names(view, values):
+                    append(connection, view, "population", {"name": name, "population": population})
+        self._said[name] = since
+        return corrects
 
     def warn_of_others(self, name: str, domain: dict[str, Any], population: str | None = None) -> None:
         """Warn of other ledgers in the folder that know a table, or more of this ledger than it does; see `nearby`.
@@ -228,6 +246,7 @@ class Ledger(Opened):
         try:
             with self._writing() as (connection, view):
                 state = view.table(table)
+                check_domain(table, self._said.get(table), state.since)
                 check_cost(cost, state.spend.sizes)
                 check_refines(view.refusal(table, refines))
                 after, units = snapshot.plus(state.spend, cost)
@@ -284,6 +303,7 @@ class Ledger(Opened):
             line = view.line(number)
             if line.record is not None:
                 return read_record(connection, line)
+            check_domain(line.table, self._said.get(line.table), line.since)
             charge = read_charge(connection, line)
             entry = append(connection, view, "record", values, blob=blob)
         if charge.random_state is not None:
@@ -316,10 +336,22 @@ class Ledger(Opened):
         """
         blob, about = pack(())
         with self._writing() as (connection, view):
+            check_domain(table, self._said.get(table), view.table(table).since)
             charge = append(connection, view, "charge", charge_values(view, table, question, plan))
             values = {"charge": charge.values["number"], "answers": about, "details": details}
             entry = append(connection, view, "record", values, blob=blob, after=charge)
         return record_from(charge_from(charge.values, charge.time), (), entry.values["details"])
+
+    def check_domain(self, table: str) -> None:
+        """Check that a table still has the domain that it was protected with here.
+
+        Raises
+        ------
+        LedgerConflict
+            If another kernel changed it meanwhile.
+        """
+        with self._reading() as (_, view):
+            check_domain(table, self._said.get(table), view.table(table).since)
 
     def version(self, table: str) -> int:
         """Return a number that rises whenever something is charged or recorded of a table; see `news`."""
@@ -410,6 +442,7 @@ class Ledger(Opened):
     def moment(self, table: str) -> Moment:
         """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile."""
         with self._reading() as (_, view):
+            check_domain(table, self._said.get(table), view.table(table).since)
             return Moment(
                 self.accountant,
                 view.spent,
@@ -469,11 +502,14 @@ class Ledger(Opened):
         append(connection, view, "budget", values | {"added": None if added is None else added.to_json()})
 
     def _knows(self, view: Replay, values: dict[str, Any]) -> bool:
+        """Whether a table is registered as it is; a domain that may be corrected is not known yet."""
         if values["name"] not in view.tables:
             return False
         known = view.tables[values["name"]].registered
-        check_same_table(self.path, known, values, view.tables)
         check_same_population(self.path, known, values)
+        if may_be_corrected(known, values) and view.unused(values["name"]):
+            return False
+        check_same_table(self.path, known, values, view.tables)
         return True
 
     def _names(self, view: Replay, values: dict[str, Any]) -> bool:

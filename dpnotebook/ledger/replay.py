@@ -32,12 +32,13 @@ Place = tuple[int, int]
 class ChargeLine:
     """One charge: where it and its record are in the chain, what it cost, and how many measurements were recorded.
 
-    The random state is named until the answer is recorded.
+    The random state is named until the answer is recorded. `since` is the entry that said what the table was.
     """
 
     table: str
     units: int
     entry: int
+    since: int
     record: int | None = None
     measurements: int = 0
     random_state: str | None = None
@@ -55,6 +56,8 @@ class TableEntries:
         What was spent on each cell after the last charge; the digest of all that, and the spend of the dearest cell.
     version
         The number of the last entry that is about the table.
+    since
+        The number of the entry that says what it is: its registration, or the correction of that.
     units
         What its charges cost together.
     work
@@ -75,6 +78,7 @@ class TableEntries:
     spend: Spend
     digest: str
     version: int
+    since: int
     maximum: int = 0
     units: int = 0
     work: int = 0
@@ -123,6 +127,7 @@ class Replay:
         self.lines: list[ChargeLine] = []
         self.refined: dict[Place, int] = {}
         self.random_states: dict[str, int] = {}  # of charges whose answers were not recorded yet, by token
+        self._read: set[str] = set()  # the tables that statements were charged for
         self._questions: dict[tuple[str, bytes], list[int]] = {}
         self._snapshots = dict(snapshots or {})
         self._computed: tuple[bytes, Spend] | None = None
@@ -160,6 +165,7 @@ class Replay:
         take = {
             "open": self._open,
             "register": self._register,
+            "correct": self._correct,
             "population": self._population,
             "budget": self._budget,
             "charge": self._charge,
@@ -265,11 +271,27 @@ class Replay:
             table.version = entry.number  # what is planned may be afforded now
 
     def _register(self, entry: Entry, values: dict[str, Any]) -> None:
-        name = values["name"]
-        if name in self.tables:
+        if values["name"] in self.tables:
             raise Broken(f"entry {entry.number} registers a table a second time")
+        self._start(entry, values)
+
+    def _start(self, entry: Entry, values: dict[str, Any]) -> None:
+        name = values["name"]
         spend = Spend(dict(values["sizes"]), self.opening["cells"], self.opening.get("merge", False))
-        self.tables[name] = TableEntries(values, spend, snapshot.digest(spend), entry.number)
+        self.tables[name] = TableEntries(values, spend, snapshot.digest(spend), entry.number, entry.number)
+
+    def _correct(self, entry: Entry, values: dict[str, Any]) -> None:
+        name = values["name"]
+        known = self.tables[name].registered
+        if not self.unused(name):
+            raise Broken(f"entry {entry.number} corrects a table that was charged")
+        if any(known[part] != values[part] for part in ("unit", "max_rows")):
+            raise Broken(f"entry {entry.number} corrects more of a table than its domain")
+        self._start(entry, values)
+
+    def unused(self, name: str) -> bool:
+        """Whether nothing was ever charged or answered that a table has a part in."""
+        return not self.table(name).charges and name not in self._read
 
     def _population(self, entry: Entry, values: dict[str, Any]) -> None:
         table, population = self.tables[values["name"]], values["population"]
@@ -285,8 +307,10 @@ class Replay:
             raise Broken(f"entry {entry.number} does not charge release {len(self.lines) + 1}")
         refines = tuple((number, place) for number, place in values.get("refines", ()))
         refusal = self.refusal(values["table"], refines)
+        for part in ("fingerprints", "columns"):  # of statements, which can read other tables beside their own
+            self._read.update(values["plan"].get(part, ()))
         self.refined.update(dict.fromkeys(refines, charge))
-        self.lines.append(ChargeLine(values["table"], units, entry.number))
+        self.lines.append(ChargeLine(values["table"], units, entry.number, table.since))
         self._questions.setdefault(_key(values["table"], values["question"]), []).append(charge)
         table.charges.append(charge)
         table.pending[charge] = refines

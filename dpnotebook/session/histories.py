@@ -63,6 +63,12 @@ class Histories:
         self._known.clear()
         self._free.clear()
 
+    def forget(self, name: str) -> None:
+        """Read what was recorded of a table anew: it was protected again, perhaps with another domain."""
+        with self._lock:
+            self._known.pop(name, None)
+            self._free.pop(name, None)
+
     def plan(self, query: Query, table: TableSchema, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
         plan = self._plan(query, table, alternatives)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.engine.scans import exact_answers
+from dpnotebook.errors import DomainError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
@@ -83,11 +84,31 @@ class Questions:
         self._table, self._worked_out = table, worked_out
 
     def check(self, question: Question) -> None:
-        """Raise FrameChanged if the rows are not those that were protected."""
+        """Raise FrameChanged if the rows are not those that were protected; see `check_domain` too."""
+        self.check_domain(question)
         self._table(question.table).source.check_unchanged()
+
+    def check_domain(self, question: Question) -> None:
+        """Make sure that a question is about the domain that its table has.
+
+        Raises
+        ------
+        LedgerConflict
+            If another kernel changed the domain since the table was protected here.
+        DomainError
+            If it was changed here since the question was written.
+        """
+        if question.where.domain != self._table(question.table).table.domain:
+            raise DomainError(
+                f"this query was written for the domain that {shorten(question.table)} had before it was protected "
+                "again; nothing was spent. Write it again"
+            )
+        self.ledger.check_domain(question.table)
 
     def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands; reads no data."""
+        assert isinstance(query.question, Question)
+        self.check_domain(query.question)
         plan = self.histories.plan(query, self._table(query.question.table).table, alternatives=alternatives)
         return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
 

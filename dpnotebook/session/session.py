@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.extension import changes
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
@@ -29,6 +30,8 @@ from dpnotebook.errors import (
     shorten,
 )
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
+from dpnotebook.ledger.chain import to_bytes
+from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
@@ -168,6 +171,9 @@ class Session:
     ) -> ProtectedTable:
         """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
 
+        As long as nothing was charged for it, its domain can be corrected: protect it again, with another one. Other
+        kernels that have it open are refused then, until they do the same.
+
         Parameters
         ----------
         data
@@ -197,13 +203,14 @@ class Session:
         DomainError
             If the domain cannot be, the table does not hold what it says, or its rows are registered as public.
         LedgerMismatch
-            If the ledger knows this name as another table, or as one of another population.
+            If the ledger knows this name as another table, or as one of another population; or with another domain
+            when something was charged for it already.
 
         Warns
         -----
         LedgerWarning
             If another ledger in the same folder knows a table of this name, domain or population: neither counts what
-            the other spends.
+            the other spends. Also if the domain was corrected, of what changed.
 
         Examples
         --------
@@ -220,27 +227,52 @@ class Session:
         with watched() as report:
             report(None, f"reading {name}")
             known = self.ledger.tables().get(name, {})
+            same = to_bytes(known.get("domain")) == to_bytes(table.domain.to_json())
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
-            protected = ProtectedTable(self, table, data, self.ledger.key, known.get("fingerprint"))
+            fingerprint = known.get("fingerprint") if same else None
+            protected = ProtectedTable(self, table, data, self.ledger.key, fingerprint)
             self._statements.relations.check_secret(protected)
-            self.ledger.register(
-                name,
-                fingerprint=protected.fingerprint,
-                domain=table.domain.to_json(),
-                unit=table.unit,
-                max_rows=table.max_rows if table.unit is not None else None,
-                population=table.population,
-            )
+            corrected = self._told_ledger(protected, same)
             self._statements.relations.protect(protected)
             self._tables[name] = protected
             self._pipeline.forget_plans()
+            self._questions.histories.forget(name)
+            if corrected:
+                self._say_corrected(protected, Domain.from_json(known["domain"]))
             frames.bind(data, protected)
             for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
                 if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
                     with contextlib.suppress(EngineError):  # listed in the history, to be tried again
                         self._pipeline.measure(self._questions, charge, report)
         return protected
+
+    def _told_ledger(self, protected: ProtectedTable, same: bool) -> bool:
+        """Register a table, or check that it is the one that the ledger knows; return whether its domain is another."""
+        table = protected.table
+        # Of another domain the old table is asked no more, whatever happens between the ledger's entry and the new one.
+        before = None if same else self._tables.pop(table.name, None)
+        try:
+            return self.ledger.register(
+                table.name,
+                fingerprint=protected.fingerprint,
+                domain=table.domain.to_json(),
+                unit=table.unit,
+                max_rows=table.max_rows if table.unit is not None else None,
+                population=table.population,
+            )
+        except LedgerError:
+            if before is not None:
+                self._tables[table.name] = before
+            raise
+
+    def _say_corrected(self, protected: ProtectedTable, before: Domain) -> None:
+        name, after = protected.table.name, protected.table.domain
+        warn(
+            f"the domain of {shorten(name)} was corrected: {changes(before, after)}. Nothing had been charged for it, "
+            "and other kernels must protect it again",
+            about=f"{self.ledger.path} {name} {self.ledger.head}",
+        )
 
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
         """Let statements use a public table: joined with protected ones, or as the list of all groups.

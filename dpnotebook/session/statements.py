@@ -106,9 +106,12 @@ class Statements:
             If a table is not protected in the session.
         FrameChanged, EngineError
             If the tables cannot be read any more, or not together.
+        LedgerConflict
+            If another kernel changed the domain of one.
         """
         for name in statement.tables:
             self._table(name)
+            self.ledger.check_domain(name)
         self.relations.check_readable(statement)
 
     def plan(self, query: Query, *, alternatives: bool = True) -> StatementPlan:

@@ -262,6 +262,7 @@ def test_registering_again_changes_nothing(either, kit):
     ],
 )
 def test_another_table_under_the_name(either, kit, other, what):
+    kit.answer(either)
     head = either.head
     with pytest.raises(LedgerMismatch) as caught:
         kit.register(either, **other)
