@@ -78,13 +78,18 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
     other = [word for part, word in words.items() if to_bytes(known[part]) != to_bytes(values[part])]
     if other:
         name = values["name"]
-        free = next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
+        free = free_name(name, names)
         raise LedgerMismatch(
             f"the ledger {path} knows another table by the name {shorten(name)}: {' and '.join(other)} differ from "
             "what was "
             f"protected before. What was answered of that one is not used for this one: protect it by another name, "
             f"such as {shorten(free, 120)}. It starts without answers, and what both cost adds up"
         )
+
+
+def free_name(name: str, names: Collection[str]) -> str:
+    """Return a name like this one that no table has."""
+    return next(f"{name}_{n}" for n in range(2, len(names) + 3) if f"{name}_{n}" not in names)
 
 
 def may_be_corrected(known: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
@@ -118,6 +123,23 @@ def check_domain(table: str, said: int | None, since: int) -> None:
         raise LedgerConflict(
             f"the domain of {shorten(table)} was changed by another kernel after it was protected here; nothing was "
             "spent. Protect it again, with the domain that it has there"
+        )
+
+
+def check_answered(table: str, waiting: Collection[int]) -> None:
+    """Check that nothing of a table is charged for and still to be measured under the domain that it has.
+
+    Raises
+    ------
+    LedgerConflict
+        If something is.
+    """
+    if waiting:
+        number = min(waiting)
+        raise LedgerConflict(
+            f"release {number} of {shorten(table)} was charged and is not answered yet: its domain can be extended "
+            f"after that; nothing was spent. Another kernel may be at it. If not, protect the table with the domain "
+            f"that it had, and session.retry({number}) answers it"
         )
 
 

@@ -16,6 +16,7 @@ from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
+    check_answered,
     check_cost,
     check_domain,
     check_refines,
@@ -37,13 +38,13 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
-from dpnotebook.ledger.replay import SNAPSHOT_WORK, Replay
+from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
-from dpnotebook.privacy.spend import CellCost, Spend
+from dpnotebook.privacy.spend import CellCost, Spend, runs
 
 
 class Ledger(Opened):
@@ -142,6 +143,59 @@ class Ledger(Opened):
                     append(connection, view, "population", {"name": name, "population": population})
         self._said[name] = since
         return corrects
+
+    def extend(self, name: str, *, fingerprint: str, domain: dict[str, Any], since: int) -> None:
+        """Give a table an extended domain, under which its spend is kept whole; see `dpnotebook.ledger.extension`.
+
+        Parameters
+        ----------
+        name
+            Of a table that is known.
+        fingerprint, domain
+            As for `register`, of the same data.
+        since
+            The entry that said the domain which is extended.
+
+        Raises
+        ------
+        DomainError
+            If the domain is no extension of the one that is known.
+        LedgerConflict
+            If another kernel changed the domain meanwhile, or something was charged and is not answered yet.
+        """
+        from dpnotebook.domain import Domain
+        from dpnotebook.domain.extension import extension
+
+        with self._writing() as (connection, view):
+            table = view.table(name)
+            check_domain(name, since, table.since)
+            check_answered(name, [number for number in table.pending if self._waits(view, number)])
+            known, after = table.registered, Domain.from_json(domain)
+            found = extension(Domain.from_json(known["domain"]), after)
+            # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
+            same = not found.added and not found.takes_rows_in and known["fingerprint"] == fingerprint
+            values = {"name": name, "fingerprint": fingerprint, "domain": domain} | {
+                "unit": known["unit"],
+                "max_rows": known["max_rows"],
+                "sizes": [[attribute, size] for attribute, size in after.sizes.items()],
+                "levels": {attribute: runs(levels) for attribute, levels in found.levels.items()},
+                "same_sample": known["unit"] is None or same,
+                "leaves_rows_out": found.leaves_rows_out,
+            }
+            values["cells"] = snapshot.digest(view.after_extension(name, values)[0])
+            entry = append(connection, view, "extend", values)
+        self._said[name] = entry.number
+
+    def domains(self, table: str) -> tuple[Earlier, ...]:
+        """Return the domains that a table has had in the order of its extensions, the present one last."""
+        with self._reading() as (_, view):
+            known = view.table(table)
+            return (*known.earlier, Earlier(known.since, known.registered["domain"], same_rows=True))
+
+    def unused(self, table: str) -> bool:
+        """Return whether nothing was ever charged or answered that a table has a part in."""
+        with self._reading() as (_, view):
+            return view.unused(table)
 
     def warn_of_others(self, name: str, domain: dict[str, Any], population: str | None = None) -> None:
         """Warn of other ledgers in the folder that know a table, or more of this ledger than it does; see `nearby`.
@@ -265,7 +319,7 @@ class Ledger(Opened):
                 if refines:
                     values["refines"] = refines
                 values["random_state"] = random_state = self._random_states.make()
-                entry = append(connection, view, "charge", values, units=units)
+                entry, since = append(connection, view, "charge", values, units=units), state.since
                 view.computed(entry, after)
                 if state.work >= SNAPSHOT_WORK:
                     write_snapshot(connection, table, values["number"], after)
@@ -278,7 +332,7 @@ class Ledger(Opened):
             if random_state is not None:
                 self._random_states.forget(random_state)
             raise
-        return charge_from(entry.values, entry.time)
+        return charge_from(entry.values, entry.time, since)
 
     def record(self, number: int, answers: Sequence[Any], details: dict[str, Any]) -> Record:
         """Record the noisy answers of a charge; only what this returns may be shown.
@@ -336,11 +390,12 @@ class Ledger(Opened):
         """
         blob, about = pack(())
         with self._writing() as (connection, view):
-            check_domain(table, self._said.get(table), view.table(table).since)
+            since = view.table(table).since
+            check_domain(table, self._said.get(table), since)
             charge = append(connection, view, "charge", charge_values(view, table, question, plan))
             values = {"charge": charge.values["number"], "answers": about, "details": details}
             entry = append(connection, view, "record", values, blob=blob, after=charge)
-        return record_from(charge_from(charge.values, charge.time), (), entry.values["details"])
+        return record_from(charge_from(charge.values, charge.time, since), (), entry.values["details"])
 
     def check_domain(self, table: str) -> None:
         """Check that a table still has the domain that it was protected with here.
@@ -383,7 +438,8 @@ class Ledger(Opened):
         Those whose random state is gone are lost: they can never be measured.
         """
         with self._reading() as (connection, view):
-            found = [read_charge(connection, view.lines[number - 1]) for number in view.pending(table)]
+            lines = [view.lines[number - 1] for number in view.pending(table)]
+            found = [read_charge(connection, line) for line in lines if line.since == view.table(table).since]
         return tuple(charge for charge in found if self.randomness(charge) is not None)
 
     def randomness(self, charge: Charge) -> Randomness | None:
@@ -391,15 +447,23 @@ class Ledger(Opened):
         return self._random_states.find(charge.random_state)
 
     def records(
-        self, table: str, question: str | None = None, *, after: int = 0, but: Container[int] = ()
+        self,
+        table: str,
+        question: str | None = None,
+        *,
+        after: int = 0,
+        but: Container[int] = (),
+        since: int | None = None,
     ) -> tuple[Record, ...]:
         """Return the recorded answers of a table in order.
 
-        Of one question only, after a number only, or without those of some numbers, if given.
+        Of one question only, after a number only, without those of some numbers, or charged under the domain that one
+        entry said, if given.
         """
         with self._reading() as (connection, view):
             lines = [view.lines[number - 1] for number in view.numbers(table, question, after) if number not in but]
-            return tuple(read_record(connection, line) for line in lines if line.record is not None)
+            lines = [line for line in lines if line.record is not None and since in (None, line.since)]
+            return tuple(read_record(connection, line) for line in lines)
 
     def latest(self, table: str, count: int) -> tuple[Record, ...]:
         """Return the latest recorded answers of a table, at most `count`, in order."""
@@ -442,14 +506,15 @@ class Ledger(Opened):
     def moment(self, table: str) -> Moment:
         """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile."""
         with self._reading() as (_, view):
-            check_domain(table, self._said.get(table), view.table(table).since)
+            since = view.table(table).since
+            check_domain(table, self._said.get(table), since)
             return Moment(
                 self.accountant,
                 view.spent,
                 self.threshold_delta,
                 max(Fraction(0), self.threshold_delta - Fraction(view.delta, DELTA_UNITS)),
                 snapshot.shown(view.table(table).spend),
-                partial(self.records, table),
+                partial(self.records, table, since=since),
                 partial(self.pending, table),
             )
 
@@ -500,6 +565,10 @@ class Ledger(Opened):
     ) -> None:
         values: dict[str, Any] = {"budget": whole.to_json(), "total": accountant_for(whole).total, "reason": reason}
         append(connection, view, "budget", values | {"added": None if added is None else added.to_json()})
+
+    def _waits(self, view: Replay, number: int) -> bool:
+        """Whether a charge without a recorded answer can still be measured."""
+        return self._random_states.find(view.lines[number - 1].random_state) is not None
 
     def _knows(self, view: Replay, values: dict[str, Any]) -> bool:
         """Whether a table is registered as it is; a domain that may be corrected is not known yet."""

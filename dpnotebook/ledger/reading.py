@@ -72,7 +72,7 @@ def key_of(connection: sqlite3.Connection, view: Replay) -> bytes:
 def read_charge(connection: sqlite3.Connection, line: ChargeLine) -> Charge:
     """Return a charge."""
     entry, _ = _entry(connection, line.entry)
-    return charge_from(entry.values, entry.time)
+    return charge_from(entry.values, entry.time, line.since)
 
 
 def read_record(connection: sqlite3.Connection, line: ChargeLine) -> Record:

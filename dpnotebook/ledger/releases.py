@@ -50,6 +50,8 @@ class Charge:
     random_state
         The token of what is random about its answer; see `RandomStates`. None for what is free, and for charges of
         versions that kept none.
+    since
+        The number of the entry that said the domain of the table which it was charged under.
     """
 
     number: int
@@ -62,6 +64,7 @@ class Charge:
     refines: tuple[tuple[int, int], ...]
     delta: Fraction = field(default=Fraction(0), kw_only=True)
     random_state: str | None = field(default=None, kw_only=True, repr=False)
+    since: int = field(default=0, kw_only=True)
 
     @cached_property
     def cost(self) -> CellCost:
@@ -85,8 +88,8 @@ class Record(Charge):
     details: dict[str, Any]
 
 
-def charge_from(values: dict[str, Any], time: str) -> Charge:
-    """Return the charge that an entry's payload holds."""
+def charge_from(values: dict[str, Any], time: str, since: int) -> Charge:
+    """Return the charge that an entry's payload holds, of a table whose domain another entry said."""
     return Charge(
         values["number"],
         values["table"],
@@ -98,6 +101,7 @@ def charge_from(values: dict[str, Any], time: str) -> Charge:
         tuple((number, place) for number, place in values.get("refines", ())),
         delta=Fraction(values.get("delta", 0), DELTA_UNITS),
         random_state=values.get("random_state"),
+        since=since,
     )
 
 
@@ -116,6 +120,7 @@ def record_from(charge: Charge, answers: tuple[Integers, ...], details: dict[str
         details,
         delta=charge.delta,
         random_state=charge.random_state,
+        since=charge.since,
     )
 
 

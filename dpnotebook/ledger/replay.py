@@ -16,8 +16,9 @@ from dpnotebook.errors import LedgerError, NotProtected, shorten
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
+from dpnotebook.ledger.extension import check_levels, extended, level
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import Spend
+from dpnotebook.privacy.spend import Spend, bound_of, from_runs
 
 # A snapshot is due when this many cells were added to since the last: replaying what follows it takes well under 1 s.
 SNAPSHOT_WORK = 1 << 24
@@ -44,6 +45,26 @@ class ChargeLine:
     random_state: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A domain that a table had before an extension.
+
+    Parameters
+    ----------
+    since
+        The number of the entry that said it.
+    domain
+        As `Domain.to_json` gives it.
+    same_rows
+        Whether the rows that were counted under it are rows that are counted under the next one, with the same sample
+        of every unit's: only then its answers are answers about the next one too.
+    """
+
+    since: int
+    domain: dict[str, Any]
+    same_rows: bool
+
+
 @dataclass(slots=True)
 class TableEntries:
     """A registered table, its spend, and its charges.
@@ -57,7 +78,11 @@ class TableEntries:
     version
         The number of the last entry that is about the table.
     since
-        The number of the entry that says what it is: its registration, or the correction of that.
+        The number of the entry that says what it is: its registration, or the latest correction or extension of that.
+    outside
+        What rows have paid, at most, that have no cell.
+    earlier
+        What was said of it before its extensions, first to last.
     units
         What its charges cost together.
     work
@@ -79,6 +104,8 @@ class TableEntries:
     digest: str
     version: int
     since: int
+    outside: int = 0
+    earlier: list[Earlier] = field(default_factory=list)
     maximum: int = 0
     units: int = 0
     work: int = 0
@@ -166,6 +193,7 @@ class Replay:
             "open": self._open,
             "register": self._register,
             "correct": self._correct,
+            "extend": self._extend,
             "population": self._population,
             "budget": self._budget,
             "charge": self._charge,
@@ -249,6 +277,8 @@ class Replay:
                 return f"release {number} was charged but its answer was not recorded yet"
             if not 0 <= place < line.measurements:
                 return f"release {number} has no measurement {place}"
+            if line.since != self.tables[table].since:
+                return f"release {number} was measured before the domain was extended"
             if (number, place) in self.refined:
                 return f"release {number} was refined by release {self.refined[number, place]}"
             if (number, place) in seen:
@@ -289,6 +319,44 @@ class Replay:
             raise Broken(f"entry {entry.number} corrects more of a table than its domain")
         self._start(entry, values)
 
+    def _extend(self, entry: Entry, values: dict[str, Any]) -> None:
+        table = self.tables[values["name"]]
+        known = table.registered
+        if any(known[part] != values[part] for part in ("unit", "max_rows")):
+            raise Broken(f"entry {entry.number} changes more of a table than its domain")
+        spend, outside = self.after_extension(values["name"], values)
+        digest = snapshot.digest(spend)
+        if values["name"] in self._snapshots:  # the spend is read later: what it is here was not added up
+            digest = values["cells"]
+        elif digest != values["cells"] or spend.maximum != table.units:
+            raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
+        same_rows = values["same_sample"] and not values["leaves_rows_out"]
+        table.earlier.append(Earlier(table.since, known["domain"], same_rows))
+        table.registered = known | {part: values[part] for part in ("fingerprint", "domain", "sizes")}
+        table.follow(spend, digest)
+        table.outside, table.since, table.version = outside, entry.number, entry.number
+
+    def after_extension(self, name: str, values: Mapping[str, Any]) -> tuple[Spend, int]:
+        """Return the spend of every cell after an extension, and what rows without a cell have paid at most.
+
+        Parameters
+        ----------
+        name
+            Of the table.
+        values
+            What the entry says of it: "sizes", "levels", "same_sample" and "leaves_rows_out".
+        """
+        table, sizes = self.tables[name], dict(values["sizes"])
+        levels = {attribute: from_runs(coded) for attribute, coded in values["levels"].items()}
+        check_levels(levels, table.spend.sizes, sizes)
+        same_sample, leaves_rows_out = bool(values["same_sample"]), bool(values["leaves_rows_out"])
+        if not same_sample and table.registered["unit"] is None:
+            raise ValueError("where each row is a unit there is no sample")
+        outside = table.outside if same_sample and not leaves_rows_out else table.units
+        if same_sample:
+            return extended(table.spend, sizes, levels, table.outside), outside
+        return level(table.spend, sizes), outside
+
     def unused(self, name: str) -> bool:
         """Whether nothing was ever charged or answered that a table has a part in."""
         return not self.table(name).charges and name not in self._read
@@ -317,6 +385,8 @@ class Replay:
         table.version = entry.number
         table.units += units
         self.spent += units
+        if "measures" not in values["plan"]:  # rows without a cell take no part in what the planner measures
+            table.outside += bound_of(values["cost"])
         self._add(table, charge, entry, values)
         if "random_state" in values:
             self.lines[-1].random_state = token = str(values["random_state"])

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.extension import Extension
 from dpnotebook.planner.closed_form import ClosedForm
+from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of, taken
 from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
@@ -41,12 +43,27 @@ class StrategyPrice:
     credit: int
 
 
+class LatestPlans(Protocol):
+    """Finds what was planned last."""
+
+    def __call__(self, count: int, *, earlier: bool = True) -> Sequence[Mapping[str, Any]]:
+        """Return the latest plans, at most so many, of free questions too; without those of earlier domains or not."""
+
+
+def _no_plans(count: int, *, earlier: bool = True) -> Sequence[Mapping[str, Any]]:
+    return ()
+
+
 class RecordedRelease(Protocol):
     """A recorded release, as the history sees it."""
 
     @property
     def number(self) -> int:
         """Its number in the ledger."""
+
+    @property
+    def since(self) -> int:
+        """The entry of the ledger that said the domain of its table."""
 
     @property
     def plan(self) -> Mapping[str, Any]:
@@ -76,11 +93,17 @@ class History:
     ----------
     domain, noise
         The table's declared domain, and the law of the noise of its session.
+    earlier
+        By the entry of the ledger that said it, what became of each domain that the table had before; None where other
+        rows were counted under it, so that nothing of that time is of use.
     """
 
-    def __init__(self, domain: Domain, noise: Noise) -> None:
+    def __init__(self, domain: Domain, noise: Noise, earlier: Mapping[int, Extension | None] | None = None) -> None:
         self.domain = domain
         self.with_ends = domain  # and with the ends of every value that was summed
+        self.earlier = earlier or {}
+        self.lost: list[int] = []  # releases of earlier domains that cannot be said in this one
+        self.not_refined: frozenset[Key] = frozenset()  # measurements of earlier domains: for those there is no spend
         self.noise: Noise = noise
         self.releases: set[int] = set()
         self.answered = AnsweredQuestions()
@@ -89,7 +112,7 @@ class History:
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
-        self.latest_plans: Callable[[int], Sequence[Mapping[str, Any]]] = lambda count: ()  # of free questions too
+        self.latest_plans: LatestPlans = _no_plans
         self._recent: tuple[int, Sequence[Mapping[str, Any]]] = -1, ()
         self._alone: tuple[int, int] = -1, 0
         self.least_scale = math.inf  # of all noise
@@ -97,6 +120,7 @@ class History:
         self.dearest = 0  # units paid at once for the dearest purchase
         self.prices: dict[str, StrategyPrice] = {}
         self._measurements: dict[str, Measurement] = {}
+        self._measured_earlier: dict[int, dict[str, Measurement]] = {}
         self._order: list[Key] = []
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
@@ -120,19 +144,37 @@ class History:
             if release.number in self.releases or "measures" not in release.plan:  # statements have a law of their own
                 continue
             self.releases.add(release.number)
-            self.answered.take(release.number, release.question, release.plan, release.details)
             bought, kind = "buy" in release.plan.get("actions", ()), release.plan.get("kind")
             if kind is not None:
                 self.rents[kind] = self.rents.get(kind, Rent()).after(release.units, bought)
             if bought:
                 self.prices = {}
                 self.dearest = max(self.dearest, release.units)
-            else:
+            if release.since in self.earlier:
+                self._take_earlier(release)
+                continue
+            if not bought:
                 prices = release.plan.get("strategy_prices", {})
                 self.prices.update({name: StrategyPrice(*price) for name, price in prices.items()})
+            self.answered.take(release.number, release.question, release.plan, release.details)
             for index, planned in enumerate(planned_from_json(release.plan, self.domain, self._measurements)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)
+
+    def _take_earlier(self, release: RecordedRelease) -> None:
+        """Add what a release of an earlier domain says of this one."""
+        found = self.earlier[release.since]
+        if found is None:
+            self.lost.append(release.number)
+            return
+        known = self._measured_earlier.setdefault(release.since, {})
+        for index, planned in enumerate(planned_from_json(release.plan, found.before, known)):
+            measurement = under(planned.measurement, found)
+            if measurement is not None:
+                self._take(replace(planned, measurement=measurement), (release.number, index), release.answers[index])
+                self.not_refined |= {(release.number, index)}
+            elif release.number not in self.lost[-1:]:
+                self.lost.append(release.number)
 
     def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
         self.add(item_of(planned, key, answers, self.noise))
@@ -191,7 +233,7 @@ class History:
     def recent(self) -> Sequence[Mapping[str, Any]]:
         """Plans of the latest questions, free ones too, oldest first."""
         if self._recent[0] != self.version:
-            self._recent = self.version, self.latest_plans(RECENT)
+            self._recent = self.version, self.latest_plans(RECENT, earlier=False)
         return self._recent[1]
 
     @property

@@ -26,7 +26,7 @@ class Picked:
     rows: int
 
 
-def picked_from(question: Question, past: Iterable[tuple[int, Mapping[str, Any]]], domain: Domain) -> Picked | None:
+def picked_from(question: Question, past: Iterable[tuple[int, Mapping[str, Any], Domain]]) -> Picked | None:
     """Return the release of most rows that a question looks like a part of.
 
     Parameters
@@ -34,9 +34,8 @@ def picked_from(question: Question, past: Iterable[tuple[int, Mapping[str, Any]]
     question
         What is asked.
     past
-        Numbers of the releases that answer it, and what each was asked, as the ledger keeps questions.
-    domain
-        The declared domain of the table.
+        Numbers of the releases that answer it, what each was asked, as the ledger keeps questions, and the domain that
+        the table had then.
 
     Returns
     -------
@@ -44,9 +43,9 @@ def picked_from(question: Question, past: Iterable[tuple[int, Mapping[str, Any]]
         None where no release showed many parts like the one that `where=` cuts out here: whoever adds all of its rows
         up, or asks the same again, or for one of two sexes, picked nothing.
     """
-    own, found = _rows(question, domain), None
+    own, found = _rows(question, question.where.domain), None
     cut = question.where.attributes
-    for number, told in past:
+    for number, told, domain in past:
         if not set(told["keys"]) & set(cut):
             continue
         before = Question.from_json(told, domain)

@@ -209,6 +209,29 @@ class Predicate:
         root = diagram.fold(self._root, np.array(True), np.array(False), step)
         return np.array(widen(root, 0).transpose(np.argsort(order)), order="C")
 
+    def mapped(self, domain: Domain, levels: Mapping[str, NDArray[np.int64]]) -> Predicate:
+        """Return a predicate over another domain that is true where this one is true of the levels of this domain.
+
+        Parameters
+        ----------
+        domain
+            Has the attributes of this domain in the same order, among others.
+        levels
+            Of each attribute of this domain, the level here for every level of the other domain; below 0 for those
+            that satisfy nothing that is said of the attribute.
+        """
+        names = self.domain.names
+
+        def step(at: Node, below: Callable[[Node], Node]) -> Node:
+            here = levels[names[at.index]]
+            known, edges = here >= 0, [(diagram.pack(here < 0), diagram.FALSE)]
+            for bits, child in at.edges:
+                mask = diagram.unpack(bits, self.domain.shape[at.index])
+                edges.append((diagram.pack(known & mask[here]), below(child)))
+            return diagram.node(index_of(domain, names[at.index]), edges)
+
+        return Predicate(domain, diagram.fold(self._root, diagram.TRUE, diagram.FALSE, step))
+
     @property
     def expression(self) -> Expression:
         """The predicate as an expression; `Predicate.of` gives it back."""

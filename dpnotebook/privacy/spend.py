@@ -91,6 +91,16 @@ class CellCost:
         )
 
 
+def bound_of(coded: Iterable[Mapping[str, Any]]) -> int:
+    """Return `CellCost.bound` of the cost that `CellCost.to_json` wrote, without unpacking it."""
+    return sum(
+        math.ceil(
+            Fraction(term["rate"]) * math.prod(max(value for value, _ in norm) for norm in term["norms"].values())
+        )
+        for term in coded
+    )
+
+
 class Spend:
     """The spend of every cell of one table, in units.
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.domain import Domain
+from dpnotebook.domain.extension import Extension, extension
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child, lock
@@ -24,6 +26,7 @@ from dpnotebook.planner.several import details_of
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.query.question import Question
+from dpnotebook.session.domains import lost_words
 from dpnotebook.strategy.blas import threads_for
 
 if TYPE_CHECKING:
@@ -54,7 +57,8 @@ class Histories:
         self.purchases: Purchases = purchases
         self._known: dict[str, History] = {}
         self._free: dict[str, tuple[tuple[Any, ...], dict[str, Any] | None]] = {}  # the latest, by table
-        self._questions: dict[int, tuple[Mapping[str, Any], Sequence[int]]] = {}  # of releases, as `_asked` says
+        self._questions: dict[int, tuple[Mapping[str, Any], int, Sequence[int]]] = {}  # of releases, as `_asked` says
+        self._domains: dict[str, dict[int, Domain]] = {}  # by table, and by the entry that said them
         self._lock = lock()  # held while a history is read or moved on
         in_child(self._forget_parent)
 
@@ -68,6 +72,20 @@ class Histories:
         with self._lock:
             self._known.pop(name, None)
             self._free.pop(name, None)
+            self._domains.pop(name, None)
+
+    def of(self, table: TableSchema) -> History:
+        """Return what was recorded of a table, up to date."""
+        with self._lock:
+            return self._history(table)
+
+    def domain_of(self, table: TableSchema, since: int) -> Domain:
+        """Return the domain of a table that an entry of the ledger said, by this kernel or another."""
+        known = self._domains.setdefault(table.name, {})
+        if since not in known:
+            known |= {one.since: Domain.from_json(one.domain) for one in self.ledger.domains(table.name)}
+        found = known.get(since, table.domain)
+        return table.domain if found == table.domain else found
 
     def plan(self, query: Query, table: TableSchema, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
@@ -77,6 +95,8 @@ class Histories:
             return self._plan(replace(query, fresh=True), table, alternatives)
         if alternatives and plan.kind is not None and not plan.free:
             plan = self._with_choice(plan, query, table)
+        if plan.measurements and (lost := lost_words(self.of(table))):
+            plan = replace(plan, steps=(*plan.steps, lost))
         return self._with_warning(plan, query, table) if alternatives and plan.reused else plan
 
     def _with_choice(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
@@ -103,17 +123,22 @@ class Histories:
         """Return which of the releases that answer a question it may have been picked from; see `picked_from`."""
         numbers = list(releases[-LOOKED_AT:])
         if len(numbers) == 1:  # it was asked before: what its answer followed from then
-            numbers += [number for number in self._asked(numbers[0])[1] if number != numbers[0]][-LOOKED_AT:]
-        return picked_from(question, ((number, self._asked(number)[0]) for number in numbers), table.domain)
+            numbers += [number for number in self._asked(numbers[0])[2] if number != numbers[0]][-LOOKED_AT:]
+        asked = ((number, *self._asked(number)[:2]) for number in numbers)
+        return picked_from(question, ((number, told, self.domain_of(table, since)) for number, told, since in asked))
 
-    def _asked(self, number: int) -> tuple[Mapping[str, Any], Sequence[int]]:
-        """Return what a release was asked, as the ledger keeps it, and which releases its answer follows from."""
+    def _asked(self, number: int) -> tuple[Mapping[str, Any], int, Sequence[int]]:
+        """Return what a release was asked, the entry that said its domain, and which releases its answer follows from.
+
+        The question is as the ledger keeps it.
+        """
         if number in self._questions:
             return self._questions[number]
         record = self.ledger.charged(number)
+        question, since = record.plan["question"], record.since
         if not isinstance(record, Record):
-            return record.plan["question"], ()
-        self._questions[number] = record.plan["question"], record.details.get("estimates", {}).get("sources", ())
+            return question, since, ()
+        self._questions[number] = question, since, record.details.get("estimates", {}).get("sources", ())
         return self._questions[number]
 
     def _plan(self, query: Query, table: TableSchema, alternatives: bool) -> Plan:
@@ -195,7 +220,7 @@ class Histories:
 
     def _as_planned(self, table: TableSchema, plan: Mapping[str, Any]) -> History:
         """Return what was recorded of a table when a plan was made."""
-        history = History(table.domain, self.ledger.accountant.noise)
+        history = History(table.domain, self.ledger.accountant.noise, self._earlier(table))
         past = [record for record in self.ledger.news(table.name)[1] if "measures" in record.plan]
         history.take(past[: plan.get("known", len(past))])
         return history
@@ -204,14 +229,30 @@ class Histories:
         """Return what was recorded of a table, up to date."""
         history = self._known.get(table.name)
         if history is None:
-            history = self._known[table.name] = History(table.domain, self.ledger.accountant.noise)
-            history.latest_plans = lambda count: [
-                record.plan for record in self.ledger.latest(table.name, count) if "measures" in record.plan
-            ]
+            earlier = self._earlier(table)
+            history = self._known[table.name] = History(table.domain, self.ledger.accountant.noise, earlier)
+
+            def latest_plans(count: int, *, earlier: bool = True) -> Sequence[Mapping[str, Any]]:
+                found = self.ledger.latest(table.name, count)
+                found = tuple(record for record in found if earlier or record.since not in history.earlier)
+                return [record.plan for record in found if "measures" in record.plan]
+
+            history.latest_plans = latest_plans
         version, news = self.ledger.news(table.name, history.version)
         history.take(news, version)
-        history.refining = self.ledger.refining(table.name)
+        history.refining = self.ledger.refining(table.name) | history.not_refined
         return history
+
+    def _earlier(self, table: TableSchema) -> dict[int, Extension | None]:
+        """Return what became of each domain that a table had before; see `History`."""
+        found: dict[int, Extension | None] = {}
+        later: Extension | None = extension(table.domain, table.domain)
+        after = table.domain
+        for domain in reversed(self.ledger.domains(table.name)[:-1]):
+            before = Domain.from_json(domain.domain)
+            later = extension(before, after).then(later) if later is not None and domain.same_rows else None
+            found[domain.since], after = later, before
+        return found
 
     def _own(
         self, charge: Charge, noisy: Sequence[Integers], table: TableSchema, *, linear: bool = False

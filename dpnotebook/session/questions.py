@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.extension import Extension
 from dpnotebook.engine.scans import exact_answers
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
@@ -19,6 +20,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
@@ -26,6 +28,7 @@ from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
@@ -112,6 +115,14 @@ class Questions:
         plan = self.histories.plan(query, self._table(query.question.table).table, alternatives=alternatives)
         return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
 
+    def extended_words(self, table: TableSchema, found: Extension) -> str:
+        """Return what to tell whoever extended the domain of a table."""
+        history = self.histories.of(table)
+        records = [one for one in self.ledger.records(table.name) if one.since in history.earlier]
+        own = [one.number for one in records if "measures" in one.plan and one.answers]
+        others = [one.number for one in records if "measures" not in one.plan]
+        return extended_words(table.name, found, len(own), history, len(others))
+
     def follows(self, plan: Plan) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         return self.histories.free(plan, self._table(plan.table).table)
@@ -162,10 +173,10 @@ class Questions:
         paid
             What this run of it cost, in units.
         """
-        table = self._table(record.table).table
+        table, domain = self._table(record.table).table, self._domain(record)
         assert isinstance(query.question, Question)
         shown = _reveal(
-            record, query.question, query.accuracy.confidence, query.assumption, table.domain, self.ledger.accountant
+            record, query.question, query.accuracy.confidence, query.assumption, domain, self.ledger.accountant
         )
         others = [number for number in shown.sources if number != record.number]
         picked = self.histories.picked(query.question, others, table)
@@ -174,7 +185,11 @@ class Questions:
 
     def asked_in(self, charge: Charge) -> Question:
         """Return the question that was charged for."""
-        return Question.from_json(charge.plan["question"], self._table(charge.table).table.domain)
+        return Question.from_json(charge.plan["question"], self._domain(charge))
+
+    def _domain(self, charge: Charge) -> Domain:
+        """Return the domain that a table had when a question of it was charged, which is the one that it is about."""
+        return self.histories.domain_of(self._table(charge.table).table, charge.since)
 
     def check_same(self, charge: Charge) -> None:
         """Nothing is left to check: a table that the ledger knows by another fingerprint cannot be protected."""

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.domain.extension import changes
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
@@ -25,12 +24,12 @@ from dpnotebook.errors import (
     DomainError,
     EngineError,
     LedgerError,
+    LedgerMismatch,
     NotProtected,
     SQLError,
     shorten,
 )
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
-from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.planner.plan import Plan
@@ -41,6 +40,7 @@ from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
+from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
@@ -171,8 +171,11 @@ class Session:
     ) -> ProtectedTable:
         """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
 
-        As long as nothing was charged for it, its domain can be corrected: protect it again, with another one. Other
-        kernels that have it open are refused then, until they do the same.
+        As long as nothing was charged for it, its domain can be corrected: protect it again, with another one. After
+        that it can be extended, by new columns. What was spent stays, at each level of the new ones; answers stay
+        answers about the rows that they were about, and are used where these are still counted: where each row is a
+        unit, and the new columns have a level for every value (`other=` and `nullable=True`). Other kernels that have
+        the table open are refused then, until they do the same.
 
         Parameters
         ----------
@@ -204,13 +207,16 @@ class Session:
             If the domain cannot be, the table does not hold what it says, or its rows are registered as public.
         LedgerMismatch
             If the ledger knows this name as another table, or as one of another population; or with another domain
-            when something was charged for it already.
+            that does not extend it when something was charged for it already.
+        LedgerConflict
+            If another kernel changed the domain at the same moment, or what was charged is not answered yet.
 
         Warns
         -----
         LedgerWarning
             If another ledger in the same folder knows a table of this name, domain or population: neither counts what
-            the other spends. Also if the domain was corrected, of what changed.
+            the other spends. Also if the domain was corrected or extended: of what changed, and which
+            answers are kept.
 
         Examples
         --------
@@ -226,53 +232,79 @@ class Session:
         self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
         with watched() as report:
             report(None, f"reading {name}")
-            known = self.ledger.tables().get(name, {})
-            same = to_bytes(known.get("domain")) == to_bytes(table.domain.to_json())
+            declared = redeclared(self.ledger, table)
+            known = declared.known
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
-            fingerprint = known.get("fingerprint") if same else None
+            fingerprint = known.get("fingerprint") if declared.same else None
             protected = ProtectedTable(self, table, data, self.ledger.key, fingerprint)
             self._statements.relations.check_secret(protected)
-            corrected = self._told_ledger(protected, same)
+            corrected = self._told_ledger(protected, data, declared, report)
             self._statements.relations.protect(protected)
             self._tables[name] = protected
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
-            if corrected:
-                self._say_corrected(protected, Domain.from_json(known["domain"]))
             frames.bind(data, protected)
-            for charge in self.ledger.pending(name):  # by a process that died before it recorded an answer
-                if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
-                    with contextlib.suppress(EngineError):  # listed in the history, to be tried again
-                        self._pipeline.measure(self._questions, charge, report)
+            self._finish_pending(name, report)
+            if corrected:
+                words = corrected_words(name, Domain.from_json(known["domain"]), table.domain)
+                warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
+            elif declared.extends is not None:
+                words = self._questions.extended_words(table, declared.extends)
+                warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
         return protected
 
-    def _told_ledger(self, protected: ProtectedTable, same: bool) -> bool:
-        """Register a table, or check that it is the one that the ledger knows; return whether its domain is another."""
-        table = protected.table
+    def _told_ledger(self, protected: ProtectedTable, data: Any, declared: Redeclared, report: Progress) -> bool:
+        """Register a table, or check that it is the one that the ledger knows; return whether that corrected it."""
+        name = protected.table.name
+        if declared.refusal:
+            raise LedgerMismatch(declared.refusal)
         # Of another domain the old table is asked no more, whatever happens between the ledger's entry and the new one.
-        before = None if same else self._tables.pop(table.name, None)
+        before = None if declared.same else self._tables.pop(name, None)
         try:
-            return self.ledger.register(
-                table.name,
-                fingerprint=protected.fingerprint,
-                domain=table.domain.to_json(),
-                unit=table.unit,
-                max_rows=table.max_rows if table.unit is not None else None,
-                population=table.population,
-            )
+            if declared.extends is None:
+                return self._registered(protected)
+            self._extend(protected, data, declared, report)
         except LedgerError:
             if before is not None:
-                self._tables[table.name] = before
+                self._tables[name] = before
             raise
+        return False
 
-    def _say_corrected(self, protected: ProtectedTable, before: Domain) -> None:
-        name, after = protected.table.name, protected.table.domain
-        warn(
-            f"the domain of {shorten(name)} was corrected: {changes(before, after)}. Nothing had been charged for it, "
-            "and other kernels must protect it again",
-            about=f"{self.ledger.path} {name} {self.ledger.head}",
+    def _extend(self, protected: ProtectedTable, data: Any, declared: Redeclared, report: Progress) -> None:
+        """Extend the domain of a table, after a look with the old one whether it is the same, and nothing waits."""
+        assert declared.extends is not None
+        name, known = protected.table.name, declared.known
+        table = replace(protected.table, domain=declared.extends.before)
+        old = ProtectedTable(self, table, data, self.ledger.key, known["fingerprint"])
+        try:
+            self._registered(old)
+            self._tables[name] = old
+            self._finish_pending(name, report)
+        finally:
+            self._tables.pop(name, None)
+            old.engine.close()
+        self.ledger.extend(
+            name, fingerprint=protected.fingerprint, domain=protected.table.domain.to_json(), since=declared.since
         )
+
+    def _registered(self, protected: ProtectedTable) -> bool:
+        table = protected.table
+        return self.ledger.register(
+            table.name,
+            fingerprint=protected.fingerprint,
+            domain=table.domain.to_json(),
+            unit=table.unit,
+            max_rows=table.max_rows if table.unit is not None else None,
+            population=table.population,
+        )
+
+    def _finish_pending(self, name: str, report: Progress) -> None:
+        """Measure what a process was charged for that died before it recorded an answer."""
+        for charge in self.ledger.pending(name):
+            if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
+                with contextlib.suppress(EngineError):  # listed in the history, to be tried again
+                    self._pipeline.measure(self._questions, charge, report)
 
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
         """Let statements use a public table: joined with protected ones, or as the list of all groups.

@@ -46,7 +46,9 @@ def recorded(numbers, noise="laplace", levels=LEVELS):
         plan = {"measures": [], "items": [item], "noise": noise, "units": 1_000}
         answers = rng.integers(0, 1_000, (1, levels))
         releases.append(
-            SimpleNamespace(number=number, question="q", units=1_000, answers=(answers,), plan=plan, details={})
+            SimpleNamespace(
+                number=number, since=2, question="q", units=1_000, answers=(answers,), plan=plan, details={}
+            )
         )
     return domain, measured, releases
 

@@ -1,0 +1,109 @@
+"""What every cell of an extended domain has spent: what its rows had paid, wherever they were before.
+
+The promise is about neighbouring databases: tables that differ by the rows of one privacy unit. It holds if for every
+unit the sum of the losses of all releases is at most what the ledger says was spent, which is the spend of the dearest
+cell, whatever domain each release was made under.
+
+Let a unit be one row first. A release under the domain D loses at most cost_D(cell of the row in D) to it, and nothing
+where the row has no level in D: then it was no part of the table. A statement loses at most its whole price to every
+row, whether or not it has a cell. So what a row has lost depends on its value alone, and all rows of one cell c of an
+extension D' have lost the same: every level of D' lies within one level of D or outside all of them, so that these rows
+shared a cell of D, or were all outside. The spend of c starts with that loss:
+
+- in a cell of D that is split, or that a new attribute divides: with the spend of that cell, whole, for each part;
+- outside of D: with what all statements have cost. Rows that a new attribute leaves out, because they have no level of
+  it, have paid for their old cell; from then on all rows outside are taken to have paid what the dearest cell had.
+
+What is charged under D' adds to c what it may lose to a row there, as ever. A row that is in no cell of D' loses no
+more than statements cost from then on, which every cell pays as well, and what it had lost before is at most the spend
+of the cells that its old cell became: every level of D has a level of D' within it. So the dearest cell of D' still
+covers everybody, and is what the dearest cell of D was: an extension costs nothing and gives nothing back.
+
+A unit with up to k rows loses at most the sum over its rows, and a charge has the factor for k rows in every cell: the
+same sum over the same rows stays below the spend of the dearest cell. It has to be the same rows in every release. The
+sample of them depends on the declared columns and on which rows have levels, so that where these change another sample
+may be drawn; then all cells start with the spend of the dearest one. What a unit lost before and what it will lose are
+each at most the largest spend of their time, and these add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.privacy.spend import Spend
+
+NONE = -1  # in place of a level: rows that had none
+
+Levels = NDArray[np.int64]
+
+
+def check_levels(levels: Mapping[str, Levels], before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    """Check that every level of an extended domain was one level or none, and that no level is gone.
+
+    Parameters
+    ----------
+    levels
+        Of each attribute that there was, which level rows at each level had, -1 for none.
+    before, after
+        Numbers of levels by attribute, in order.
+
+    Raises
+    ------
+    ValueError
+        If that is not so.
+    """
+    if list(levels) != list(before) or [name for name in after if name in before] != list(before):
+        raise ValueError("an extension keeps the attributes that there are, in their order")
+    for name, found in levels.items():
+        if found.shape != (after[name],) or not np.array_equal(np.unique(found[found != NONE]), range(before[name])):
+            raise ValueError(f"an extension keeps every level of {name!r}")
+
+
+def extended(spend: Spend, sizes: Mapping[str, int], levels: Mapping[str, Levels], outside: int) -> Spend:
+    """Return the spend of every cell of an extended domain.
+
+    Parameters
+    ----------
+    spend
+        Of every cell of the earlier one; it stays as it is.
+    sizes
+        Numbers of levels of the extended domain.
+    levels
+        As for `check_levels`.
+    outside
+        What rows without a cell had paid, in units.
+    """
+    found = Spend(sizes, spend.limit, spend.merge)
+    comes = {name: bool((levels[name] == NONE).any()) for name in spend.sizes}
+    found.everywhere = min(spend.everywhere, outside) if any(comes.values()) else spend.everywhere
+    cells = spend.cells + (spend.everywhere - found.everywhere)
+    if spend.sizes:  # the last place along an axis is that of no level
+        wider = [(0, int(comes[name])) for name in spend.sizes]
+        cells = np.pad(cells, wider, constant_values=outside - found.everywhere)
+    places: dict[str, Levels] = {}
+    for axis, name in enumerate(spend.sizes):
+        length = spend.cells.shape[axis]
+        own = spend.labels.get(name, np.arange(spend.sizes[name]) if length > 1 else np.zeros(spend.sizes[name], int))
+        places[name] = np.where(levels[name] == NONE, length, own[levels[name]])
+    told = {name: place if place.any() else place[:1] for name, place in places.items()}
+    if spend.labels or math.prod(place.size for place in told.values()) > spend.limit:
+        for name, place in told.items():
+            told[name], label = np.unique(place, return_inverse=True)
+            if told[name].size > 1:
+                found.labels[name] = label.astype(np.int64)
+    if math.prod(place.size for place in told.values()) > spend.limit:
+        return level(spend, sizes)
+    shape = [told[name].size if name in told else 1 for name in sizes]
+    found.cells = cells[np.ix_(*told.values())].reshape(shape)
+    return found
+
+
+def level(spend: Spend, sizes: Mapping[str, int]) -> Spend:
+    """Return the spend of every cell of another domain where each starts with that of the dearest cell."""
+    found = Spend(sizes, spend.limit, spend.merge)
+    found.everywhere = spend.maximum
+    return found

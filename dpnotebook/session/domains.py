@@ -1,0 +1,119 @@
+"""What protecting a table with another domain than before comes to: a correction, an extension, or another table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpnotebook.domain import Domain
+from dpnotebook.domain.extension import Extension, changes, extension
+from dpnotebook.errors import DomainError, shorten
+from dpnotebook.ledger import Ledger
+from dpnotebook.ledger.chain import to_bytes
+from dpnotebook.ledger.checks import free_name
+from dpnotebook.planner.history import History
+from dpnotebook.planner.table import TableSchema
+
+
+@dataclass(frozen=True)
+class Redeclared:
+    """How a table is declared, against what the ledger knows of it.
+
+    Parameters
+    ----------
+    known
+        What the ledger knows; empty where it knows no such table.
+    same
+        Whether the domain is the same.
+    since
+        The entry that said the domain that is known, 0 where there is none.
+    extends
+        The extension that the domain is, where something was charged under the one that is known.
+    refusal
+        Why it is none, where it is none; empty where it needs not be.
+    """
+
+    known: dict[str, Any]
+    same: bool
+    since: int = 0
+    extends: Extension | None = None
+    refusal: str = ""
+
+
+def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
+    """Return how a table is declared, against what the ledger knows of it."""
+    known = ledger.tables().get(table.name)
+    if known is None:
+        return Redeclared({}, same=False)
+    same = to_bytes(known["domain"]) == to_bytes(table.domain.to_json())
+    since = ledger.domains(table.name)[-1].since
+    if same or ledger.unused(table.name):
+        return Redeclared(known, same, since)
+    try:
+        return Redeclared(known, same, since, extension(Domain.from_json(known["domain"]), table.domain))
+    except DomainError as why:
+        free = free_name(table.name, ledger.tables())
+        return Redeclared(known, same, since, refusal=_no_extension(table.name, str(why), free))
+
+
+def _no_extension(name: str, why: str, free: str) -> str:
+    return (
+        f"answers about {shorten(name)} rest on its domain, which may be extended now, by new columns. Here {why}. "
+        f"Protected by another name, such as {shorten(free)}, it starts without answers, and what both cost adds up"
+    )
+
+
+def corrected_words(name: str, before: Domain, after: Domain) -> str:
+    """Return what to tell whoever corrected a domain."""
+    return (
+        f"the domain of {shorten(name)} was corrected: {changes(before, after)}. Nothing had been charged for it, and "
+        "other kernels must protect it again"
+    )
+
+
+def extended_words(name: str, found: Extension, releases: int, history: History, others: int) -> str:
+    """Return what to tell whoever extended a domain.
+
+    Parameters
+    ----------
+    name, found
+        Of the table, and its extension.
+    releases, history
+        How many answers of the planner there were, and what is left of them.
+    others
+        How many answers to other statements there were.
+    """
+    text = (
+        f"the domain of {shorten(name)} was extended: {changes(found.before, found.after)}. {_kept(releases, history)}"
+    )
+    if others:
+        text += f". {_many(others, 'other statement')} would be measured anew when asked again"
+    if found.leaves_rows_out and releases:
+        new = ", ".join(shorten(column) for column in found.added)
+        text += f". Rows without a level of {new} were counted and are not: other= and nullable=True count them too"
+    return text
+
+
+def lost_words(history: History) -> str:
+    """Return what a plan says of answers that cannot be used under the extended domain; empty where all can be."""
+    if not history.lost:
+        return ""
+    return (
+        f"{_many(len(history.lost), 'answer')} from before the domain was extended cannot be used under it; what "
+        f"{'it' if len(history.lost) == 1 else 'they'} cost stays"
+    )
+
+
+def _kept(releases: int, history: History) -> str:
+    lost = len(history.lost)
+    if not releases:
+        return "It had no answers from declared columns"
+    if not lost:
+        return f"Its {_many(releases, 'answer')} {'is' if releases == 1 else 'are'} kept"
+    kept = f"{releases - lost} of its {_many(releases, 'answer')} are kept, " if lost < releases else ""
+    subject = f"{lost}" if kept else f"its {_many(releases, 'answer')}"
+    return f"{kept}{subject} cannot be used under it: what they cost stays".replace("its", "Its", 0 if kept else 1)
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

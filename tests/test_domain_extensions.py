@@ -1,0 +1,323 @@
+"""A protected table whose domain is extended after something was charged: what was paid and answered goes on."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpnotebook as dpn
+from dpnotebook.errors import EngineError
+from dpnotebook.privacy.budget import Budget
+from dpnotebook.session.domains import redeclared
+from dpnotebook.testing import exact_session
+
+rng = np.random.default_rng(3)
+N = 600
+FRAME = pd.DataFrame(
+    {
+        "age": rng.integers(-5, 130, N),
+        "sex": rng.choice(["F", "M"], N),
+        "ward": rng.choice(["A", "B", "C", None], N),
+        "who": np.arange(N) // 3,
+    }
+)
+BEFORE = {"age": dpn.Range(0, 100), "sex": ["F", "M"]}
+WARD = dpn.Categories(["A", "B"], other="elsewhere", nullable=True)
+AFTER = {"age": dpn.Range(0, 100), "ward": WARD, "sex": ["F", "M"]}
+EVERYWHERE = "SELECT COUNT(*) AS n FROM people WHERE who > 30"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "clinic.ledger"
+
+
+@pytest.fixture
+def kernel(path):
+    """Return what opens one more session on the same ledger."""
+    opened = []
+
+    def one(**options):
+        opened.append(dpn.Session(Budget(20.0), path, **options))
+        return opened[-1]
+
+    yield one
+    for session in opened:
+        session.close()
+
+
+def extended(session, frame, domain=None, words="was extended", **options):
+    with pytest.warns(dpn.LedgerWarning, match=words):
+        return session.protect(frame, "people", domain=domain or AFTER, **options)
+
+
+def values(release):
+    return release.frame["value"].tolist()
+
+
+def test_a_new_column_keeps_what_was_paid_and_answered(kernel):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    ages = frame.dp.histogram("age", epsilon=1.0).run()
+    women = frame.dp.count(where="sex == 'F'", epsilon=0.5).run()
+    session.sql(EVERYWHERE, epsilon=0.25).run()
+    spent, columns = session.spent, session.spend_by_column()
+    words = (
+        r"'people' was extended: 'ward' is new, Categories\(\['A', 'B'\], other='elsewhere', nullable=True\)\. "
+        r"Its 2 answers are kept\. 1 other statement would be measured anew when asked again"
+    )
+    extended(session, frame, words=words)
+    assert session.spent == spent
+    found = session.spend_by_column()
+    assert found["people", "ward"].tolist() == [1.75] * 4
+    for name in ("age", "sex"):
+        assert found["people", name].tolist() == columns["people", name].tolist()
+    again = frame.dp.histogram("age", epsilon=1.0).run()
+    assert (again.paid, values(again)) == (0, values(ages))
+    assert frame.dp.count(where="sex == 'F'", epsilon=0.5).run().value == women.value
+    by_ward = frame.dp.crosstab("ward", "sex", epsilon=0.5)
+    assert set(by_ward.run().sources) > {1, 2}
+    assert not any("cannot be used" in step for step in by_ward.plan.steps)
+    assert session.release(1).frame.equals(ages.frame)
+    assert session.release(3).paid == 0
+    assert session.audit().ok
+    assert session.sql(EVERYWHERE, epsilon=0.25).run().paid == 0.25
+
+
+def test_answers_that_follow_are_those_of_the_present_rows(monkeypatch):
+    """Without noise: every question that is free after the extension is answered as the data answer it."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    session, frame = exact_session(Budget(20.0)), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    frame.dp.crosstab("age", "sex", epsilon=1.0).run()
+    frame.dp.sum("age", epsilon=1.0, where="sex == 'F'").run()
+    extended(session, frame)
+    ages = frame["age"].clip(0, 100)
+    asked = [
+        (frame.dp.count(epsilon=0.01), [N]),
+        (frame.dp.count(where="age < 30 and sex == 'F'", epsilon=0.01), [((ages < 30) & (frame.sex == "F")).sum()]),
+        (frame.dp.histogram("sex", epsilon=0.01), [(frame.sex == sex).sum() for sex in "FM"]),
+        (frame.dp.sum("age", epsilon=0.01, where="sex == 'F'"), [ages[frame.sex == "F"].sum()]),
+    ]
+    for query, truth in asked:
+        release = query.run()
+        assert release.paid == 0
+        assert values(release) == [float(number) for number in truth]
+    assert values(frame.dp.histogram("ward", epsilon=0.5).run()) == [
+        *(float((frame.ward == ward).sum()) for ward in "AB"),
+        float((frame.ward == "C").sum()),
+        float(frame.ward.isna().sum()),
+    ]
+
+
+def covered(sessions, story):
+    """Check that of the intervals of 95%, of independent answers, as many hold the truth as should."""
+    inside = []
+    for _ in range(sessions):
+        with dpn.Session(Budget(20.0)) as session:
+            release, truth = story(session, FRAME.copy())
+            assert release.paid == 0
+            inside += list((release.frame["lower"] <= truth) & (truth <= release.frame["upper"]))
+    assert sum(inside) >= binom.ppf(1e-6, len(inside), 0.95)
+
+
+@pytest.mark.filterwarnings("ignore::dpnotebook.LedgerWarning")
+def test_intervals_of_answers_that_follow_cover_the_truth():
+    def story(session, frame):
+        session.protect(frame, "people", domain=BEFORE)
+        frame.dp.crosstab("age", "sex", epsilon=1.0).run()
+        session.protect(frame, "people", domain=AFTER)
+        truth = frame["age"].clip(0, 100).value_counts().reindex(range(101), fill_value=0)
+        return frame.dp.histogram("age", epsilon=0.02).run(), truth.to_numpy()
+
+    covered(3, story)
+
+
+def test_where_rows_may_be_left_out_nothing_is_answered_from_before(kernel):
+    """Rows without a level of a new column were counted and are not any more: what they paid stays."""
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    first = frame.dp.count(epsilon=1.0).run()
+    words = (
+        r"Its 1 answer cannot be used under it: what they cost stays\. Rows without a level of 'ward' were counted and "
+        "are not: other= and nullable=True count them too"
+    )
+    extended(session, frame, BEFORE | {"ward": ["A", "B"]}, words)
+    query = frame.dp.count(epsilon=1.0)
+    assert query.plan.cost.epsilon == 1.0
+    assert query.plan.steps[-1] == (
+        "1 answer from before the domain was extended cannot be used under it; what it cost stays"
+    )
+    query.run()
+    assert session.spent.epsilon == 2.0
+    assert session.spend_by_column()["people", "ward"].tolist() == [2.0, 2.0]
+    assert session.release(1).value == first.value
+    assert session.audit().ok
+
+
+def test_a_table_of_units_starts_anew_with_all_that_was_spent(kernel):
+    """Another sample of everyone's rows may be drawn where a column is new: what was answered is of the old one."""
+    session, frame = kernel(), FRAME.copy()
+    unit = {"unit": "who", "max_rows": 2}
+    session.protect(frame, "people", domain=BEFORE, **unit)
+    frame.dp.count(where="age < 50", epsilon=1.0).run()
+    extended(session, frame, words="Its 1 answer cannot be used", **unit)
+    assert session.spend_by_column()["people", "sex"].tolist() == [1.0, 1.0]
+    assert frame.dp.count(where="age >= 50", epsilon=1.0).run().paid == 1.0
+    assert session.audit().ok
+
+
+def test_another_kernel_is_refused_until_it_declares_the_same(kernel):
+    old, new = kernel(), kernel()
+    frame, other = FRAME.copy(), FRAME.copy()
+    old.protect(frame, "people", domain=BEFORE)
+    frame.dp.histogram("age", epsilon=1.0).run()
+    asked = frame.dp.count(where="sex == 'F'", epsilon=1.0)
+    extended(new, other)
+    for use in (
+        asked.run,
+        lambda: frame.dp.histogram("age", epsilon=1.0).run(),
+        lambda: old.sql(EVERYWHERE, epsilon=1.0).run(),
+    ):
+        with pytest.raises(dpn.LedgerConflict, match="'people' was changed by another kernel"):
+            use()
+    assert new.spent.epsilon == 1.0
+    by_ward = other.dp.histogram("ward", epsilon=1.0).run()
+    assert old.release(by_ward.number).frame.equals(by_ward.frame)  # what it was asked under is in the ledger
+    assert old.release(1).frame.equals(new.release(1).frame)
+    with pytest.raises(dpn.LedgerMismatch, match=r"may be extended now.*Here 'ward' is gone.*'people_2'"):
+        old.protect(frame, "people", domain=BEFORE)
+    old.protect(frame, "people", domain=AFTER)
+    assert frame.dp.histogram("age", epsilon=1.0).run().paid == 0
+    with pytest.raises(dpn.DomainError, match="before it was protected again"):
+        asked.run()
+    assert new.audit().ok
+
+
+def test_two_kernels_that_extend_at_once(kernel, monkeypatch):
+    """The second is told, and loses nothing: what it means is an extension of what the first one said, or it is not."""
+    one, two = kernel(), kernel()
+    frame, other = FRAME.copy(), FRAME.copy()
+    for session, rows in ((one, frame), (two, other)):
+        session.protect(rows, "people", domain=BEFORE)
+    frame.dp.count(epsilon=1.0).run()
+    extend = type(two.ledger).extend
+
+    def after_the_other(self, *arguments, **options):
+        monkeypatch.setattr(type(two.ledger), "extend", extend)
+        extended(one, frame)
+        return extend(self, *arguments, **options)
+
+    monkeypatch.setattr(type(two.ledger), "extend", after_the_other)
+    contradicting = AFTER | {"ward": dpn.Categories(["A"], other="elsewhere", nullable=True)}
+    with pytest.raises(dpn.LedgerConflict, match="was changed by another kernel"):
+        two.protect(other, "people", domain=contradicting)
+    with pytest.raises(dpn.LedgerMismatch, match=r"rest on its domain.*Here 'ward' was"):
+        two.protect(other, "people", domain=contradicting)
+    two.protect(other, "people", domain=AFTER)
+    assert other.dp.count(epsilon=1.0).run().paid == 0
+    assert two.spent.epsilon == 1.0
+    assert two.audit().ok
+
+
+def test_what_was_charged_and_interrupted_is_answered_before(kernel, monkeypatch):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+
+    def dies(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session._questions, "measure", dies)
+    with pytest.raises(KeyboardInterrupt):
+        frame.dp.histogram("age", epsilon=1.0).run()
+    monkeypatch.undo()
+    new, other = kernel(), FRAME.copy()
+    extended(new, other, words="Its 1 answer is kept")
+    assert len(new.release(1).frame) == 101
+    assert other.dp.histogram("age", epsilon=1.0).run().paid == 0
+    assert new.spent.epsilon == 1.0
+    assert new.audit().ok
+
+
+def test_a_statement_that_waits_is_answered_first(kernel, monkeypatch):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+
+    def fails(*arguments):
+        raise ValueError
+
+    monkeypatch.setattr(session._statements, "measure", fails)
+    with pytest.raises(EngineError):
+        session.sql(EVERYWHERE, epsilon=1.0).run()
+    monkeypatch.undo()
+    with pytest.raises(dpn.LedgerConflict, match="release 1 of 'people' was charged and is not answered yet"):
+        session.protect(frame, "people", domain=AFTER)
+    session.retry(1)  # the table is as it was
+    extended(session, frame)
+    assert session.spent.epsilon == 1.0
+    assert session.audit().ok
+
+
+def test_an_interrupt_after_the_ledger_was_told_loses_nothing(kernel, monkeypatch):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    first = frame.dp.histogram("age", epsilon=1.0).run()
+
+    def dies(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session._statements.relations, "protect", dies)
+    with pytest.raises(KeyboardInterrupt):
+        session.protect(frame, "people", domain=AFTER)
+    monkeypatch.undo()
+    entries = session.audit().entries
+    with pytest.raises(dpn.NotProtected):
+        session.table("people")
+    with pytest.raises(dpn.DPError):
+        frame.dp.histogram("age", epsilon=1.0).run()
+    session.protect(frame, "people", domain=AFTER)
+    assert values(frame.dp.histogram("age", epsilon=1.0).run()) == values(first)
+    assert session.spent.epsilon == 1.0
+    assert session.audit().entries == entries + 2  # an answer that follows, and its record
+
+
+@pytest.mark.parametrize("rows", ["changed", "fewer"])
+def test_other_rows_are_another_table_whatever_is_declared(kernel, rows):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    first = frame.dp.count(epsilon=1.0).run()
+    other = FRAME.copy() if rows == "changed" else FRAME.iloc[1:].copy()
+    other.loc[5, "age"] = 77 if FRAME.loc[5, "age"] != 77 else 78
+    with pytest.raises(dpn.LedgerMismatch, match="its data differ"):
+        session.protect(other, "people", domain=AFTER)
+    assert frame.dp.count(epsilon=1.0).run().value == first.value
+    extended(session, frame)
+
+
+def test_a_ledger_of_an_earlier_version_is_extended(path):
+    """It was written before anything was reused; a charge in it was never answered, and is lost."""
+    shutil.copy(Path(__file__).parent / "data" / "ledger_before_reuse.sqlite", path)
+    path.chmod(0o600)
+    rows = pd.DataFrame({"age": [n * 7 % 50 for n in range(60)], "sex": ["F", "M"] * 30, "ward": ["A", "B", "C"] * 20})
+    with dpn.Session(Budget(2.0), path) as session:
+        before = {"age": dpn.Range(0, 49), "sex": ["F", "M"]}
+        session.protect(rows, "people", domain=before)
+        spent, first = session.spent, session.release(2)
+        extended(session, rows, before | {"ward": WARD}, words="Its 3 answers are kept")
+        assert session.spent == spent
+        assert session.release(2).frame.equals(first.frame)
+        ages = rows.dp.histogram("age", epsilon=0.25)
+        assert ages.run().paid == 0
+        assert session.audit().ok
+
+
+def test_whose_table_is_unknown_or_unchanged_is_nothing_new(kernel):
+    session, frame = kernel(), FRAME.copy()
+    table = session.protect(frame, "people", domain=BEFORE).table
+    assert redeclared(session.ledger, table).extends is None
+    frame.dp.count(epsilon=1.0).run()
+    assert redeclared(session.ledger, table).same
+    session.protect(frame, "people", domain=BEFORE)
