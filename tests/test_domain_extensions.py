@@ -124,6 +124,152 @@ def covered(sessions, story):
     assert sum(inside) >= binom.ppf(1e-6, len(inside), 0.95)
 
 
+SEXES = {"sex": ["F", "M"]}
+WARDS = [None if pd.isna(ward) else ward for ward in FRAME["ward"]]
+AGES = FRAME["age"]
+
+
+def counts(column, levels):
+    return [float((column == level).sum()) for level in levels]
+
+
+# Of each: the domain before and after, what is asked before, and what then follows, with its true answers.
+FOLLOWS = {
+    "a level is added": (
+        {"ward": ["A", "B"]},
+        {"ward": ["A", "C", "B"]},
+        lambda dp: [dp.crosstab("ward", "sex", epsilon=1.0), dp.count(epsilon=1.0)],
+        lambda dp: [
+            (dp.count(where="ward == 'B'", epsilon=0.01), counts(FRAME.ward, ["B"])),
+            (dp.count(where="ward != 'C'", epsilon=0.01), [float(FRAME.ward.isin(["A", "B"]).sum())]),
+            (
+                dp.histogram("sex", where="ward != 'C'", epsilon=0.01),
+                counts(FRAME.sex[FRAME.ward.isin(["A", "B"])], "FM"),
+            ),
+        ],
+    ),
+    "one of the others": (
+        {"ward": dpn.Categories(["A"], other="else")},
+        {"ward": dpn.Categories(["B", "A"], other="else")},
+        lambda dp: [dp.crosstab("ward", "sex", epsilon=1.0)],
+        lambda dp: [
+            (dp.count(where="ward == 'A'", epsilon=0.01), counts(FRAME.ward, ["A"])),
+            (dp.count(where="ward in ['B', 'else']", epsilon=0.01), [float(FRAME.ward.isin(["B", "C"]).sum())]),
+            (dp.histogram("sex", epsilon=0.01), counts(FRAME.sex[FRAME.ward.notna()], "FM")),
+        ],
+    ),
+    "a wider range": (
+        {"age": dpn.Range(0, 100)},
+        {"age": dpn.Range(-5, 130)},
+        lambda dp: [dp.crosstab("sex", "age", epsilon=1.0), dp.cdf("age", epsilon=1.0)],
+        lambda dp: [
+            (dp.count(where="age >= 100", epsilon=0.01), [float((AGES >= 100).sum())]),
+            (
+                dp.count(where="age <= 0 and sex == 'M'", epsilon=0.01),
+                [float(((AGES <= 0) & (FRAME.sex == "M")).sum())],
+            ),
+            (dp.histogram("age", where="age > 0 and age < 100", epsilon=0.01), counts(AGES, range(1, 100))),
+            (dp.histogram("sex", epsilon=0.01), counts(FRAME.sex, "FM")),
+        ],
+    ),
+    "finer bins": (
+        {"age": dpn.Bins(0, 100, width=25)},
+        {"age": dpn.Bins(0, 150, width=5)},
+        lambda dp: [
+            dp.answer(dpn.marginals(1) + dpn.marginals(2), epsilon=1.0),
+            dp.histogram("age", where="sex == 'F'", epsilon=1.0),
+        ],
+        lambda dp: [
+            (dp.count(where="age < 50", epsilon=0.01), [float((AGES < 50).sum())]),
+            (
+                dp.count(where="age >= 75 and sex == 'F'", epsilon=0.01),
+                [float(((AGES >= 75) & (FRAME.sex == "F")).sum())],
+            ),
+            (dp.histogram("sex", where="age >= 25", epsilon=0.01), counts(FRAME.sex[AGES >= 25], "FM")),
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOLLOWS)
+def test_what_follows_from_answers_about_unions_of_levels(name, monkeypatch):
+    """Without noise: what is free is exact. All of these are about levels, or unions of them, that were told apart."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    before, after, asked, follows = FOLLOWS[name]
+    session, frame = exact_session(Budget(20.0)), FRAME.copy()
+    session.protect(frame, "people", domain=before | SEXES)
+    for query in asked(frame.dp):
+        query.run()
+    spent = session.spent
+    extended(session, frame, after | SEXES, words=r"are kept|is kept")
+    for query, truth in follows(frame.dp):
+        release = query.run()
+        assert release.paid == 0
+        assert values(release) == truth
+    assert session.spent == spent
+    column = next(iter(after))
+    finer = frame.dp.histogram(column, epsilon=1.0).run()
+    assert finer.paid > 0 or name == "a level is added"  # of new rows alone, whose cells had paid nothing
+    levels = pd.Series(session.table("people").domain[column].encode(frame[column]))
+    assert values(finer) == counts(levels, range(len(finer.frame)))
+    assert session.audit().ok
+
+
+def test_rows_that_come_in_had_paid_for_statements_alone(kernel):
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain={"ward": ["A", "B"]} | SEXES)
+    frame.dp.count(where="sex == 'F'", epsilon=1.0).run()
+    session.sql(EVERYWHERE, epsilon=0.25).run()
+    extended(session, frame, {"ward": ["A", "B", "C"]} | SEXES, words="Its 1 answer is kept")
+    assert session.spend_by_column()["people", "ward"].tolist() == [1.25, 1.25, 0.25]
+    assert frame.dp.count(where="ward == 'C'", epsilon=1.0).run().paid == 0  # charged, where others had paid more
+    assert session.spend_by_column()["people", "ward"].tolist() == [1.25, 1.25, 1.25]
+    assert frame.dp.count(where="ward == 'C'", epsilon=1.5).run().paid > 0
+    assert session.audit().ok
+
+
+def test_sums_of_a_column_with_other_bounds_are_lost(kernel):
+    """A value beyond the bounds was counted as one of them."""
+    session, frame = kernel(), FRAME.copy()
+    session.protect(frame, "people", domain=BEFORE)
+    frame.dp.sum("age", epsilon=1.0).run()
+    frame.dp.histogram("age", epsilon=1.0).run()
+    words = r"2 answers are kept, 1 cannot|1 of its 2 answers are kept, 1 cannot be used under it: what they cost stays"
+    extended(session, frame, BEFORE | {"age": dpn.Range(0, 120)}, words)
+    again = frame.dp.sum("age", epsilon=1.0)
+    assert again.plan.cost.epsilon == 1.0
+    assert again.plan.steps[-1].startswith("1 answer from before")
+    again.run()
+    assert frame.dp.count(where="age < 50", epsilon=0.02).run().paid == 0
+    assert session.release(1).paid == 0
+    assert session.audit().ok
+
+
+def test_the_sample_of_units_stays_where_their_rows_and_columns_do(kernel):
+    session, frame = kernel(), FRAME.copy()
+    unit = {"unit": "who", "max_rows": 2}
+    session.protect(frame, "people", domain=BEFORE, **unit)
+    frame.dp.histogram("age", epsilon=1.0).run()
+    extended(session, frame, BEFORE | {"age": dpn.Range(0, 120)}, words="Its 1 answer is kept", **unit)
+    assert frame.dp.count(where="age < 50", epsilon=0.02).run().paid == 0
+    wider = {"age": dpn.Range(0, 120, nullable=True), "sex": ["F", "M"]}  # rows may come in, and push others out
+    extended(session, frame, wider, words="cannot be used", **unit)
+    assert frame.dp.count(where="age < 50", epsilon=0.02).run().paid == 0.02
+    assert session.audit().ok
+
+
+@pytest.mark.filterwarnings("ignore::dpnotebook.LedgerWarning")
+def test_intervals_of_unions_of_levels_cover_the_truth():
+    def story(session, frame):
+        session.protect(frame, "people", domain=BEFORE)
+        frame.dp.crosstab("age", "sex", epsilon=1.0).run()
+        session.protect(frame, "people", domain=BEFORE | {"age": dpn.Range(-5, 130)})
+        query = frame.dp.histogram("age", where="age > 0 and age < 100", epsilon=0.02)
+        return query.run(), np.array(counts(AGES, range(1, 100)))
+
+    covered(3, story)
+
+
 @pytest.mark.filterwarnings("ignore::dpnotebook.LedgerWarning")
 def test_intervals_of_answers_that_follow_cover_the_truth():
     def story(session, frame):
@@ -188,7 +334,7 @@ def test_another_kernel_is_refused_until_it_declares_the_same(kernel):
     by_ward = other.dp.histogram("ward", epsilon=1.0).run()
     assert old.release(by_ward.number).frame.equals(by_ward.frame)  # what it was asked under is in the ledger
     assert old.release(1).frame.equals(new.release(1).frame)
-    with pytest.raises(dpn.LedgerMismatch, match=r"may be extended now.*Here 'ward' is gone.*'people_2'"):
+    with pytest.raises(dpn.LedgerMismatch, match=r"may be extended now: .*Here 'ward' is gone.*'people_2'"):
         old.protect(frame, "people", domain=BEFORE)
     old.protect(frame, "people", domain=AFTER)
     assert frame.dp.histogram("age", epsilon=1.0).run().paid == 0

@@ -1,7 +1,8 @@
 """One domain as an extension of another: which level of the earlier one the rows at every level had.
 
-An extension tells rows apart that were together, and may take rows in that had no level: a new attribute. Every level
-of the later domain has to lie within one level of the earlier one, or outside all of them.
+An extension tells rows apart that were together, and may take rows in that had no level: a new attribute, levels that
+are split or added, finer bins, wider bounds. Every level of the later domain has to lie within one level of the earlier
+one, or outside all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Categories
+from dpnotebook.domain.numeric import Numeric, Range
 from dpnotebook.domain.schema import Domain
 from dpnotebook.errors import DomainError, shorten
 
@@ -95,7 +98,71 @@ def _levels(name: str, before: Attribute, after: Attribute) -> Levels:
     """Return of each level of an attribute which level it was, see `Extension`."""
     if before == after:
         return np.arange(before.size)
-    raise DomainError(f"{shorten(name)} was {_declared(before)} and is {_declared(after)}")
+    if type(before) is not type(after):
+        why = "it may not be of another kind"
+    elif before.nullable and not after.nullable:
+        why = "its missing values have a level already"
+    elif isinstance(before, Categories) and isinstance(after, Categories):
+        why = _listed_otherwise(before, after)
+    elif isinstance(before, Numeric) and isinstance(after, Numeric):
+        why = _bounded_otherwise(before, after)
+    else:
+        why = ""
+    if why:
+        raise DomainError(f"{shorten(name, 40)} was {_declared(before, 40)} and is {_declared(after, 40)}: {why}")
+    # Values that had the level of all others have it still, or one of their own.
+    others = NONE if before.other_index is None else before.other_index
+    found = [_regular_levels(before, after, others)]
+    if after.other_index is not None:
+        found.append(np.array([others]))
+    if after.null_index is not None:
+        found.append(np.array([NONE if before.null_index is None else before.null_index]))
+    return np.concatenate(found).astype(np.int64)
+
+
+def _listed_otherwise(before: Categories, after: Categories) -> str:
+    """Return why a list of levels does not extend another one; empty if it does."""
+    if (before.holds, before.ordered) != (after.holds, after.ordered):
+        return "its levels may not be of another kind or order"
+    if before.other not in (None, after.other):
+        return f"other={shorten(before.other)} stays"
+    gone = [level for level in before.levels if level not in set(after.levels)]
+    return f"the level {shorten(gone[0])} is gone" if gone else ""
+
+
+def _bounded_otherwise(before: Numeric, after: Numeric) -> str:
+    """Return why a range or bins do not extend others; empty if they do."""
+    (low, high), (least, most) = before.bounds or (0, 0), after.bounds or (0, 0)
+    if before.outside != after.outside:
+        return f"outside={shorten(before.outside)} stays"
+    if least > low or most < high:
+        return "its bounds may only be wider"
+    if isinstance(before, Bins) and isinstance(after, Bins):
+        # Values beyond the ends are in the first and the last bin, unless they are others: then the ends are told
+        # apart as well, and of the last bin the end belongs to it.
+        inner = before.edges if before.outside == "other" else before.edges[1:-1]
+        if before.outside == "other" and most != high:
+            return "its highest edge stays, which belongs to the last bin"
+        if not set(map(float, inner)) <= set(map(float, after.edges)):
+            return "an edge is gone"
+    return ""
+
+
+def _regular_levels(before: Attribute, after: Attribute, others: int) -> Levels:
+    """Return which level of an attribute the rows at each regular level of an extension of it had."""
+    if isinstance(before, Range) and isinstance(after, Range):
+        values = np.arange(after.low, after.high + 1)
+        inside = (before.low <= values) & (values <= before.high)
+        clamped = np.clip(values, before.low, before.high) - before.low
+        return clamped if before.outside == "clamp" else np.where(inside, clamped, others)
+    if isinstance(before, Bins) and isinstance(after, Bins):
+        edges, starts = (np.array(bins.edges, dtype=np.float64)[:-1] for bins in (before, after))
+        place = np.searchsorted(edges, starts, side="right") - 1  # -1 below the lowest edge
+        return np.maximum(place, 0) if before.outside == "clamp" else np.where(place < 0, others, place)
+    if isinstance(before, Categories) and isinstance(after, Categories):
+        known = {level: place for place, level in enumerate(before.levels)}
+        return np.array([known.get(level, others) for level in after.levels], dtype=np.int64)
+    return np.arange(after.regular)
 
 
 def has_every_value(attribute: Attribute) -> bool:
@@ -129,6 +196,6 @@ def changes(before: Domain, after: Domain) -> str:
     return "; ".join(found)
 
 
-def _declared(attribute: object) -> str:
+def _declared(attribute: object, limit: int = 80) -> str:
     text = repr(attribute)
-    return text if len(text) <= 80 else f"{text[:79]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -58,8 +58,9 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
 
 def _no_extension(name: str, why: str, free: str) -> str:
     return (
-        f"answers about {shorten(name)} rest on its domain, which may be extended now, by new columns. Here {why}. "
-        f"Protected by another name, such as {shorten(free)}, it starts without answers, and what both cost adds up"
+        f"answers about {shorten(name)} rest on its domain, which may be extended now: by columns, levels, finer bins, "
+        f"wider bounds. Here {why}. By another name, such as {shorten(free)}, it starts without answers, and what "
+        "both cost adds up"
     )
 
 

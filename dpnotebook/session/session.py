@@ -172,10 +172,11 @@ class Session:
         """Put a table under this session's budget; from here on it is asked through `df.dp`, SQL or what is returned.
 
         As long as nothing was charged for it, its domain can be corrected: protect it again, with another one. After
-        that it can be extended, by new columns. What was spent stays, at each level of the new ones; answers stay
-        answers about the rows that they were about, and are used where these are still counted: where each row is a
-        unit, and the new columns have a level for every value (`other=` and `nullable=True`). Other kernels that have
-        the table open are refused then, until they do the same.
+        that it can be extended: by new columns, by levels that are added or split off from the others, by finer bins
+        and wider bounds. What was spent stays, whole, in each part of what is split. Answers stay answers about the
+        rows that they were about, and are used where these are still counted: new columns must have a level for every
+        value (`other=` and `nullable=True`), and with `unit` no rows may come in. Other kernels that have the table
+        open are refused then, until they do the same.
 
         Parameters
         ----------

@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost, CostTerm
 
-AGES = [-3, 0, 1, 2, 3, 5, 9, None]
+AGES = [*range(-3, 10), 1.5, 3.5, 20, None]  # and so a row in every cell of each domain
 SEXES = ["F", "M", "X", "?", None]
 WARDS = ["A", "B", "Z", None]
 VALUES = {"age": AGES, "sex": SEXES, "ward": WARDS}
@@ -37,7 +38,43 @@ STORIES = {
     "without a level for every row": [BASE, BASE | {"ward": ["A", "B"]}],
     "of a table without any": [{}, BASE, BASE | {"ward": WARD}],
 }
-EXACT = set(STORIES)
+STORIES |= {
+    "a level is added": [BASE, BASE | {"sex": ["F", "M", "X"]}],
+    "in the middle": [BASE, BASE | {"sex": ["F", "X", "M"]}],
+    "one of the others": [
+        BASE | {"sex": Categories(["F", "M"], other="other")},
+        BASE | {"sex": Categories(["F", "X", "M"], other="other")},
+    ],
+    "others come": [BASE, BASE | {"sex": Categories(["F", "M"], other="other")}],
+    "others and one of them": [BASE, BASE | {"sex": Categories(["F", "M", "X"], other="other")}],
+    "missing values come": [BASE, {"age": Range(0, 3, nullable=True), "sex": Categories(["F", "M"], nullable=True)}],
+    "a wider range": [BASE, BASE | {"age": Range(-2, 5)}],
+    "a wider range with others": [
+        BASE | {"age": Range(0, 3, outside="other", nullable=True)},
+        BASE | {"age": Range(-3, 9, outside="other", nullable=True)},
+    ],
+    "finer bins": [
+        BASE | {"age": Bins(0, 8, width=4)},
+        BASE | {"age": Bins(0, 8, width=2)},
+        BASE | {"age": Bins(edges=[-3, 0, 1, 2, 4, 6, 8, 12])},
+    ],
+    "finer bins with others": [
+        BASE | {"age": Bins(edges=[2, 5, 9], outside="other")},
+        BASE | {"age": Bins(edges=[-1, 2, 3, 5, 9], outside="other", nullable=True)},
+    ],
+    "one after the other of all": [
+        {"sex": ["F", "M"]},
+        {"sex": ["F", "M", "X"], "age": Range(0, 3, nullable=True)},
+        {"ward": WARD, "sex": Categories(["F", "M", "X"], nullable=True), "age": Range(0, 5, nullable=True)},
+    ],
+    "a level of what left rows out": [
+        BASE,
+        BASE | {"ward": ["A", "B"]},
+        BASE | {"ward": ["A", "B", "Z"]},
+        {"age": Range(0, 3, nullable=True), "sex": ["F", "M"], "ward": ["A", "B", "Z"]},
+    ],
+}
+EXACT = STORIES.keys() - {"a level of what left rows out", "one after the other of all"}
 
 
 def made(attributes):
@@ -53,10 +90,15 @@ def random_cost(source, domain):
     return CellCost(tuple(terms))
 
 
+@cache
+def level_of(domain, name, value):
+    return int(domain[name].encode([value])[0])
+
+
 def loss(release, row):
     """Return what one release may lose to a row: nothing, where the row was no part of the table."""
     domain, cost, is_statement = release
-    levels = {name: int(domain[name].encode([row[name]])[0]) for name in domain}
+    levels = {name: level_of(domain, name, row[name]) for name in domain}
     if not is_statement and -1 in levels.values():
         return 0
     return sum(
@@ -69,7 +111,7 @@ def spent_on(spend, domain, row):
     """Return what the ledger says of the cell of a row; None where it has none."""
     place = []
     for axis, name in enumerate(domain):
-        level = int(domain[name].encode([row[name]])[0])
+        level = level_of(domain, name, row[name])
         if level == -1:
             return None
         label = spend.labels[name][level] if name in spend.labels else level
@@ -121,7 +163,7 @@ def check(ledger, domain, releases, exact=True):
         assert covered == spend.maximum  # and no more is said to be spent than could be lost
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", STORIES)
 def test_every_cell_has_spent_what_its_rows_may_have_lost(path, name, seed):
     ledger = Ledger(path, Budget(1000.0))
@@ -151,7 +193,7 @@ def test_a_ledger_with_snapshots_opens_to_the_same_bits(path, name, monkeypatch)
     again.close()
 
 
-@pytest.mark.parametrize("cells", [1, 5, 20])
+@pytest.mark.parametrize("cells", [1, 12])
 @pytest.mark.parametrize("name", STORIES)
 def test_where_cells_are_too_many_none_has_spent_less(path, name, cells, monkeypatch):
     monkeypatch.setattr(writing, "DENSE_LIMIT", cells)
@@ -291,9 +333,11 @@ def test_an_extension_that_must_not_be_does_not_follow(path, kit, what):
     [
         ({"age": Range(0, 9)}, "'sex' is gone"),
         ({"sex": ["F", "M"], "age": Range(0, 9)}, "in another order"),
-        ({"age": Range(0, 8), "sex": ["F", "M"]}, "'age' was"),
-        ({"age": Bins(0, 10, width=1), "sex": ["F", "M"]}, "'age' was"),
-        ({"age": Range(0, 9), "sex": ["F", "W"]}, "'sex' was"),
+        ({"age": Range(0, 8), "sex": ["F", "M"]}, "'age' was .* bounds may only be wider"),
+        ({"age": Range(0, 9, outside="other"), "sex": ["F", "M"]}, "outside='clamp' stays"),
+        ({"age": Bins(0, 10, width=1), "sex": ["F", "M"]}, "'age' was .* of another kind"),
+        ({"age": Range(0, 9), "sex": ["F", "W"]}, "'sex' was .* level 'M' is gone"),
+        ({"age": Range(0, 9), "sex": Categories(["F", "M"], ordered=True)}, "another kind or order"),
     ],
 )
 def test_what_is_no_extension(either, kit, other, why):
