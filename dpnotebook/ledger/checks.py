@@ -127,7 +127,14 @@ def check_domain(table: str, said: int | None, since: int) -> None:
 
 
 def check_answered(table: str, waiting: Collection[int]) -> None:
-    """Check that nothing of a table is charged for and still to be measured under the domain that it has.
+    """Check that nothing that reads a table is charged for and still to be measured under the domain that it has.
+
+    Parameters
+    ----------
+    table
+        Its name.
+    waiting
+        The numbers of such charges.
 
     Raises
     ------
@@ -137,9 +144,9 @@ def check_answered(table: str, waiting: Collection[int]) -> None:
     if waiting:
         number = min(waiting)
         raise LedgerConflict(
-            f"release {number} of {shorten(table)} was charged and is not answered yet: its domain can be extended "
-            f"after that; nothing was spent. Another kernel may be at it. If not, protect the table with the domain "
-            f"that it had, and session.retry({number}) answers it"
+            f"release {number}, which reads {shorten(table)}, was charged and is not answered yet: the domain can be "
+            f"extended after that; nothing was spent. Another kernel may be at it. If not, protect the table with the "
+            f"domain that it had, and session.retry({number}) answers it"
         )
 
 

@@ -169,7 +169,9 @@ class Ledger(Opened):
         with self._writing() as (connection, view):
             table = view.table(name)
             check_domain(name, since, table.since)
-            check_answered(name, [number for number in table.pending if self._waits(view, number)])
+            check_answered(
+                name, [number for number in self._waiting(view) if self._reads(connection, view, number, name)]
+            )
             known, after = table.registered, Domain.from_json(domain)
             found = extension(Domain.from_json(known["domain"]), after)
             # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
@@ -566,9 +568,18 @@ class Ledger(Opened):
         values: dict[str, Any] = {"budget": whole.to_json(), "total": accountant_for(whole).total, "reason": reason}
         append(connection, view, "budget", values | {"added": None if added is None else added.to_json()})
 
-    def _waits(self, view: Replay, number: int) -> bool:
-        """Whether a charge without a recorded answer can still be measured."""
-        return self._random_states.find(view.lines[number - 1].random_state) is not None
+    def _waiting(self, view: Replay) -> list[int]:
+        """Return the charges without a recorded answer that can still be measured, of all tables."""
+        pending = [number for table in view.tables.values() for number in table.pending]
+        return [
+            number for number in pending if self._random_states.find(view.lines[number - 1].random_state) is not None
+        ]
+
+    @staticmethod
+    def _reads(connection: sqlite3.Connection, view: Replay, number: int, table: str) -> bool:
+        """Whether a charge is of a table, or of a statement that reads it beside another one."""
+        charge = read_charge(connection, view.lines[number - 1])
+        return table == charge.table or table in charge.plan.get("columns", ())
 
     def _knows(self, view: Replay, values: dict[str, Any]) -> bool:
         """Whether a table is registered as it is; a domain that may be corrected is not known yet."""

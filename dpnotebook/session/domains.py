@@ -113,7 +113,8 @@ def _kept(releases: int, history: History) -> str:
         return f"Its {_many(releases, 'answer')} {'is' if releases == 1 else 'are'} kept"
     kept = f"{releases - lost} of its {_many(releases, 'answer')} are kept, " if lost < releases else ""
     subject = f"{lost}" if kept else f"its {_many(releases, 'answer')}"
-    return f"{kept}{subject} cannot be used under it: what they cost stays".replace("its", "Its", 0 if kept else 1)
+    cost = "it" if lost == 1 else "they"
+    return f"{kept or subject.capitalize()}{subject if kept else ''} cannot be used under it: what {cost} cost stays"
 
 
 def _many(count: int, what: str) -> str:

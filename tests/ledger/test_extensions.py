@@ -242,7 +242,7 @@ def test_another_kernel_is_refused_and_what_it_was_charged_for_is_waited_for(pat
     waiting = old.charge("people", "q", {"measures": []}, everywhere)
     wider = {"fingerprint": "g", "domain": Domain(BASE | {"ward": WARD}).to_json(), "since": since(new)}
     head = new.head
-    with pytest.raises(LedgerConflict, match="release 1 of 'people' was charged and is not answered yet"):
+    with pytest.raises(LedgerConflict, match="release 1, which reads 'people', was charged and is not answered yet"):
         new.extend("people", **wider)
     assert new.head == head
     old.record(waiting.number, [np.array([3])], {})
@@ -268,6 +268,18 @@ def test_another_kernel_is_refused_and_what_it_was_charged_for_is_waited_for(pat
     assert old.audit().ok
     old.close()
     new.close()
+
+
+def test_a_statement_about_two_tables_is_waited_for(either, kit):
+    kit.answer(either)
+    kit.register(either, "visits")
+    waiting = either.charge("visits", "q", {"columns": {"visits": {}, "people": {}}}, kit.cost(0.1))
+    wider = Domain({**Domain.from_json(kit.domain), "ward": WARD})
+    with pytest.raises(LedgerConflict, match="release 2, which reads 'people', was charged"):
+        either.extend("people", fingerprint="g", domain=wider.to_json(), since=since(either))
+    either.record(waiting.number, [np.array([1])], {})
+    either.extend("people", fingerprint="g", domain=wider.to_json(), since=since(either))
+    assert either.audit().ok
 
 
 def test_what_was_measured_before_is_not_refined(either, kit):

@@ -5,7 +5,10 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ROOMS = ("noise", "spend", "ledger", "failures", "engine", "bounding", "thresholds", "ownership", "openness")
+ROOMS = (
+    *("noise", "spend", "ledger", "extensions", "failures", "engine", "bounding", "thresholds", "ownership"),
+    "openness",
+)
 
 
 def _load(name, folder=HERE):

@@ -2,6 +2,7 @@
 
 import planted_bounding
 import planted_engine
+import planted_extensions
 import planted_failures
 import planted_ledger
 import planted_noise
@@ -14,6 +15,7 @@ PLANTED = (
     *planted_noise.PLANTED,
     *planted_spend.PLANTED,
     *planted_ledger.PLANTED,
+    *planted_extensions.PLANTED,
     *planted_failures.PLANTED,
     *planted_engine.PLANTED,
     *planted_bounding.PLANTED,
