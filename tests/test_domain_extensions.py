@@ -80,7 +80,7 @@ def test_a_new_column_keeps_what_was_paid_and_answered(kernel):
     assert (again.paid, values(again)) == (0, values(ages))
     assert frame.dp.count(where="sex == 'F'", epsilon=0.5).run().value == women.value
     by_ward = frame.dp.crosstab("ward", "sex", epsilon=0.5)
-    assert set(by_ward.run().sources) > {1, 2}
+    assert set(by_ward.run().sources) > {2}
     assert not any("cannot be used" in step for step in by_ward.plan.steps)
     assert session.release(1).frame.equals(ages.frame)
     assert session.release(3).paid == 0

@@ -95,12 +95,15 @@ def test_every_measurement_of_a_charge_has_noise_of_its_own(law):
 
 @pytest.mark.parametrize("law", BUDGETS)
 def test_every_measure_of_a_question_has_noise_of_its_own(law):
-    session, noises = opened(BUDGETS[law]), []
+    session, noises = dpn.Session(BUDGETS[law]), []
+    levels = dpn.Range(0, CELLS - 1)
+    session.protect(people().assign(pay=people()["age"]), "people", domain={"age": levels, "pay": levels})
+    text = "SELECT age, COUNT(*) AS n, SUM(age) AS s, SUM(pay) AS p FROM people GROUP BY age"
     for _ in range(3):
-        query = session.sql("SELECT age, COUNT(*) AS n, SUM(age) AS s FROM people GROUP BY age", epsilon=2, fresh=True)
+        query = session.sql(text, epsilon=2, fresh=True)
         assert len(query.plan.measurements) > 1
         frame = query.run().frame
-        noises += [frame["n"].to_numpy() - 50.0, (frame["s"] - 50.0 * frame["age"]).to_numpy(float)]
+        noises += [(frame[name] - 50.0 * frame["age"]).to_numpy(float) for name in ("s", "p")]
     check_independent(noises)
     session.close()
 

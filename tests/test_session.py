@@ -382,7 +382,7 @@ def test_what_is_not_as_precise_as_its_plan_says_is_no_free_plan(opened, people,
     asked = people.dp.histogram("sex", error=200)
     assert asked.plan.free
     session.table("people").count(epsilon=0.1).run()
-    monkeypatch.setattr(histories, "combined_details", lambda *args: None)
+    monkeypatch.setattr(histories, "details_of", lambda *args: None)
     plan, spent = asked.plan, session.spent.epsilon
     assert not plan.free
     monkeypatch.undo()

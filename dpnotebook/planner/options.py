@@ -76,8 +76,9 @@ def _expected(
         combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
         if combined is not None:
             if all(one.finite for one in combined):
+                known[key] = _promised(past.plan, question, accuracy.confidence, combined)
                 told = zip([details["estimates"], *details.get("others", ())], combined, strict=True)
-                known[key] = [_told(one, estimates, accuracy.confidence, accountant) for one, estimates in told]
+                known[key] = known[key] or [_told(*one, accuracy.confidence, accountant) for one in told]
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [
@@ -85,6 +86,17 @@ def _expected(
                 for answer, item in zip(recorded.answers, recorded.planned, strict=True)
             ]
     return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
+
+
+def _promised(
+    plan: Mapping[str, Any], question: Question, confidence: float, estimates: Sequence[Estimates]
+) -> list[Expected]:
+    """Return what was said of means before they were known, for rows that were assumed; nothing of other answers."""
+    (first, *others), kinds = estimates, {measure.kind for measure in question.measures}
+    if others or kinds != {"mean"} or plan.get("combined") != confidence or "promised" not in plan:
+        return []
+    std_error, half_width = plan["promised"]
+    return [Expected(np.full(first.value.size, std_error), half_width)]
 
 
 def _told(told: Mapping[str, Any], estimates: Estimates, confidence: float, accountant: Accountant) -> Expected:

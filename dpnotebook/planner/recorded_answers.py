@@ -9,6 +9,8 @@ from typing import Any
 
 from dpnotebook.planner.answers import Expected
 
+KEPT = ("units", "noise", "measures", "as_good_as", "combined", "promised")  # of a plan, which its accuracy depends on
+
 
 @dataclass(frozen=True, eq=False)
 class Answered:
@@ -41,7 +43,7 @@ class AnsweredQuestions:
     def take(self, number: int, question: str, plan: Mapping[str, Any], details: Mapping[str, Any]) -> None:
         """Add a recorded answer, of a later release than those before; as good as an earlier one, it replaces that."""
         told = {name: details[name] for name in ("estimates", "others") if name in details}
-        kept = {name: plan[name] for name in ("units", "noise", "measures")}
+        kept = {name: plan[name] for name in KEPT if name in plan}
         alike = f"release {number}" if told else json.dumps(kept)
         before = self._found.setdefault(question, {}).get(alike)
         expected = {} if before is None else before.expected

@@ -176,7 +176,7 @@ def test_the_default_epsilon(cell, ip):
         cell("")
     ip.run_line_magic("config", "DPMagics.epsilon = 0.03")
     assert cell("").epsilon == pytest.approx(0.03)
-    assert cell("-e 0.02", "SELECT AVG(age) FROM visits").epsilon == pytest.approx(0.02)
+    assert cell("-e 0.02", "SELECT AVG(age) FROM visits WHERE smoker").epsilon == pytest.approx(0.02)
     assert cell("--error 200 -n").accuracy.epsilon is None
 
 
