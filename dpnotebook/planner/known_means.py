@@ -303,7 +303,8 @@ def _missing(means: KnownMeans, share: float | None, target: float) -> float:
 
     Least squares over all groups together is never worse.
     """
-    information = _information(means)
+    information, nobody = _information(means), means.worst(None) == 0  # of whom all is known
+    information = np.where(nobody, 0.0, information)
     low, high = 0.0, 1 / target
     for _ in range(HALVINGS):
         middle = (low + high) / 2
@@ -314,7 +315,7 @@ def _missing(means: KnownMeans, share: float | None, target: float) -> float:
             variances = np.maximum(after[0], after[1])
         else:
             variances = (1 - share) ** 2 * after[0] + share**2 * after[1] - 2 * share * (1 - share) * after[2]
-        low, high = (low, middle) if (variances <= target).all() else (middle, high)
+        low, high = (low, middle) if ((variances <= target) | nobody).all() else (middle, high)
     return high
 
 
@@ -326,7 +327,8 @@ def _information(means: KnownMeans) -> Floats:
     sound = known & (determinant > 0)
     determinant = np.where(sound, determinant, 1.0)
     found = np.where(sound, np.stack([other, one, -covariance]) / determinant, 0.0)
-    first, second, both = 1 / means.asked.variances[means.order]
+    with np.errstate(divide="ignore"):
+        first, second, both = 1 / means.asked.variances[means.order]
     less = np.where(both > 0, np.stack([both, both, both]), np.stack([first, second, np.zeros(first.size)]))
     return np.where(sound, found, less)
 

@@ -228,3 +228,12 @@ def test_answers_are_those_of_dense_least_squares(kind, noise):
                     2 + 4 * exact[:groups] / (exact[:groups] + exact[groups:]),
                     rtol=1e-5,
                 )
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_groups_that_nobody_can_be_in_need_no_precision(people):
+    rows = "(city == 'A' and age < 10) or (city == 'B' and age >= 35)"
+    by(people, "city", "age").count(where=rows, epsilon=0.5).run()
+    means = by(people, "city", "age").mean("stay", where=rows, epsilon=0.5)
+    assert 0 < means.plan.cost.epsilon <= 0.5
+    assert np.isfinite(means.run().frame["value"]).all()
