@@ -187,7 +187,7 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     operator
         Shape (queries, cells).
     limit
-        Most entries to look at; None is returned for a larger operator.
+        Most entries to look at, of the operator and of a matrix over the classes; None is returned for more.
 
     Returns
     -------
@@ -210,6 +210,8 @@ def unique_columns(operator: Workload, limit: int) -> tuple[Floats, NDArray[np.i
     zero = ~classes.any(axis=0)
     number = np.cumsum(~zero) - 1
     number[zero] = -1
+    if int((~zero).sum()) ** 2 > limit:  # as of a sum over all levels of a wide column
+        return None
     return classes[:, ~zero], number[which.reshape(-1)]
 
 

@@ -237,3 +237,16 @@ def test_groups_that_nobody_can_be_in_need_no_precision(people):
     means = by(people, "city", "age").mean("stay", where=rows, epsilon=0.5)
     assert 0 < means.plan.cost.epsilon <= 0.5
     assert np.isfinite(means.run().frame["value"]).all()
+
+
+def test_a_sum_over_very_many_levels_takes_no_room_for_pairs_of_them():
+    """119,998 levels: a matrix over all pairs would be 107 GiB."""
+    rows = pd.DataFrame({"age": np.arange(5_000) * 20})
+    with dpn.Session(dpn.Budget(100.0)) as session:
+        session.protect(rows, "t", domain={"age": dpn.Range(0, 119_997)}, rows=5_000)
+        rows.dp.count(where="age < 500", epsilon=0.5).run()
+        assert rows.dp.sum("age", epsilon=0.5).plan.cost.epsilon > 0
+        rows.dp.histogram("age", epsilon=0.5).run()
+        mean = rows.dp.mean("age", epsilon=1e-3)
+        assert mean.plan.free
+        assert np.isfinite(mean.run().value)
