@@ -32,13 +32,9 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpnotebook.domain.extension import NONE, Levels
 from dpnotebook.privacy.spend import Spend
-
-NONE = -1  # in place of a level: rows that had none
-
-Levels = NDArray[np.int64]
 
 
 def check_levels(levels: Mapping[str, Levels], before: Mapping[str, int], after: Mapping[str, int]) -> None:

@@ -24,14 +24,14 @@ from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key
-from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
 from dpnotebook.planner.value_ends import ENDS
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.strategy import Reconstruction
-from dpnotebook.workload import Explicit, Identity, Kron, Marginals, Stack, Total, Workload
+from dpnotebook.workload import Explicit, Identity, Marginals, Stack, Total, Workload
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.marginals import Subset
 from dpnotebook.workload.runs import placed
@@ -366,10 +366,7 @@ class _Asked:
                 if factor is None:
                     return None
                 factors.append(factor)
-            if not factors:
-                parts.append(Identity(1))
-            else:
-                parts.append(factors[0] if len(factors) == 1 else Kron(*factors))
+            parts.append(product_of(factors))
         return parts[0] if len(parts) == 1 else Stack(*parts)
 
     def _factor(self, axis: Axis, place: int, term: SparseTerm, mask: Mask | None) -> Workload | None:

@@ -332,8 +332,9 @@ class History:
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        fresh = LeastSquaresState(self.with_ends, names), 0
-        block, position = self._blocks.pop(key) if key in self._blocks else fresh
+        block, position = (
+            self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.with_ends, names), 0)
+        )
         block.domain = self.with_ends  # which values were summed since then
         if not taken(block, self._known(summand, self._order[position:]), self.refined):
             self._too_many.add(key)

@@ -76,9 +76,10 @@ def _expected(
         combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
         if combined is not None:
             if all(one.finite for one in combined):
-                known[key] = _promised(past.plan, question, accuracy.confidence, combined)
                 told = zip([details["estimates"], *details.get("others", ())], combined, strict=True)
-                known[key] = known[key] or [_told(*one, accuracy.confidence, accountant) for one in told]
+                known[key] = _promised(past.plan, question, accuracy.confidence, combined) or [
+                    _told(*one, accuracy.confidence, accountant) for one in told
+                ]
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [

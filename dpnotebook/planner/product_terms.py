@@ -106,7 +106,7 @@ def parts_of(measurement: Measurement, domain: Domain, names: Collection[str]) -
                 mask = np.zeros(domain[axis.attribute].size, dtype=bool)
                 mask[list(axis.levels)] = True
                 where = where & Predicate.box(where.domain, {axis.attribute: mask})
-        yield index, ProductTerm(tuple(kept), where, _product(term.factors), float(term.weight), columns)
+        yield index, ProductTerm(tuple(kept), where, product_of(term.factors), float(term.weight), columns)
 
 
 def projected(part: ProductTerm, names: Sequence[str], domain: Domain) -> ProductTerm | None:
@@ -146,14 +146,15 @@ def projected(part: ProductTerm, names: Sequence[str], domain: Domain) -> Produc
     return ProductTerm(
         tuple(part.axes[place] for place in kept),
         part.where,
-        _product([factors[place] for place in kept]),
+        product_of([factors[place] for place in kept]),
         part.weight,
         columns[:, used],
         totals[used],
     )
 
 
-def _product(factors: Sequence[Workload]) -> Workload:
+def product_of(factors: Sequence[Workload]) -> Workload:
+    """Return the product of operators, one an axis: of no axis the count of the one cell there is."""
     if not factors:
         return Identity(1)
     return factors[0] if len(factors) == 1 else Kron(*factors)

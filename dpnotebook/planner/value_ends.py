@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.categorical import Categories
 from dpnotebook.planner.items import Item
-from dpnotebook.planner.product_terms import ProductTerm, is_identity
+from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
@@ -88,7 +88,7 @@ def as_counts(item: Item, domain: Domain) -> Item | None:
     factors = _factors(measured.operator, len(measured.axes))
     if factors is None:
         return None
-    operator = _product([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
+    operator = product_of([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
     if summand.ends:
         operator = Weighted(summand.steps, operator)
     seen = Measurement(operator, (*measured.axes, _axis(summand)), _valued(measured.where, summand, domain))
@@ -112,12 +112,11 @@ def over_ends(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCount
     None where values cannot be shared between their ends.
     """
     factors = _factors(part.operator, len(part.axes))
-    valued = _valued(part.where, summand, domain)
-    if not may_be_shared(summand) or factors is None or valued.is_empty:
+    if not may_be_shared(summand) or factors is None or (valued := _valued(part.where, summand, domain)).is_empty:
         return None
     rows = _with_both(summand.steps * np.eye(2, dtype=np.int64)) if summand.ends else _row(summand)
-    operator = _product([*factors, Explicit(rows)])
-    asked = ProductTerm((*part.axes, _axis(summand)), _valued(part.where, summand, domain), operator, 1.0, np.arange(0))
+    operator = product_of([*factors, Explicit(rows)])
+    asked = ProductTerm((*part.axes, _axis(summand)), valued, operator, 1.0, np.arange(0))
     order = np.arange(operator.shape[0]).reshape(-1, rows.shape[0]).T
     return ValueCounts(asked, order, float(np.abs(rows).max()))
 
@@ -138,7 +137,7 @@ def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCou
     rows = _with_both(values[:, levels]) if summand.ends else values[:, levels]
     at = int(np.searchsorted([domain.names.index(axis.attribute) for axis in part.axes], domain.names.index(column)))
     axes = (*part.axes[:at], Axis(column, levels), *part.axes[at:])
-    operator = _product([*factors[:at], Explicit(rows), *factors[at:]])
+    operator = product_of([*factors[:at], Explicit(rows), *factors[at:]])
     shape = [factor.shape[0] for factor in factors]
     order = np.arange(operator.shape[0]).reshape([*shape[:at], rows.shape[0], *shape[at:]])
     asked = ProductTerm(axes, part.where, operator, 1.0, np.arange(0))
@@ -174,7 +173,3 @@ def _factors(operator: Workload, axes: int) -> list[Workload] | None:
         return [] if operator.shape == (1, 1) and is_identity(operator) else None
     factors = list(operator.factors) if isinstance(operator, Kron) else [operator]
     return factors if len(factors) == axes else None
-
-
-def _product(factors: list[Workload]) -> Workload:
-    return factors[0] if len(factors) == 1 else Kron(*factors)
