@@ -20,7 +20,6 @@ from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.answers import Answers, Estimates, Floats, LinearAnswers, QuantileAnswers, written
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
-from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.tails import farthest_of, half_widths
@@ -102,7 +101,7 @@ def combined_details(
     measure = question.measures[0]
     step = float(measure.summand.step) if measure.kind == "sum" else 1.0
     reach = step if asked is None else asked.step * asked.reach
-    told: dict[str, Any] = {"step": reach, "scale": _least_scale(history, also)}
+    told: dict[str, Any] = {"step": reach, "scale": marginal_measurement.least_scale(history, also)}
     if measure.kind == "quantile":
         answer = to_linear(measure, question, history.domain, history.noise)
         assert isinstance(answer, QuantileAnswers)
@@ -151,7 +150,8 @@ def _answer_by_answer(
     share = np.where(known, own.std_error**2 / np.maximum(own.std_error**2 + before, 1e-300), 0.0)
     std_errors = own.std_error * np.sqrt(1 - share)
     mixed = np.where(known, values * asked.step, 0.0) * share + own.value * (1 - share)
-    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, _least_scale(history, also))
+    least = marginal_measurement.least_scale(history, also)
+    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, least)
     widths = np.where(known, bound, (own.upper - own.lower) / 2)
     return written(mixed, std_errors, widths)
 
@@ -172,10 +172,6 @@ def _better(best: Estimates | None, other: Estimates | None, promise: Promise) -
     )
 
 
-def _least_scale(history: History, also: Sequence[Item]) -> float:
-    return min([history.least_scale, *(float(item.scale) for item in also)])
-
-
 def widths_of(
     history: History,
     asked: marginal_measurement.LinearTarget,
@@ -189,23 +185,32 @@ def widths_of(
     rows, which = np.unique(asked.alike[known], return_inverse=True)
     if history.noise == "gaussian" or rows.size > MOST_EXACT or not known.size:
         return bound
-    found = _exact(asked, rows, {item.key: item.scale for item in also}, history, confidence)
+    found = draws_of(asked, rows, history, also)
     if found is not None:
-        bound[known] = np.minimum(bound[known], found[which] * asked.step)
+        widths = half_widths(*found, history.noise, confidence)
+        bound[known] = np.minimum(bound[known], widths[which] * asked.step)
     return bound
 
 
-def _exact(
-    asked: marginal_measurement.LinearTarget,
-    rows: NDArray[np.intp],
-    scales: dict[Key, Fraction],
-    history: History,
-    confidence: float,
-) -> Floats | None:
-    """Return the half-widths of combinations of Laplace noise; None where they have too many terms."""
+def draws_of(
+    asked: marginal_measurement.LinearTarget, rows: NDArray[np.intp], history: History, also: Sequence[Item]
+) -> tuple[Floats, list[Fraction]] | None:
+    """Return what each draw of noise counts for in some answers, and its scale; None where there are too many terms.
+
+    Parameters
+    ----------
+    asked, rows
+        What is known, and which answers.
+    history, also
+        What was recorded, and what comes beside it.
+
+    Returns
+    -------
+    Shape (rows, draws), and one scale a draw.
+    """
     found = asked.draws(rows, MOST_DRAWS)
     if found is None or found[0].size > MOST_WEIGHTS:
         return None
     weights, keys = found
-    of_draws = [scales[key] if key in scales else history.items[key].scale for key in keys]
-    return half_widths(weights, of_draws, "laplace", confidence)
+    scales = {item.key: item.scale for item in also}
+    return weights, [scales[key] if key in scales else history.items[key].scale for key in keys]

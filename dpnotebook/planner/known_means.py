@@ -6,9 +6,8 @@ what is known of the two together, and their ratio is the mean. What is missing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,15 +17,15 @@ from numpy.typing import NDArray
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, noise_variance
 from dpnotebook.planner.closed_form import InClosedForm
-from dpnotebook.planner.combining import MOST_DRAWS, MOST_EXACT, MOST_WEIGHTS
+from dpnotebook.planner.combining import MOST_EXACT, draws_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
-from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.marginal_measurement import (
     SLACK,
     LinearForm,
     LinearTarget,
     known_in,
+    least_scale,
     part_of,
     sums_as_counts,
     target_of,
@@ -61,15 +60,15 @@ class KnownMeans:
         The sums over what was recorded.
     order
         Where the first sums, the second, and what they add up to are among its answers, shape (3, groups).
-    scales
-        Of measurements that are supposed beside what was recorded.
+    also
+        Measurements that are supposed beside what was recorded.
     """
 
     history: History
     summand: Summand
     asked: LinearTarget
     order: NDArray[np.intp]
-    scales: Mapping[Key, Fraction] = field(default_factory=dict)
+    also: Sequence[Item] = ()
 
     @cached_property
     def covariances(self) -> Floats:
@@ -113,10 +112,7 @@ class KnownMeans:
         share
             Where between its bounds each mean is expected, in [0, 1]; None for the worst, which is at a bound.
         """
-        one, other, covariance = self.covariances
-        if share is None:
-            return np.asarray(np.maximum(one, other))
-        return np.asarray((1 - share) ** 2 * one + share**2 * other - 2 * share * (1 - share) * covariance)
+        return _worst(self.covariances, share)
 
     def width(self, share: float | None, confidence: float) -> float:
         """Return the half-width of the worst mean as `worst` has it, in integers of a sum, times rows."""
@@ -161,27 +157,30 @@ class KnownMeans:
         """Return half-widths of means in which an integer of either sum is worth so much, shape (groups, 2)."""
         noise, groups = self.history.noise, self.order.shape[1]
         largest = np.abs(weights).max(axis=1) * self._reach
-        bound = farthest_of(std_errors, noise, confidence, largest, self._least_scale)
+        bound = farthest_of(std_errors, noise, confidence, largest, least_scale(self.history, self.also))
         if noise == "gaussian" or groups > MOST_EXACT:
             return bound
-        found = self._tied.draws(self.order[:2].ravel(), MOST_DRAWS)
-        if found is None or found[0].size > MOST_WEIGHTS:
+        found = draws_of(self._tied, self.order[:2].ravel(), self.history, self.also)
+        if found is None:
             return bound
-        draws, keys = found
+        draws, scales = found
         combined = draws[:groups] * weights[:, [0]] + draws[groups:] * weights[:, [1]]
-        scales = [self.scales[key] if key in self.scales else self.history.items[key].scale for key in keys]
         return np.minimum(bound, half_widths(combined, scales, noise, confidence))
 
     @cached_property
     def _reach(self) -> float:
         """The most that a draw counts for in a sum: more than one, where rows were counted."""
-        used = {*self.sources(), *(key[0] for key in self.scales)}
+        used = {*self.sources(), *(item.key[0] for item in self.also)}
         counts = (key for key, item in self.history.items.items() if item.measurement.summand == COUNT)
         return self.asked.reach if any(key[0] in used for key in counts) else 1.0
 
-    @property
-    def _least_scale(self) -> float:
-        return min([self.history.least_scale, *map(float, self.scales.values())])
+
+def _worst(covariances: Floats, share: float | None) -> Floats:
+    """Return `KnownMeans.worst` of variances and covariances of two sums, shape (3, groups)."""
+    one, other, covariance = covariances
+    if share is None:
+        return np.asarray(np.maximum(one, other))
+    return np.asarray((1 - share) ** 2 * one + share**2 * other - 2 * share * (1 - share) * covariance)
 
 
 def known_means(question: Question, history: History, also: Sequence[Item] = ()) -> KnownMeans | None:
@@ -202,7 +201,7 @@ def known_means(question: Question, history: History, also: Sequence[Item] = ())
         asked = known_in(LinearForm(counts.part, COUNT, 1.0, counts.reach), history, also)
         if asked is None or not asked.told:
             continue
-        found = KnownMeans(history, measure.summand, asked, counts.order, {item.key: item.scale for item in also})
+        found = KnownMeans(history, measure.summand, asked, counts.order, also)
         if best is None or _told(found) < _told(best):
             best = found
     return best
@@ -311,11 +310,8 @@ def _missing(means: KnownMeans, share: float | None, target: float) -> float:
         one, other, off = information[0] + middle, information[1] + middle, information[2]
         determinant = one * other - off**2
         after = np.stack([other, one, -off]) / np.where(determinant > 0, determinant, np.nan)
-        if share is None:
-            variances = np.maximum(after[0], after[1])
-        else:
-            variances = (1 - share) ** 2 * after[0] + share**2 * after[1] - 2 * share * (1 - share) * after[2]
-        low, high = (low, middle) if ((variances <= target) | nobody).all() else (middle, high)
+        enough = (_worst(after, share) <= target) | nobody
+        low, high = (low, middle) if enough.all() else (middle, high)
     return high
 
 

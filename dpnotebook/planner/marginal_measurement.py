@@ -214,7 +214,7 @@ def asked_of(
 
 def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False) -> LinearTarget | None:
     """Return what is known about a form of a question; parameters as for `asked_of`."""
-    part, summand, least = form.part, form.summand, _least_scale(history, also)
+    part, summand, least = form.part, form.summand, least_scale(history, also)
     closed = _closed(form, history, also)
     if closed is not None and closed.whole and not over_atoms:
         return closed
@@ -241,7 +241,7 @@ def closed_of(question: Question, history: History, also: Sequence[Item] = ()) -
 
 
 def _closed(form: LinearForm, history: History, also: Sequence[Item]) -> InClosedForm | None:
-    found = history.closed_form(form.summand, also).known(form.part, form.step, _least_scale(history, also))
+    found = history.closed_form(form.summand, also).known(form.part, form.step, least_scale(history, also))
     return found if found is None or form.reach == 1 else replace(found, reach=form.reach)
 
 
@@ -315,7 +315,8 @@ def part_of(question: Question, domain: Domain) -> ProductTerm:
     return ProductTerm(axes, question.where, asked_workload(measure, axes), 1.0, np.arange(0))
 
 
-def _least_scale(history: History, also: Sequence[Item]) -> float:
+def least_scale(history: History, also: Sequence[Item]) -> float:
+    """Return the least scale of the noise of what was recorded and of what comes beside it."""
     return min([history.least_scale, *(float(item.scale) for item in also)])
 
 

@@ -131,14 +131,21 @@ def _keeps(accuracy: Accuracy, expected: Expected) -> bool:
 def by_itself(answers: Sequence[Answers], accuracy: Accuracy, table: TableSchema, accountant: Accountant) -> Option:
     """Return the way that looks at nothing that was recorded."""
     units, shares = units_for(accuracy, answers, table, accountant)
+    return replace(at_price(answers, shares, accuracy.confidence, table, accountant), units=units)
+
+
+def at_price(
+    answers: Sequence[Answers], shares: Sequence[int], confidence: float, table: TableSchema, accountant: Accountant
+) -> Option:
+    """Return the way that measures each answer for its share of the price, in units."""
     chosen = scales(answers, shares, table, accountant)
     items = tuple(
         Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
         for answer, scale in zip(answers, chosen, strict=True)
     )
-    expected = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence)
+    expected = answers[0].expected(accountant.noise, chosen[0], confidence)
     steps = explain.steps(table, answers, chosen, accountant.noise)
-    return Option(items, units, expected.std_errors, expected.half_width, steps)
+    return Option(items, sum(shares), expected.std_errors, expected.half_width, steps)
 
 
 def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:

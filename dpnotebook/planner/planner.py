@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -103,14 +104,21 @@ def make_plan(
     answers: Sequence[Answers] = ()
     if option is None and len(question.measures) > 1 and accuracy.epsilon is not None:
         past = None if own else history
-        beside = partial(planned_together, question, table=table, ledger=ledger, history=past, planner=planner)
-        option = beside(accuracy, assumption=assumption)
+        together = partial(
+            planned_together,
+            question,
+            table=table,
+            ledger=ledger,
+            history=past,
+            planner=planner,
+            assumption=assumption,
+        )
+        option = together(accuracy)
         if option is not None:
             units = accountant.units(accuracy.epsilon)
             alone = None if past is None else Cost(accountant.epsilon(units), accountant.delta, units)
             if alternatives:
-                tried = [beside(_scaled(accuracy, factor), assumption=assumption) for factor in FACTORS]
-                others = _priced([(option, True), *((one, False) for one in tried if one is not None)], table, ledger)
+                others = _others(together, option, accuracy, table, ledger)
     if option is None:
         linear = partial(_linear, question, table, accountant.noise, assumption, strategy)
         answers = linear(accuracy.planned_for)
@@ -130,9 +138,14 @@ def make_plan(
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
             beside = partial(with_known, means, question, answers[0], table=table, ledger=ledger)
             if (found := beside(option, accuracy)) is not None:
+
+                def mean_at(other: Accuracy) -> Option:
+                    by_themselves = by_itself(answers, other, table, accountant)
+                    return beside(by_themselves, other) or by_themselves
+
                 option = found
                 if alternatives:
-                    others = _other_means(beside, answers, option, accuracy, table, ledger)
+                    others = _others(mean_at, option, accuracy, table, ledger)
         if asked is not None and history is not None:
             units = ledger.price(cost_of(option.items, table, accountant))
             alone = Cost(accountant.epsilon(units), accountant.delta, units)
@@ -148,8 +161,13 @@ def make_plan(
                 other = with_history(too, accuracy)
                 if too.price(other.items) < problem.price(option.items):
                     problem, answers, option, worked_out = too, second, other, too.worked_out
+
+            def beside_history(other: Accuracy) -> Option:
+                asked_alone = by_itself(answers, other, table, accountant)
+                return with_history(replace(problem, alone=asked_alone, buying=False), other)
+
             if alternatives and option.combined:
-                others = _others(problem, answers, option, accuracy)
+                others = _others(beside_history, option, accuracy, table, ledger)
         if alternatives and not others and option.items:
             others = _other_prices(answers, option, accuracy, table, ledger)
     cells = cost_of(option.items, table, accountant)
@@ -260,52 +278,35 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
 
 
 def _others(
-    problem: PlanningProblem, answers: Sequence[Answers], option: Option, accuracy: Accuracy
-) -> list[Alternative]:
-    """Return what other errors would cost, or what other epsilons would give, past answers taken into account."""
-    accountant, spent = problem.ledger.accountant, problem.ledger.spent
-    found = []
-    for factor in ERRORS if accuracy.epsilon is None else FACTORS:
-        other = _scaled(accuracy, factor)
-        try:
-            alone = by_itself(answers, other, problem.table, accountant)
-            other_option = with_history(replace(problem, alone=alone, buying=False), other)
-        except AccuracyError:  # too little or too much for any noise that can be drawn
-            continue
-        price = problem.price(other_option.items)
-        found.append(Alternative.at(accountant, spent, price, other_option.half_width, price, False))
-    price = problem.price(option.items)
-    chosen = Alternative.at(accountant, spent, price, option.half_width, price, True)
-    # Beside a purchase others are better and cheaper for this question alone: what there is to choose is said apart.
-    return [chosen, *(one for one in found if one.epsilon >= chosen.epsilon or one.error > chosen.error)]
-
-
-def _other_means(
-    beside: Callable[[Option, Accuracy], Option | None],
-    answers: Sequence[Answers],
+    way: Callable[[Accuracy], Option | None],
     option: Option,
     accuracy: Accuracy,
     table: TableSchema,
     ledger: LedgerView,
 ) -> list[Alternative]:
-    """Return what means cost at other errors, or how wrong they are at other epsilons, beside what is known of them."""
-    found = [(option, True)]
+    """Return what other errors would cost, or what other epsilons would give, past answers taken into account.
+
+    Parameters
+    ----------
+    way
+        Gives how the question would be answered at another accuracy, None where that is not known.
+    option, accuracy
+        How it is answered, and how well.
+    table, ledger
+        What is public about the table; the budget and the record of past answers.
+    """
+    found = [option]
     for factor in ERRORS if accuracy.epsilon is None else FACTORS:
-        try:
-            alone = by_itself(answers, other := _scaled(accuracy, factor), table, ledger.accountant)
-            found.append((beside(alone, other) or alone, False))
-        except AccuracyError:  # too little or too much for any noise that can be drawn
-            continue
-    return _priced(found, table, ledger)
-
-
-def _priced(found: Sequence[tuple[Option, bool]], table: TableSchema, ledger: LedgerView) -> list[Alternative]:
-    """Return ways to answer with their prices, and whether each is the one that is chosen."""
-    prices = [ledger.price(cost_of(one.items, table, ledger.accountant)) if one.items else 0 for one, _ in found]
-    return [
-        Alternative.at(ledger.accountant, ledger.spent, price, one.half_width, price, chosen)
-        for (one, chosen), price in zip(found, prices, strict=True)
-    ]
+        with suppress(AccuracyError):  # too little or too much for any noise that can be drawn
+            found += [one for one in [way(_scaled(accuracy, factor))] if one is not None]
+    accountant, spent = ledger.accountant, ledger.spent
+    prices = [ledger.price(cost_of(one.items, table, accountant)) if one.items else 0 for one in found]
+    chosen, *others = (
+        Alternative.at(accountant, spent, price, one.half_width, price, one is option)
+        for one, price in zip(found, prices, strict=True)
+    )
+    # Beside a purchase others are better and cheaper for this question alone: what there is to choose is said apart.
+    return [chosen, *(one for one in others if one.epsilon >= chosen.epsilon or one.error > chosen.error)]
 
 
 def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:

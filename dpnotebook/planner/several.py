@@ -16,15 +16,15 @@ import numpy as np
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner import explain
-from dpnotebook.planner.answers import Expected, MeanAnswers, QuantileAnswers, grid_bits
+from dpnotebook.planner.answers import Answers, Expected, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.combining import Promise, combined_details, widths_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import asked_of
-from dpnotebook.planner.options import with_history
+from dpnotebook.planner.options import at_price, with_history
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.pricing import cost_of, scales
+from dpnotebook.planner.pricing import cost_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, allowed_levels, to_linear
@@ -108,11 +108,16 @@ def planned_together(
         For means.
     """
     accountant = ledger.accountant
-    wanted = measured_of(question, table.domain)
+    asked, wanted = apart(question), measured_of(question, table.domain)
+    answers = {
+        key: to_linear(one.measures[0], one, table.domain, accountant.noise, assumption)
+        for key, one in {one.key: one for one in (*asked, *wanted)}.items()
+    }
     units = accountant.units(accuracy.epsilon or 0)
     items: list[Planned] = []
     for one in wanted:
-        option = _one(one, units // len(wanted), accuracy, table, ledger, history, planner, assumption)
+        alone = at_price([answers[one.key]], [units // len(wanted)], accuracy.confidence, table, accountant)
+        option = _beside(one, answers[one.key], alone, accuracy, table, ledger, history, planner)
         items += [replace(item, strategy=None) for item in option.items]
     price = ledger.price(cost_of(items, table, accountant)) if items else 0
     if len(wanted) == len(question.measures) and price >= units:
@@ -120,13 +125,13 @@ def planned_together(
     known = History(table.domain, accountant.noise) if history is None else history
     also = [item_of(item, (0, place), None, accountant.noise) for place, item in enumerate(items)]
     expected, sources = [], set[int]()
-    for one in apart(question):
-        error = _expected(one, known, also, accuracy, table, assumption)
+    for one in asked:
+        error = _expected(one, answers[one.key], known, also, accuracy.confidence)
         if error is None:
             return None
         expected.append(error[0])
         sources.update(error[1])
-    answer = to_linear(question.measures[0], apart(question)[0], table.domain, accountant.noise, assumption)
+    answer = answers[asked[0].key]
     reused = tuple(sorted(number for number in sources if number))
     width = expected[0].half_width
     actions, steps = explain.described(items, reused, answer, table, accountant, width, accuracy.confidence)
@@ -153,23 +158,17 @@ def _told(question: Question, wanted: Sequence[Question]) -> list[str]:
     return [f"{' and '.join(told)} {'follows' if len(told) == 1 else 'follow'} from what is measured"]
 
 
-def _one(
+def _beside(
     question: Question,
-    units: int,
+    answer: Answers,
+    alone: Option,
     accuracy: Accuracy,
     table: TableSchema,
     ledger: LedgerView,
     history: History | None,
     planner: str,
-    assumption: Assumption,
 ) -> Option:
-    """Return the cheapest way to answer one measure, with its part of the epsilon."""
-    accountant = ledger.accountant
-    answer = to_linear(question.measures[0], question, table.domain, accountant.noise, assumption)
-    (scale,) = scales([answer], [units], table, accountant)
-    item = Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
-    told = answer.expected(accountant.noise, scale, accuracy.confidence)
-    alone = Option((item,), units, told.std_errors, told.half_width, ())
+    """Return the cheapest way to answer one measure beside what is known, as well as it would be answered alone."""
     if history is None:
         return alone
     if isinstance(answer, MeanAnswers):
@@ -186,26 +185,20 @@ def _one(
 
 
 def _expected(
-    question: Question,
-    history: History,
-    also: Sequence[Item],
-    accuracy: Accuracy,
-    table: TableSchema,
-    assumption: Assumption,
+    question: Question, answer: Answers, history: History, also: Sequence[Item], confidence: float
 ) -> tuple[Expected, tuple[int, ...]] | None:
     """Return how wrong one measure will be, and from which releases it is; None where it is not told."""
-    answer = to_linear(question.measures[0], question, table.domain, history.noise, assumption)
     if isinstance(answer, MeanAnswers):
         means = known_means(question, history, also)
         if means is None or not means.known:
             return None
         errors = np.sqrt(means.worst(answer.share)) * answer.unit
-        return Expected(errors, means.width(answer.share, accuracy.confidence) * answer.unit), means.sources()
+        return Expected(errors, means.width(answer.share, confidence) * answer.unit), means.sources()
     asked = asked_of(question, history, also)
     if asked is None:
         return None
     errors = np.sqrt(asked.certain().variances) * asked.step
-    width = float(widths_of(history, asked, errors, accuracy.confidence, also).max(initial=0.0))
+    width = float(widths_of(history, asked, errors, confidence, also).max(initial=0.0))
     if not math.isfinite(width):
         return None
     return Expected(answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors, width), asked.sources()

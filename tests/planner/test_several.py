@@ -138,3 +138,11 @@ def test_intervals_hold_as_often_as_they_say(visits):
             held.append(inside.mean())
     # 1,800 intervals, three of a group from the same two draws: a standard error of at most 0.9%.
     assert 0.92 < np.mean(held) < 0.98
+
+
+def test_the_least_epsilon_is_planned_though_half_of_it_measures_nothing():
+    with dpn.Session(dpn.Budget(1.0)) as session:
+        session.protect(pd.DataFrame({"pay": np.arange(20, 60)}), "t", domain={"pay": dpn.Range(20, 60)}, rows=40)
+        plan = session.sql("SELECT COUNT(*) AS n, AVG(pay) AS m FROM t", epsilon=1e-9).plan
+        assert plan.cost.epsilon == pytest.approx(1e-9)
+        assert min(other.epsilon for other in plan.alternatives) == plan.cost.epsilon
