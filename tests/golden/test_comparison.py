@@ -2,9 +2,12 @@
 
 import copy
 
+import numpy as np
 import pytest
 from golden.comparison import differences, first_difference
 from golden.files import read
+
+from dpnotebook.workload.packing import packed
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +85,26 @@ def test_a_number_is_compared_to_nine_digits(frozen):
     assert first_difference(frozen, changed(frozen, *path, to=value * (1 + 1e-15)), "verbs", None) is not None
 
 
+def test_a_number_is_also_one_as_a_fraction_or_in_a_text():
+    assert not list(differences("366684423979733/281474976710656", "2933475391837865/2251799813685248"))
+    assert list(differences("366684423979733/281474976710656", "2933475391837865/2251799813685248", digits=None))
+    assert list(differences("366684423979733/281474976710656", "366684424979733/281474976710656"))
+    assert not list(differences("error=6.9168628332428215", "error=6.91686283324283"))
+    assert list(differences("error=6.9168628332428215", "error=6.9168628532428215"))
+    assert list(differences("error=6.9168628332428215", "variance=6.91686283324283"))
+    assert list(differences("error=6.91", "error=6.92"))
+
+
+def test_weights_of_an_optimum_are_compared_to_the_last_step_that_they_are_rounded_to():
+    weights = np.array([[16_133, 8_690], [9_197, 0]])
+    for step, same in ((1, True), (3, True), (4, False), (-50, False)):
+        other = weights + np.array([[0, 0], [0, step]])
+        assert (not list(differences(packed(weights), packed(other)))) is same
+    assert list(differences(packed(weights), packed(weights + 1), digits=None))
+    assert list(differences(packed(weights), packed(weights.T.copy())))
+    assert list(differences(packed(weights), packed(weights.ravel())))
+
+
 def test_a_whole_number_is_no_float_and_no_truth():
     assert list(differences(1, 1.0)) == [("", 1, 1.0)]
     assert list(differences(1, True)) == [("", 1, True)]
@@ -104,13 +127,16 @@ def test_sql_is_compared_as_trees(statements, dialect):
             assert said.startswith("sql/" + "/".join(map(str, path)))
 
 
-def test_an_earlier_ledger_is_compared_to_the_bit():
+def test_an_earlier_ledger_is_compared_to_the_bit_but_for_what_is_worked_out():
     frozen = read("ledger_before_the_house")
-    row = ("release 1", "release", "frame", "rows", 0, 1)
-    assert isinstance(frozen["release 1"]["release"]["frame"]["rows"][0][1], float)
-    other = changed(frozen, *row, to=frozen["release 1"]["release"]["frame"]["rows"][0][1] * (1 + 1e-15))
+    epsilon = frozen["release 1"]["release"]["epsilon"]
+    other = changed(frozen, "release 1", "release", "epsilon", to=epsilon * (1 + 1e-15))
     assert first_difference(frozen, other, "ledger") is None
     assert first_difference(frozen, other, "ledger", None) is not None
+    row = ("release 1", "release", "frame", "rows", 0, 1)
+    value = frozen["release 1"]["release"]["frame"]["rows"][0][1]
+    assert first_difference(frozen, changed(frozen, *row, to=value * (1 + 1e-7)), "ledger", None) is None
+    assert first_difference(frozen, changed(frozen, *row, to=value * (1 + 1e-5)), "ledger", None) is not None
     head = changed(frozen, "audit", "head", to=frozen["audit"]["head"][:-1] + "x")
     assert first_difference(frozen, head, "ledger").startswith("ledger/audit/head")
 
