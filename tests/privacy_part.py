@@ -52,6 +52,7 @@ PART = (
     "privacy/test_spend_property.py::test_a_refinement_leaves_the_price_of_the_lesser_noise",
     "privacy/test_spend_property.py::test_queries_that_are_no_product_cost_no_less_than_their_columns",
     "privacy/test_spend_property.py::test_spend_is_the_column_norm_of_all_measurements",
+    "planner/test_layers.py::test_counts_that_overlap_too_much_are_measured_apart",
     "planner/test_planner.py::test_the_spend_is_the_column_norm_of_everything_measured",
     "strategy/test_register.py::test_the_noise_that_is_drawn_is_for_the_rows",
     "strategy/test_register.py::test_the_sensitivity_is_that_of_the_rows",

@@ -130,9 +130,10 @@ def code(question: Question, accuracy: Accuracy) -> str:
     """Return the question as a line of Python."""
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
     verbs = f"{name}.dp" if question.table.isidentifier() else name
-    where = [] if question.where.is_everything else [f"where={question.where.text!r}"]
     calls = []
     for measure in question.measures:
+        rows = question.rows_of(measure)
+        where = [] if rows.is_everything else [f"where={rows.text!r}"]
         arguments = [] if measure.column is None else [repr(measure.column)]
         if measure.kind == "quantile":
             arguments.append(f"{measure.quantile:g}")

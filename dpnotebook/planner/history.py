@@ -198,7 +198,7 @@ class History:
 
     def _as_counts(self, item: Item) -> Item | None:
         """Return a measurement as one of counts; None where sums cannot be told as such."""
-        return item if item.measurement.summand == COUNT else as_counts(item, self.domain)
+        return item if item.measurement.summand == COUNT else as_counts(item)
 
     def _known(self, summand: Summand, keys: Iterable[Key]) -> list[Item]:
         """Return the measurements that say something about sums of a summand, or about counts."""

@@ -301,7 +301,7 @@ def sums_as_counts(
     """
     # Of two sums, counts tell what they add up to.
     if history.summed(summand, also) or (summand.ends and history.counted(also)):
-        found = over_ends(part, summand, history.domain)
+        found = over_ends(part, summand)
         if found is not None:
             yield found
     if history.counted_by(summand.column, also) and (found := over_levels(part, summand, history.domain)) is not None:

@@ -56,7 +56,8 @@ def repeated(
         if expected is not None and _good(past, accuracy, expected, ledger.accountant):
             number, units, first = past.number, int(past.plan["units"]), expected[0]
             steps = explain.repeated_steps(number)
-            found.append((number, Option((), units, first.std_errors, first.half_width, steps, (number,), number)))
+            option = Option((), units, first.std_errors, first.half_width, steps, (number,), number)
+            found.append((number, replace(option, expected=tuple(expected))))
     return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
 
 
@@ -143,9 +144,11 @@ def at_price(
         Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
         for answer, scale in zip(answers, chosen, strict=True)
     )
-    expected = answers[0].expected(accountant.noise, chosen[0], confidence)
+    expected = tuple(
+        answer.expected(accountant.noise, scale, confidence) for answer, scale in zip(answers, chosen, strict=True)
+    )
     steps = explain.steps(table, answers, chosen, accountant.noise)
-    return Option(items, sum(shares), expected.std_errors, expected.half_width, steps)
+    return Option(items, sum(shares), expected[0].std_errors, expected[0].half_width, steps, expected=expected)
 
 
 def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:

@@ -135,6 +135,28 @@ class Planned:
     group: str | None = None
 
 
+@dataclass(frozen=True)
+class PlannedMeasure:
+    """One of several measures of a question, or aggregates of a statement, and how wrong its answers will be.
+
+    Parameters
+    ----------
+    name, words, unit
+        Its column, how it is written, and what it is counted in.
+    std_error, half_width
+        Expected, of the worst answer; NaN while it depends on bounds that are found from the data.
+    note
+        What that rests on; empty when nothing.
+    """
+
+    name: str
+    words: str
+    unit: str
+    std_error: float
+    half_width: float
+    note: str = ""
+
+
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]
 
 
@@ -222,6 +244,8 @@ class Plan:
         The release that the question may have been picked from, for what it showed; None where there is none.
     afresh
         How it would be measured anew, where it may have been picked; None also where no noise could.
+    parts
+        Its measures, in order, where there are several.
     affordable
         Whether the budget allows it.
     assumption
@@ -289,6 +313,7 @@ class Plan:
     otherwise: Plan | None = field(default=None, repr=False)
     picked: Picked | None = None
     afresh: Plan | None = field(default=None, repr=False)
+    parts: tuple[PlannedMeasure, ...] = ()
 
     @property
     def bought(self) -> bool:

@@ -93,7 +93,9 @@ def planned_from_json(
         if (measured := known.get(key)) is None:
             asked = asked or Question.from_json(values["question"], domain)
             measure, operator = asked.measures[place], Workload.from_json(item["strategy"]["operator"])
-            measured = Measurement(operator, answer_axes(measure, asked, domain), asked.where, measure.summand)
+            measured = Measurement(
+                operator, answer_axes(measure, asked, domain), asked.rows_of(measure), measure.summand
+            )
             known[key] = measured
         planned.append(_planned(measured, item))
     for item in values.get("items", ()):

@@ -21,10 +21,10 @@ from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
-from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
+from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
-from dpnotebook.planner.several import planned_together
+from dpnotebook.planner.several import SeveralMeasures
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
@@ -102,23 +102,18 @@ def make_plan(
     worked_out: dict[str, StrategyPrice] = {}
     kind: str | None = None
     answers: Sequence[Answers] = ()
-    if option is None and len(question.measures) > 1 and accuracy.epsilon is not None:
+    if option is None and len(question.measures) > 1:
         past = None if own else history
-        together = partial(
-            planned_together,
-            question,
-            table=table,
-            ledger=ledger,
-            history=past,
-            planner=planner,
-            assumption=assumption,
-        )
-        option = together(accuracy)
+        together = SeveralMeasures(question, table, ledger, past, planner, assumption)
+        option = together.planned(accuracy)
         if option is not None:
-            units = accountant.units(accuracy.epsilon)
+            answers = together.apart
+            units = option.as_good_as
+            if not units:
+                units, _ = units_for(accuracy, answers, table, accountant)
             alone = None if past is None else Cost(accountant.epsilon(units), accountant.delta, units)
-            if alternatives:
-                others = _others(together, option, accuracy, table, ledger)
+            if alternatives and together.quick(accuracy):
+                others = _others(together.planned, option, accuracy, table, ledger)
     if option is None:
         linear = partial(_linear, question, table, accountant.noise, assumption, strategy)
         answers = linear(accuracy.planned_for)
@@ -197,7 +192,7 @@ def make_plan(
         reused=option.reused,
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0]))
-        or (explain.assumption(question, assumption, answers[0]) if answers else ""),
+        or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
         warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
         steps=option.steps,
         code=explain.code(question, given),
@@ -216,6 +211,21 @@ def make_plan(
         strategy_prices={name: (price.price, price.credit) for name, price in worked_out.items()},
         kind=kind,
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
+        parts=_parts(question, option.expected) if len(question.measures) > 1 else (),
+    )
+
+
+def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMeasure, ...]:
+    """Return how wrong each measure of a question will be."""
+    return tuple(
+        PlannedMeasure(
+            measure.name,
+            measure.words,
+            explain.unit(measure),
+            float(one.std_errors.max(initial=0.0)),
+            one.half_width,
+        )
+        for measure, one in zip(question.measures, expected, strict=True)
     )
 
 

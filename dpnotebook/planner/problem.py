@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpnotebook.planner import marginal_measurement
-from dpnotebook.planner.answers import Answers, Floats, LinearAnswers
+from dpnotebook.planner.answers import Answers, Expected, Floats, LinearAnswers
 from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History, RecordedRelease, StrategyPrice
 from dpnotebook.planner.items import item_of
@@ -92,6 +92,8 @@ class Option:
         Whether the promise rests on the question's own measurement alone.
     as_good_as, forecast
         As in `Plan`.
+    expected
+        How wrong each measure will be, where there are several.
     """
 
     items: tuple[Planned, ...]
@@ -108,6 +110,7 @@ class Option:
     own: bool = False
     as_good_as: int = 0
     forecast: PurchaseForecast | None = None
+    expected: tuple[Expected, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,103 +1,52 @@
-"""Questions with several measures of the same rows: what one of them measures tells the others for nothing.
+"""Questions with several measures: what one of them measures tells the others for nothing.
 
-The pair of sums that a mean is measured by counts the rows as well, and gives the sum (see `MeanAnswers`). So of a
-count, a sum and a mean of one column only that pair is measured, with the whole epsilon rather than a third of it; and
-each of what is measured is beside what is known already, as if it were asked by itself.
+What has to be measured shares the price (`layers_of`), and each of it is measured beside what is known already, as if
+it were asked by itself.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dpnotebook.domain import Domain
 from dpnotebook.planner import explain
 from dpnotebook.planner.answers import Answers, Expected, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.combining import Promise, combined_details, widths_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.known_means import known_means, with_known
-from dpnotebook.planner.marginal_measurement import asked_of
+from dpnotebook.planner.layers import apart, layers_of
+from dpnotebook.planner.marginal_measurement import SLACK, LinearTarget, asked_of
 from dpnotebook.planner.options import at_price, with_history
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.pricing import cost_of
+from dpnotebook.planner.pricing import cost_of, units_for
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import Assumption, allowed_levels, to_linear
-from dpnotebook.planner.value_ends import ends_name, may_be_shared
-from dpnotebook.query.question import Accuracy, Measure, Question
+from dpnotebook.planner.to_linear import Assumption, to_linear
+from dpnotebook.privacy.accountant import LEAST_UNITS
+from dpnotebook.query.question import Accuracy, Question
+
+FEW = 8  # measurements that are all looked at for each measure: beyond, those of its rows
+ATTEMPTS = 8  # to find the price of an error
+NEARLY = 0.98  # of the error that was asked for: near enough
+MOST_GROWN = 4  # times the price from one try to the next: of fine Laplace noise all errors are 0
+FURTHER = 1.0005  # times the price that an error seems to need, so that rounding does not pass the error again
 
 
-def apart(question: Question) -> list[Question]:
-    """Return a question as one question for each of its measures."""
-    return [replace(question, measures=(measure,)) for measure in question.measures]
-
-
-def measured_of(question: Question, domain: Domain) -> list[Question]:
-    """Return what has to be measured so that all measures of a question can be told, each as a question of its own.
-
-    A count and a sum are told by the mean of the same values, where every row has one.
-
-    Parameters
-    ----------
-    question, domain
-        What is asked, of which declared domain.
-    """
-    measures = list(question.measures)
-    means = {ends_name(measure.summand) for measure in measures if measure.kind == "mean"}
-    counts = any(measure.kind == "count" for measure in measures)
-    if counts and not any(_counts_all(measure, question, domain) for measure in measures if measure.kind == "mean"):
-        sums = [measure for measure in measures if measure.kind == "sum" and _counts_all(measure, question, domain)]
-        if sums:  # the one that loses least by it
-            chosen = min(sums, key=_spread)
-            means.add(ends_name(chosen.summand))
-            mean = replace(chosen, kind="mean", summand=replace(chosen.summand, ends=True))
-            measures[measures.index(chosen)] = mean
-    counted = any(_counts_all(measure, question, domain) for measure in measures if measure.kind == "mean")
-    found: dict[str, Question] = {}
-    for measure in measures:
-        if measure.kind == "count" and counted:
-            continue
-        if measure.kind == "sum" and may_be_shared(measure.summand) and ends_name(measure.summand) in means:
-            continue
-        one = replace(question, measures=(measure,))
-        found.setdefault(one.key, one)
-    return list(found.values())
-
-
-def _counts_all(measure: Measure, question: Question, domain: Domain) -> bool:
-    """Return whether the two sums of a column's values count every row that takes part."""
-    if measure.column is None or not may_be_shared(measure.summand):
-        return False
-    levels = allowed_levels(question.where, measure.column, domain)
-    return max(levels, default=0) < domain[measure.column].regular
-
-
-def _spread(measure: Measure) -> float:
-    """Return the variance of a sum that is told by the sums of a mean, relative to that of one of its own."""
-    low, high = float(measure.summand.low), float(measure.summand.high)
-    return (low**2 + high**2) / max(abs(low), abs(high)) ** 2
-
-
-def planned_together(
-    question: Question,
-    accuracy: Accuracy,
-    table: TableSchema,
-    ledger: LedgerView,
-    history: History | None,
-    planner: str,
-    assumption: Assumption,
-) -> Option | None:
-    """Return the way that measures nothing twice; None where nothing is gained by it.
+@dataclass(frozen=True)
+class SeveralMeasures:
+    """Several measures that are planned together.
 
     Parameters
     ----------
-    question, accuracy
-        Several measures, and an epsilon.
+    question
+        Several measures.
     table, ledger
         What is public about the table; the budget and the record of past answers.
     history
@@ -107,79 +56,199 @@ def planned_together(
     assumption
         For means.
     """
-    accountant = ledger.accountant
-    asked, wanted = apart(question), measured_of(question, table.domain)
-    answers = {
-        key: to_linear(one.measures[0], one, table.domain, accountant.noise, assumption)
-        for key, one in {one.key: one for one in (*asked, *wanted)}.items()
-    }
-    units = accountant.units(accuracy.epsilon or 0)
-    items: list[Planned] = []
-    for one in wanted:
-        alone = at_price([answers[one.key]], [units // len(wanted)], accuracy.confidence, table, accountant)
-        option = _beside(one, answers[one.key], alone, accuracy, table, ledger, history, planner)
-        items += [replace(item, strategy=None) for item in option.items]
-    price = ledger.price(cost_of(items, table, accountant)) if items else 0
-    if len(wanted) == len(question.measures) and price >= units:
-        return None
-    known = History(table.domain, accountant.noise) if history is None else history
-    also = [item_of(item, (0, place), None, accountant.noise) for place, item in enumerate(items)]
-    expected, sources = [], set[int]()
-    for one in asked:
-        error = _expected(one, answers[one.key], known, also, accuracy.confidence)
-        if error is None:
-            return None
-        expected.append(error[0])
-        sources.update(error[1])
-    answer = answers[asked[0].key]
-    reused = tuple(sorted(number for number in sources if number))
-    width = expected[0].half_width
-    actions, steps = explain.described(items, reused, answer, table, accountant, width, accuracy.confidence)
-    return Option(
-        tuple(items),
-        cost_of(items, table, accountant).bound if items else 0,
-        expected[0].std_errors,
-        width,
-        (*steps, *_told(question, wanted)),
-        reused,
-        actions=actions,
-        combined=True,
-        own=history is None,
-        as_good_as=units,
-    )
 
+    question: Question
+    table: TableSchema
+    ledger: LedgerView
+    history: History | None
+    planner: str
+    assumption: Assumption
 
-def _told(question: Question, wanted: Sequence[Question]) -> list[str]:
-    """Return which measures follow from others, in words."""
-    measured = {one.measures[0].words for one in wanted}
-    told = [measure.words for measure in question.measures if measure.words not in measured]
-    if not told:
+    def planned(self, accuracy: Accuracy) -> Option | None:
+        """Return the way that measures nothing twice; None where nothing is gained by it."""
+        if accuracy.epsilon is not None:
+            return self._for_units(self.ledger.accountant.units(accuracy.epsilon), accuracy.confidence)
+        return self._within(accuracy)
+
+    def quick(self, accuracy: Accuracy) -> bool:
+        """Return whether planning takes so little that other prices can be listed: an error takes several tries."""
+        return accuracy.epsilon is not None or sum(map(len, self._layers)) <= FEW
+
+    @cached_property
+    def _asked(self) -> list[Question]:
+        return apart(self.question)
+
+    @cached_property
+    def _layers(self) -> list[list[Question]]:
+        return layers_of(self.question, self.table.domain, self.ledger.accountant.noise)
+
+    @cached_property
+    def _answers(self) -> dict[str, Answers]:
+        """How each of what is asked and of what is to be measured is answered by itself."""
+        noise = self.ledger.accountant.noise
+        found = {one.key: one for one in (*self._asked, *itertools.chain(*self._layers))}
+        return {
+            key: to_linear(one.measures[0], one, self.table.domain, noise, self.assumption)
+            for key, one in found.items()
+        }
+
+    def known(self, question: Question) -> LinearTarget | None:
+        """Return what is known of one linear measure; None where nothing is."""
+        assert self.history is not None
+        if question.key not in self._known:
+            asked = asked_of(question, self.history)
+            self._known[question.key] = None if asked is None else asked.certain()
+        return self._known[question.key]
+
+    def _dearer(self) -> float:
+        """Return how many times the price of the dearest measure by itself all together may cost."""
+        return self._found[-1] if self._found else len(self._layers)
+
+    @cached_property
+    def _found(self) -> list[float]:
         return []
-    return [f"{' and '.join(told)} {'follows' if len(told) == 1 else 'follow'} from what is measured"]
+
+    @cached_property
+    def _known(self) -> dict[str, LinearTarget | None]:
+        return {}
+
+    @property
+    def apart(self) -> list[Answers]:
+        """How each measure is answered by itself."""
+        return [self._answers[one.key] for one in self._asked]
+
+    def _for_units(self, units: int, confidence: float, *, promised: bool = False) -> Option | None:
+        """Return the way that costs so many units at most; parameters as for `_option`."""
+        accountant, table = self.ledger.accountant, self.table
+        layers: list[list[Planned]] = []
+        for layer in self._layers:
+            layers.append([])
+            for one in layer:
+                answer = self._answers[one.key]
+                alone = at_price([answer], [units // len(self._layers)], confidence, table, accountant)
+                option = _beside(one, answer, alone, confidence, self)
+                layers[-1] += [replace(item, strategy=None) for item in option.items]
+        items = list(itertools.chain(*layers))
+        price = self.ledger.price(cost_of(items, table, accountant)) if items else 0
+        if len(self._layers) == len(self._asked) and price >= units:
+            return None
+        bounds = [[cost_of([item], table, accountant).bound for item in layer] for layer in layers]
+        cost = sum(max(layer, default=0) for layer in bounds)
+        found = self._option(items, cost, confidence, promised=promised)
+        return None if found is None else replace(found, as_good_as=0 if promised else units)
+
+    def _within(self, accuracy: Accuracy) -> Option | None:
+        """Return the cheapest way that keeps an error or a variance in every measure."""
+        known = self._option([], 0, accuracy.confidence, promised=True)
+        if known is not None and _times(known, accuracy) <= 1:
+            return known
+        most, shares = units_for(accuracy, self.apart, self.table, self.ledger.accountant)
+        units = min(math.ceil(max(shares) * self._dearer()), most)
+        found: Option | None = None
+        for _ in range(ATTEMPTS):
+            closer = self._for_units(units, accuracy.confidence, promised=True)
+            if closer is None:
+                break
+            times = _times(closer, accuracy)
+            if times <= 1 and (found is None or closer.units <= found.units):
+                found = closer
+            if NEARLY <= times <= 1:
+                self._found.append(units / max(shares))
+                break
+            # An error goes with one over the price (Laplace) or over its square root (Gaussian), but for what is known.
+            grown = times if self.ledger.accountant.noise == "laplace" else times**2
+            grown = min(max(grown * FURTHER, 1 / MOST_GROWN), MOST_GROWN)
+            units = min(max(math.ceil(units * grown), LEAST_UNITS), most)
+        return found
+
+    def _option(self, items: Sequence[Planned], units: int, confidence: float, *, promised: bool) -> Option | None:
+        """Return the way that measures something; None where it does not tell every measure.
+
+        Parameters
+        ----------
+        items, units
+            What is measured, and its cost.
+        confidence
+            Probability that an interval holds the exact answer.
+        promised
+            Whether an error is promised of all measures together; otherwise it is said of the first and its like.
+        """
+        accountant, table = self.ledger.accountant, self.table
+        history = History(table.domain, accountant.noise) if self.history is None else self.history
+        also = [item_of(item, (0, place), None, accountant.noise) for place, item in enumerate(items)]
+        expected, sources = [], set[int]()
+        for one in self._asked:
+            answer, near = self._answers[one.key], _near(one, also)
+            error = _expected(one, answer, history, near, confidence)
+            if error is None and len(near) < len(also):
+                error = _expected(one, answer, history, also, confidence)
+            if error is None:
+                return None
+            expected.append(error[0])
+            sources.update(error[1])
+        kinds = [(measure.kind, measure.column) for measure in self.question.measures]
+        alike = [one for one, kind in zip(expected, kinds, strict=True) if promised or kind == kinds[0]]
+        width = max(one.half_width for one in alike)
+        reused = tuple(sorted(number for number in sources if number))
+        answer = self._answers[self._asked[0].key]
+        actions, steps = explain.described(items, reused, answer, table, accountant, width, confidence)
+        return Option(
+            tuple(items),
+            units,
+            max((one.std_errors for one in alike), key=np.max),
+            width,
+            (*steps, *self._told(items)),
+            reused,
+            actions=actions,
+            combined=True,
+            own=self.history is None,
+            expected=tuple(expected),
+        )
+
+    def _told(self, items: Sequence[Planned]) -> list[str]:
+        """Return which measures follow from others, and what is of different rows, in words."""
+        measured = {one.key for one in itertools.chain(*self._layers)}
+        told = [measure.words for measure in self.question.measures if self.question.alone(measure).key not in measured]
+        found = []
+        if items and any(len(layer) > 1 for layer in self._layers):
+            found.append("parts that have no row in common cost together what the dearest of them does")
+        if told:
+            found.append(
+                f"{'; '.join(told)}: {'this follows' if len(told) == 1 else 'these follow'} from what is measured"
+            )
+        return found
 
 
-def _beside(
-    question: Question,
-    answer: Answers,
-    alone: Option,
-    accuracy: Accuracy,
-    table: TableSchema,
-    ledger: LedgerView,
-    history: History | None,
-    planner: str,
-) -> Option:
+def _times(option: Option, accuracy: Accuracy) -> float:
+    """Return how many times the error that was asked for the worst answer has."""
+    if accuracy.error is not None:
+        return option.half_width / (accuracy.error * SLACK)
+    assert accuracy.variance is not None
+    return math.sqrt(float(np.max(option.std_errors)) ** 2 / (accuracy.variance * SLACK))
+
+
+def _near(question: Question, also: Sequence[Item]) -> Sequence[Item]:
+    """Return of many measurements those of rows that a question is about: the others tell hardly anything of it."""
+    if len(also) <= FEW:
+        return also
+    return [item for item in also if not (item.measurement.where & question.where).is_empty]
+
+
+def _beside(question: Question, answer: Answers, alone: Option, confidence: float, together: SeveralMeasures) -> Option:
     """Return the cheapest way to answer one measure beside what is known, as well as it would be answered alone."""
+    table, ledger, history = together.table, together.ledger, together.history
     if history is None:
         return alone
+    accuracy = Accuracy(epsilon=ledger.accountant.epsilon(alone.units), confidence=confidence)
     if isinstance(answer, MeanAnswers):
         means = known_means(question, history)
         beside = None if means is None else with_known(means, question, answer, alone, accuracy, table, ledger)
         return beside or alone
-    asked = asked_of(question, history)
+    asked = together.known(question)
     if asked is None:
         return alone
     problem = PlanningProblem(
-        table, ledger, history, question, answer, alone, asked.certain(), planner, purchases="never"
+        table, ledger, history, question, answer, alone, asked, together.planner, purchases="never"
     )
     return with_history(problem, accuracy)
 

@@ -91,7 +91,7 @@ def to_linear(
             if objective == "total"
             else select_own(workload, noise, effort, objective)
         )
-    measured = Measurement(strategy.operator, axes, question.where, measure.summand)
+    measured = Measurement(strategy.operator, axes, question.rows_of(measure), measure.summand)
     cells = max(measured.cells, measured.answers)
     if cells > MAX_CELLS:
         raise DomainError(

@@ -67,15 +67,13 @@ def with_ends(domain: Domain, names: Iterable[str]) -> Domain:
     return Domain({**domain, **dict.fromkeys(sorted(names), ENDS)})
 
 
-def as_counts(item: Item, domain: Domain) -> Item | None:
+def as_counts(item: Item) -> Item | None:
     """Return a measurement of sums as one of counts over the ends of the value, with its noisy numbers.
 
     Parameters
     ----------
     item
         Any measurement.
-    domain
-        The declared domain.
 
     Returns
     -------
@@ -91,11 +89,11 @@ def as_counts(item: Item, domain: Domain) -> Item | None:
     operator = product_of([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
     if summand.ends:
         operator = Weighted(summand.steps, operator)
-    seen = Measurement(operator, (*measured.axes, _axis(summand)), _valued(measured.where, summand, domain))
+    seen = Measurement(operator, (*measured.axes, _axis(summand)), valued(measured.where, summand))
     return replace(item, measurement=seen, noisy=item.noisy.T.reshape(1, -1))
 
 
-def over_ends(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCounts | None:
+def over_ends(part: ProductTerm, summand: Summand) -> ValueCounts | None:
     """Return sums over some groups as queries of counts over the ends of the value.
 
     Parameters
@@ -104,25 +102,26 @@ def over_ends(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCount
         The groups, as counts: one query a group.
     summand
         Whose values are summed.
-    domain
-        The declared domain.
 
     Returns
     -------
     None where values cannot be shared between their ends.
     """
     factors = _factors(part.operator, len(part.axes))
-    if not may_be_shared(summand) or factors is None or (valued := _valued(part.where, summand, domain)).is_empty:
+    if not may_be_shared(summand) or factors is None:
+        return None
+    where = valued(part.where, summand)
+    if where.is_empty:
         return None
     rows = _with_both(summand.steps * np.eye(2, dtype=np.int64)) if summand.ends else _row(summand)
     operator = product_of([*factors, Explicit(rows)])
-    asked = ProductTerm((*part.axes, _axis(summand)), valued, operator, 1.0, np.arange(0))
+    asked = ProductTerm((*part.axes, _axis(summand)), where, operator, 1.0, np.arange(0))
     order = np.arange(operator.shape[0]).reshape(-1, rows.shape[0]).T
     return ValueCounts(asked, order, float(np.abs(rows).max()))
 
 
 def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCounts | None:
-    """Return sums over some groups as queries of the histogram of the column; parameters as for `over_ends`.
+    """Return sums over groups as queries of the histogram of the column; parameters as for `over_ends`, and its domain.
 
     Returns
     -------
@@ -158,10 +157,10 @@ def _with_both(rows: Integers) -> Integers:
     return np.concatenate([rows, rows.sum(axis=0, keepdims=True)])
 
 
-def _valued(where: Predicate, summand: Summand, domain: Domain) -> Predicate:
+def valued(where: Predicate, summand: Summand) -> Predicate:
     """Return those of some rows that have a value: others add nothing to a sum."""
     assert summand.column is not None
-    attribute = domain[summand.column]
+    attribute = where.domain[summand.column]
     if attribute.regular == attribute.size:
         return where
     return where & Predicate.box(where.domain, {summand.column: np.arange(attribute.size) < attribute.regular})

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -246,6 +247,9 @@ class Measure:
         The queries asked of the histogram over the keys, shape (answers, cells).
     asked
         How the workload was asked for, where it was by names of attributes; no part of the question's meaning.
+    rows
+        Of the rows that take part in the question those that it is of; None for all. Every level of the keys that the
+        question has must be possible among them.
     """
 
     kind: Kind
@@ -255,10 +259,15 @@ class Measure:
     quantile: float | None = None
     workload: Workload | None = None
     asked: str = ""
+    rows: Predicate | None = None
 
     @property
     def words(self) -> str:
         """The measure as a person would say it."""
+        return self._kind_in_words if self.rows is None else f"{self._kind_in_words} where {self.rows}"
+
+    @property
+    def _kind_in_words(self) -> str:
         match self.kind:
             case "count":
                 return "COUNT"
@@ -277,7 +286,7 @@ class Measure:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same measure."""
-        return {
+        values = {
             "kind": self.kind,
             "column": self.column,
             "name": self.name,
@@ -286,10 +295,11 @@ class Measure:
             "workload": None if self.workload is None else self.workload.to_json(),
             "asked": self.asked,
         }
+        return values if self.rows is None else values | {"rows": self.rows.to_json()}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Measure:
-        """Return the measure that `to_json` wrote."""
+    def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Measure:
+        """Return the measure that `to_json` wrote, over the table's domain."""
         workload = values["workload"]
         return cls(
             values["kind"],
@@ -299,6 +309,7 @@ class Measure:
             values["quantile"],
             None if workload is None else Workload.from_json(workload),
             values.get("asked", ""),
+            Predicate.from_json(values["rows"], domain) if "rows" in values else None,
         )
 
 
@@ -323,21 +334,32 @@ class Question:
     keys: tuple[str, ...]
     where: Predicate
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A digest that is equal for questions of equal meaning, however they were written."""
         canonical = canonical_arrays(self.to_json())
         canonical["where"] = self.where.key
         if all(measure.kind != "workload" for measure in self.measures):
             canonical["keys"] = sorted(self.keys)
-        for measure in canonical["measures"]:
-            del measure["name"], measure["asked"]
+        for written, measure in zip(canonical["measures"], self.measures, strict=True):
+            del written["name"], written["asked"]
+            if measure.rows is not None:
+                written["rows"] = self.rows_of(measure).key
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+    def rows_of(self, measure: Measure) -> Predicate:
+        """Return the rows that one of its measures is of."""
+        return self.where if measure.rows is None else self.where & measure.rows
+
+    def alone(self, measure: Measure) -> Question:
+        """Return the question of one of its measures, as if nothing else had been asked."""
+        return replace(self, measures=(replace(measure, rows=None),), where=self.rows_of(measure))
 
     @property
     def words(self) -> str:
         """The question as a person would say it, without its predicate."""
-        text = " and ".join(measure.words for measure in self.measures)
+        apart = "; " if any(measure.rows is not None for measure in self.measures) else " and "
+        text = apart.join(measure.words for measure in self.measures)
         return text + (f" by {', '.join(self.keys)}" if self.keys else "")
 
     @property
@@ -359,7 +381,7 @@ class Question:
         """Return the question that `to_json` wrote, over the table's domain."""
         return cls(
             values["table"],
-            tuple(Measure.from_json(measure) for measure in values["measures"]),
+            tuple(Measure.from_json(measure, domain) for measure in values["measures"]),
             tuple(values["keys"]),
             Predicate.from_json(values["where"], domain),
         )

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan
+from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.expected import steps, warnings
-from dpnotebook.sql.prices import Priced, PricedAggregate, StatementBooks, everywhere, price, split, units_for
+from dpnotebook.sql.prices import Priced, StatementBooks, everywhere, price, split, units_for
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -26,8 +26,6 @@ class StatementPlan(Plan):
 
     Parameters
     ----------
-    parts
-        Its aggregates, in order.
     shares
         The units of each private aggregation.
     deltas
@@ -36,7 +34,6 @@ class StatementPlan(Plan):
         What is left of that before the statement.
     """
 
-    parts: tuple[PricedAggregate, ...] = ()
     shares: tuple[int, ...] = ()
     deltas: tuple[Fraction, ...] = ()
     delta_left: Fraction = Fraction(0)
@@ -167,7 +164,7 @@ def _answers(select: PrivateSelect) -> int:
     return math.prod(len(known) for known in levels if known is not None) if None not in levels else 1
 
 
-def _leading(parts: Sequence[PricedAggregate]) -> PricedAggregate:
+def _leading(parts: Sequence[PlannedMeasure]) -> PlannedMeasure:
     """Return the aggregate whose error stands for the statement: the first that is known before it runs."""
     return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
 

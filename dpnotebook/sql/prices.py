@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError, shorten
+from dpnotebook.planner.plan import PlannedMeasure
 from dpnotebook.planner.problem import LedgerView
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
@@ -41,35 +42,13 @@ class StatementBooks(LedgerView, Protocol):
 
 
 @dataclass(frozen=True)
-class PricedAggregate:
-    """One aggregate of a statement, and how wrong its answers will be.
-
-    Parameters
-    ----------
-    name, words, unit
-        Its column, how it is written, and what it is counted in.
-    std_error, half_width
-        Expected, of an answer; NaN while it depends on bounds that are found from the data.
-    note
-        What that rests on; empty when nothing.
-    """
-
-    name: str
-    words: str
-    unit: str
-    std_error: float
-    half_width: float
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Priced:
     """Private aggregations at one price, each with what it measures."""
 
     shares: tuple[int, ...]
     deltas: tuple[Fraction, ...]
     measurings: tuple[Measuring, ...]
-    parts: tuple[PricedAggregate, ...]
+    parts: tuple[PlannedMeasure, ...]
 
 
 def price(
@@ -92,7 +71,7 @@ def price(
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
             parts.append(
-                PricedAggregate(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note)
+                PlannedMeasure(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note)
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts))
 

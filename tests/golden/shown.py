@@ -98,10 +98,11 @@ def plan(found):
         | {"answers": one.measurement.answers, "strategy": None if one.strategy is None else one.strategy.name}
         for one in found.measurements
     ]
-    if hasattr(found, "parts"):  # of a statement that is bounded and measured by itself
+    if found.parts:
         shown["parts"] = [
             _parts(one, "name", "words", "unit", "std_error", "half_width", "note") for one in found.parts
         ]
+    if hasattr(found, "shares"):  # of a statement that is bounded and measured by itself
         shown |= _parts(found, "shares", "deltas", "delta_left", "threshold_delta")
     return shown
 

@@ -39,6 +39,14 @@ PLANTED = (
         ("strategy/test_register.py::test_the_sensitivity_is_that_of_the_rows",),
     ),
     Mutant(
+        "of an aggregate with rows of its own all rows are measured",
+        "only the cells of its own rows pay for what all rows say",
+        "planner/plan_json.py",
+        "asked.rows_of(measure)",
+        "asked.where",
+        ("planner/test_layers.py::test_counts_that_overlap_too_much_are_measured_apart",),
+    ),
+    Mutant(
         "costs are rounded down",
         "what is below one unit is never paid, however often it is asked",
         SPEND,

@@ -67,6 +67,7 @@ def make_plan():
             "combined": False,
             "actions": (),
             "without_reuse": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
+            "parts": (),
             "warnings": (),
             "steps": ("counts over ward (12)", "discrete Laplace noise of scale 10"),
             "code": "visits.dp.histogram('ward', epsilon=0.1)",

@@ -149,6 +149,7 @@ class World:
         self.asked: list[Asked] = []
         # What else may happen is drawn by itself, so that a seed asks the same questions whatever is added here.
         self.moods = np.random.default_rng([seed, 1])
+        self.parts = np.random.default_rng([seed, 2])
         self.kernels = 2 if self.moods.random() < 0.35 else 1
         self.more = float(self.moods.choice(MORE))
 
@@ -502,6 +503,7 @@ class World:
             return None
         how = self.moods.choice(["planned", "filtered", "averaged", "anonymized"])
         rows, text = np.ones(self.rows, dtype=bool), f"SELECT {name}, COUNT(*) AS n, SUM({summed}) AS s FROM t"
+        part = None
         if how == "filtered":
             cut = int(self.moods.integers(column.regular))
             rows, text = column.codes >= cut, f"{text} WHERE {summed} >= {column.texts[cut]}"
@@ -512,13 +514,20 @@ class World:
             text = (
                 f"SELECT WITH ANONYMIZATION {name}, ANON_COUNT(*) AS n, ANON_SUM({summed}, {low}, {high}) AS s FROM t"
             )
+        if how != "anonymized" and self.parts.random() < 0.5:  # an aggregate of fewer rows beside those of all
+            cut = int(self.parts.integers(column.regular))
+            part = column.codes <= cut
+            text = text.replace(" FROM", f", COUNT(*) FILTER (WHERE {summed} <= {column.texts[cut]}) AS k FROM")
         text += f" GROUP BY {name}"
 
         def truth(frame):
             ones = self.by_labels(frame, [name], rows.astype(float))
             sums = self.by_labels(frame, [name], rows * values)
             with np.errstate(invalid="ignore"):
-                return np.column_stack([ones, sums / ones if how == "averaged" else sums])
+                found = [ones, sums / ones if how == "averaged" else sums]
+            if part is not None:
+                found.append(self.by_labels(frame, [name], (rows & part).astype(float)))
+            return np.column_stack(found)
 
         return Asked(
             f"sql({text!r}, epsilon={epsilon})",

@@ -103,6 +103,8 @@ def by_one(one, name, declared):
     one.free("GROUP BY", sql(f"SELECT {name}, COUNT(*) AS n FROM t GROUP BY {name}", **at()))
     one.free("WHERE", sql(f"SELECT COUNT(*) AS n FROM t WHERE {name} = {second}", **at()))
     one.free("COUNTIF", sql(f"SELECT COUNTIF({name} = {first}) AS n FROM t", **at()))
+    both = f"SELECT COUNT(*) AS n, COUNTIF({name} = {first}) AS m, COUNTIF({name} <> {first}) AS k FROM t"
+    one.free("COUNTIF beside COUNT", sql(both, **at(len(known))))
     one.free("CASE", sql(f"SELECT SUM(CASE WHEN {name} = {second} THEN 1 ELSE 0 END) AS n FROM t", **at()))
     one.free("FILTER", sql(f"SELECT COUNT(*) FILTER (WHERE {name} = {first}) AS n FROM t", **at()))
     one.free("WITH", sql(f"WITH q AS (SELECT * FROM t WHERE {name} = {first}) SELECT COUNT(*) AS n FROM q", **at()))

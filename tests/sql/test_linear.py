@@ -171,11 +171,47 @@ def test_rows_that_all_aggregates_count(selected, rows):
 
 
 @pytest.mark.parametrize(
-    "selected",
-    ["COUNT(*), COUNT(age)", "COUNT(age), COUNT(income)", "COUNT(age), SUM(income)", "AVG(age), COUNT(income)"],
+    ("selected", "rows"),
+    [
+        ("COUNT(*), COUNT(age)", [None, "age.notna()"]),
+        ("COUNT(age), COUNT(income)", ["age.notna()", "income.notna()"]),
+        ("COUNT(age), SUM(income)", ["age.notna()", None]),
+        ("AVG(age), COUNT(income)", [None, "income.notna()"]),
+        ("COUNT(*), COUNTIF(sex = 'F'), SUM(CASE WHEN age > 3 THEN income END)", [None, "sex == 'F'", "age > 3"]),
+        (
+            "COUNTIF(sex = 'F') AS f, COUNT(age) FILTER (WHERE sex = 'M') AS m",
+            ["sex == 'F'", "age >= 0 and sex == 'M'"],
+        ),
+    ],
 )
-def test_aggregates_of_different_rows_are_no_single_question(selected):
-    assert ask(f"SELECT {selected} FROM visits") is None
+def test_aggregates_may_be_of_different_rows(selected, rows):
+    found = ask(f"SELECT {selected} FROM visits WHERE grade = 'low'")
+    assert found.where == Predicate.parse("grade == 'low'", DOMAIN)
+    wanted = [None if text is None else Predicate.parse(text, DOMAIN) for text in rows]
+    assert [measure.rows for measure in found.measures] == wanted
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT sex, COUNT(*), COUNTIF(sex = 'F') FROM visits GROUP BY sex",  # a group that it cannot have
+        "SELECT COUNT(*), COUNTIF(age > 3) FROM visits WHERE age < 2",  # no row at all
+        "SELECT sex, COUNT(*), COUNTIF(age > 3) FROM visits WHERE (sex = 'F' AND age < 2) OR sex = 'M' GROUP BY sex",
+    ],
+)
+def test_each_aggregate_has_all_groups_or_is_no_part_of_a_question(statement):
+    assert ask(statement) is None
+
+
+def test_what_has_rows_of_its_own_is_another_question():
+    one, same, other, plain = (
+        ask(f"SELECT COUNT(*), COUNT(*) FILTER (WHERE {rows}) AS n FROM visits WHERE age < 5")
+        for rows in ("age < 3", "NOT age >= 3", "age < 4", "age < 5")
+    )
+    assert one.key == same.key
+    assert len({one.key, other.key, plain.key}) == 3
+    assert plain.measures[1].rows is None
+    assert type(one).from_json(one.to_json(), DOMAIN) == one
 
 
 def test_a_condition_can_make_the_rows_the_same():

@@ -44,6 +44,11 @@ SAME = [
     "SELECT c, SUM(s) AS n FROM r GROUP BY c ORDER BY c",
     "WITH people AS (SELECT * FROM people WHERE sex = 'M') SELECT COUNT(*) AS n FROM people WHERE age > 20",
     "WITH q AS (SELECT age AS a, sex FROM people) SELECT COUNTIF(a > 50) AS n FROM q WHERE sex = 'F'",
+    "SELECT COUNT(*) AS n, COUNTIF(sex = 'F') AS f, COUNT(*) FILTER (WHERE age > 50) AS o FROM people",
+    "SELECT COUNTIF(sex = 'F' AND age < 20) AS n, COUNTIF(sex = 'M') AS m FROM people",
+    "SELECT city, SUM(stay) AS n, SUM(CASE WHEN age < 30 THEN stay END) AS y, SUM(stay) FILTER (WHERE age >= 90) AS o "
+    "FROM people WHERE stay > 2 GROUP BY city ORDER BY city",
+    "SELECT city, COUNT(*) AS n, 100.0 * COUNTIF(sex = 'F') / COUNT(*) AS f FROM people GROUP BY city ORDER BY city",
 ]
 
 OTHER = [
@@ -52,7 +57,6 @@ OTHER = [
     "SELECT COUNT(*) AS n FROM (SELECT age, COUNT(*) AS rows_of_age FROM people GROUP BY age) AS q",
     "SELECT COUNT(CASE WHEN sex = 'F' THEN 1 ELSE 0 END) AS n FROM people",
     "SELECT AVG(CASE WHEN sex = 'F' THEN stay ELSE 0 END) AS n FROM people",
-    "SELECT COUNTIF(sex = 'F') AS n, COUNTIF(sex = 'M') AS m FROM people",
     "SELECT COUNTIF(age % 2 = 0) AS n FROM people",
 ]
 

@@ -159,6 +159,8 @@ def row_of(row):
 class Writer:
     """Writes random statements of the language."""
 
+    aggregates = "COUNT(*)", "SUM(age)", "AVG(income)", "SUM(income) AS total", "count(sex)", "avg(Age) a", "COUNT(age)"
+
     def __init__(self, seed):
         self.random = random.Random(seed)
 
@@ -167,10 +169,7 @@ class Writer:
 
     def statement(self):
         keys = self.random.sample(["sex", "region", "age", "smoker", '"visit no"'], self.pick(0, 0, 1, 1, 2))
-        aggregates = self.random.sample(
-            ["COUNT(*)", "SUM(age)", "AVG(income)", "SUM(income) AS total", "count(sex)", "avg(Age) a", "COUNT(age)"],
-            self.pick(1, 1, 2, 3),
-        )
+        aggregates = self.random.sample(self.aggregates, self.pick(1, 1, 2, 3))
         items = [*keys, *aggregates]
         self.random.shuffle(items)
         text = f"SELECT {', '.join(items)} FROM visits"
@@ -214,10 +213,23 @@ class Writer:
         return self.pick("0", "3", "5", "9", "+4", ":lo", "2.0", "(6)", "- -1")
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_statements_mean_what_duckdb_says(asked, seed):
+class WriterOfParts(Writer):
+    """Writes statements with aggregates of fewer rows beside those of all."""
+
+    aggregates = (
+        *Writer.aggregates,
+        "COUNT(*) FILTER (WHERE smoker) AS s",
+        "SUM(CASE WHEN age > 4 THEN 1 ELSE 0 END) AS f",
+        "AVG(age) FILTER (WHERE region = 'N') AS r",
+        "SUM(income) FILTER (WHERE sex = 'F' AND age > 2) AS w",
+        "COUNT(income) AS i",
+    )
+
+
+@pytest.mark.parametrize(("seed", "kind"), [*((seed, Writer) for seed in range(4)), (4, WriterOfParts)])
+def test_random_statements_mean_what_duckdb_says(asked, seed, kind):
     ours, theirs, session = asked
-    writer = Writer(seed)
+    writer = kind(seed)
     compared = 0
     for _ in range(40):
         statement = writer.statement()

@@ -128,7 +128,7 @@ def _budget_html(plan: Plan) -> str:
 
 def _assumed(plan: Plan) -> str:
     """Return what the errors rest on, but for what stands beside each of them already."""
-    notes = {part.note for part in statement_lines.parts(plan)}
+    notes = {part.note for part in plan.parts}
     return "" if len(notes) > 1 else plan.assumption
 
 
@@ -151,12 +151,12 @@ def _error(error: float, plan: Plan) -> str:
 
 
 def _meaning(plan: Plan) -> str:
-    exact = "count" if plan.unit == "rows" else "answer"
-    if statement_lines.parts(plan):  # what bounds leave out is a risk of its own, and is said as one
+    exact = "count" if {plan.unit, *(part.unit for part in plan.parts)} == {"rows"} else "answer"
+    if statement_lines.bounded(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
     text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
     spread = np.asarray(plan.std_errors, dtype=float)
-    if spread.size > 1 and spread.min() < ALIKE * spread.max():
+    if not plan.parts and spread.size > 1 and spread.min() < ALIKE * spread.max():
         best = plan.error * float(spread.min() / spread.max())
         text += f" (the least certain answer; about ±{formatting.error(best)} for the most certain)"
     return text

@@ -1,30 +1,23 @@
-"""What a plan says of a statement beyond one error: an error for each aggregate, and what its thresholds take."""
+"""What a plan says beyond one error: an error for each of several aggregates, and what thresholds take."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.html import escape, line, quiet, table
 
 if TYPE_CHECKING:
-    from dpnotebook.planner.plan import Plan
+    from dpnotebook.planner.plan import Plan, PlannedMeasure
 
 UNKNOWN = "not known yet"  # of an error that depends on bounds which are still to be found
 MOST_NAMED = 3  # errors in one line
 
 
-def parts(plan: Plan) -> Sequence[Any]:
-    """Return the aggregates of a statement's plan; none for another plan."""
-    found: Sequence[Any] = getattr(plan, "parts", ())
-    return found
-
-
 def several(plan: Plan) -> bool:
     """Return whether one error does not say it all: there are several, or one is not known beforehand."""
-    found = parts(plan)
+    found = plan.parts
     return len(found) > 1 or any(not math.isfinite(part.half_width) for part in found)
 
 
@@ -32,14 +25,14 @@ def errors_html(plan: Plan, meaning: str) -> list[str]:
     """Return the error of every aggregate as a table, and below it what the errors mean."""
     rows = [
         (escape(_title(part)), f"<b>{escape(_error(part))}</b>", quiet(escape(_note(part, plan))))
-        for part in parts(plan)
+        for part in plan.parts
     ]
     return [table(("", "error", ""), rows, "lrl"), line(quiet(escape(meaning)))]
 
 
 def errors_text(plan: Plan, meaning: str) -> list[str]:
     """Return the error of every aggregate, a line each, and what the errors mean."""
-    found = parts(plan)
+    found = plan.parts
     width = max(len(_title(part)) for part in found)
     lines = [f"{_title(part):<{width}}  {_error(part)}  {_note(part, plan)}".rstrip() for part in found]
     return [*lines, meaning]
@@ -47,7 +40,7 @@ def errors_text(plan: Plan, meaning: str) -> list[str]:
 
 def in_short(plan: Plan) -> str:
     """Return the error of a plan in a few words, such as `±31 rows`; of a statement, those of its first aggregates."""
-    found = parts(plan)
+    found = plan.parts
     if not several(plan):
         return f"±{formatting.error(plan.error)} {plan.unit}"
     named = [f"{part.name} {_error(part)}" for part in found[:MOST_NAMED]]
@@ -56,8 +49,13 @@ def in_short(plan: Plan) -> str:
 
 def of_what(plan: Plan) -> str:
     """Return which of several aggregates the errors at other prices are of; empty where there is one."""
-    lead = next((part for part in parts(plan) if math.isfinite(part.half_width)), None)
-    return lead.name if lead is not None and len(parts(plan)) > 1 else ""
+    lead = next((part for part in plan.parts if math.isfinite(part.half_width)), None)
+    return lead.name if lead is not None and len(plan.parts) > 1 else ""
+
+
+def bounded(plan: Plan) -> bool:
+    """Return whether the errors of a plan leave out what bounds on contributions do: of a statement by itself."""
+    return getattr(plan, "delta_left", None) is not None
 
 
 def threshold_line(plan: Plan) -> str:
@@ -86,15 +84,15 @@ def chance(plan: Plan) -> float:
     return float(plan.delta) + float(getattr(plan, "threshold_delta", 0))
 
 
-def _title(part: Any) -> str:
+def _title(part: PlannedMeasure) -> str:
     return part.words if part.words == part.name else f"{part.name}: {part.words}"
 
 
-def _error(part: Any) -> str:
+def _error(part: PlannedMeasure) -> str:
     return f"±{formatting.error(part.half_width)} {part.unit}" if math.isfinite(part.half_width) else UNKNOWN
 
 
-def _note(part: Any, plan: Plan) -> str:
+def _note(part: PlannedMeasure, plan: Plan) -> str:
     """Return what an error rests on, where it does not for every aggregate: else the card says it once."""
-    notes = {other.note for other in parts(plan)}
-    return str(part.note) if len(notes) > 1 else ""
+    notes = {other.note for other in plan.parts}
+    return part.note if len(notes) > 1 else ""

@@ -3,8 +3,8 @@
 There it is answered from everything recorded and by the strategies that fit it; what has no such form is measured by
 itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP BY columns]`:
 
-* aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), all of the same rows; sums and averages clamp to the
-  declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are counts of fewer rows;
+* aggregates COUNT(*), COUNT(column), SUM(column), AVG(column); sums and averages clamp to the declared bounds; COUNTIF,
+  FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows;
 * conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list.
 
 Every declared level is in the answer, also where no row has it.
@@ -18,8 +18,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.domain import Domain
 from dpnotebook.errors import DomainError, SQLError
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
 from dpnotebook.query.question import Measure, Question, bounded_value
@@ -108,9 +110,11 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
         else:
             aggregates.append(_aggregate(node, alias, scope))
             keys.append(None)
-    return Question(
-        table.name, tuple(part.measure for part in aggregates), _keys(select, keys, scope), _rows(where, aggregates)
-    )
+    grouped = _keys(select, keys, scope)
+    rows = _rows(where, aggregates)
+    if rows is not None:
+        return Question(table.name, tuple(part.measure for part in aggregates), grouped, rows)
+    return _of_different_rows(Question(table.name, (), grouped, where), aggregates)
 
 
 def _column(node: exp.Column, table: TableSchema) -> str:
@@ -201,27 +205,44 @@ def _grouped(item: exp.Expr, selected: list[str | None], scope: LinearScope) -> 
     raise NotLinear
 
 
-def _rows(where: Predicate, aggregates: list[LinearAggregate]) -> Predicate:
+def _rows(where: Predicate, aggregates: list[LinearAggregate]) -> Predicate | None:
     """Return the rows that all aggregates count: COUNT(column) those with a value, SUM and AVG may do without the rest.
 
-    No set of rows may be right for all of them, because of missing values.
+    None where no set of rows is right for all of them.
     """
-
-    def present(column: str | None) -> Predicate:
-        if column is None:
-            return Predicate.everything(where.domain)
-        return Predicate.of(Not(IsNull(column)), where.domain, nulls="sql")
-
-    def selected(part: LinearAggregate) -> Predicate:
-        rows = where & present(part.counted)
-        return rows if part.rows is None else rows & part.rows
-
-    exact = [selected(part) for part in aggregates if part.measure.kind == "count"]
-    rows = exact[0] if exact else selected(aggregates[0]) if aggregates else where
+    exact = [_selected(part, where) for part in aggregates if part.measure.kind == "count"]
+    rows = exact[0] if exact else _selected(aggregates[0], where) if aggregates else where
     for part in aggregates:
-        values = present(None if part.measure.kind == "count" else part.measure.column)
-        if rows & values != selected(part) & values:
-            raise NotLinear
+        values = _present(None if part.measure.kind == "count" else part.measure.column, where.domain)
+        if rows & values != _selected(part, where) & values:
+            return None
     if rows.is_empty:
         raise NotLinear
     return rows
+
+
+def _of_different_rows(question: Question, aggregates: list[LinearAggregate]) -> Question:
+    """Return a question with measures that have rows of their own; each must have all groups that the question has."""
+    where, domain = question.where, question.where.domain
+    groups = [allowed_levels(where, name, domain) for name in question.keys]
+    measures = []
+    for part in aggregates:
+        rows = _selected(part, where)
+        if rows.is_empty or [allowed_levels(rows, name, domain) for name in question.keys] != groups:
+            raise NotLinear
+        own = _selected(part, Predicate.everything(domain))
+        measures.append(part.measure if rows == where else replace(part.measure, rows=own))
+    return replace(question, measures=tuple(measures))
+
+
+def _present(column: str | None, domain: Domain) -> Predicate:
+    """Return the rows that have a value in a column; all without one."""
+    if column is None:
+        return Predicate.everything(domain)
+    return Predicate.of(Not(IsNull(column)), domain, nulls="sql")
+
+
+def _selected(part: LinearAggregate, where: Predicate) -> Predicate:
+    """Return the rows that an aggregate is of, among those of WHERE."""
+    rows = where & _present(part.counted, where.domain)
+    return rows if part.rows is None else rows & part.rows
