@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +39,7 @@ MOST_GROWN = 4  # times the price from one try to the next: of fine Laplace nois
 FURTHER = 1.0005  # times the price that an error seems to need, so that rounding does not pass the error again
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class SeveralMeasures:
     """Several measures that are planned together.
 
@@ -63,6 +63,8 @@ class SeveralMeasures:
     history: History | None
     planner: str
     assumption: Assumption
+    _known: dict[str, LinearTarget | None] = field(default_factory=dict, init=False, repr=False)
+    _times_dearest: float | None = field(default=None, init=False, repr=False)  # of an error that was found
 
     def planned(self, accuracy: Accuracy) -> Option | None:
         """Return the way that measures nothing twice; None where nothing is gained by it."""
@@ -92,26 +94,6 @@ class SeveralMeasures:
             for key, one in found.items()
         }
 
-    def known(self, question: Question) -> LinearTarget | None:
-        """Return what is known of one linear measure; None where nothing is."""
-        assert self.history is not None
-        if question.key not in self._known:
-            asked = asked_of(question, self.history)
-            self._known[question.key] = None if asked is None else asked.certain()
-        return self._known[question.key]
-
-    def _dearer(self) -> float:
-        """Return how many times the price of the dearest measure by itself all together may cost."""
-        return self._found[-1] if self._found else len(self._layers)
-
-    @cached_property
-    def _found(self) -> list[float]:
-        return []
-
-    @cached_property
-    def _known(self) -> dict[str, LinearTarget | None]:
-        return {}
-
     @property
     def apart(self) -> list[Answers]:
         """How each measure is answered by itself."""
@@ -126,8 +108,8 @@ class SeveralMeasures:
             for one in layer:
                 answer = self._answers[one.key]
                 alone = at_price([answer], [units // len(self._layers)], confidence, table, accountant)
-                option = _beside(one, answer, alone, confidence, self)
-                layers[-1] += [replace(item, strategy=None) for item in option.items]
+                beside = self._beside(one, alone, confidence)
+                layers[-1] += [replace(item, strategy=None) for item in beside.items]
         items = list(itertools.chain(*layers))
         price = self.ledger.price(cost_of(items, table, accountant)) if items else 0
         if len(self._layers) == len(self._asked) and price >= units:
@@ -137,13 +119,35 @@ class SeveralMeasures:
         found = self._option(items, cost, confidence, promised=promised)
         return None if found is None else replace(found, as_good_as=0 if promised else units)
 
+    def _beside(self, question: Question, alone: Option, confidence: float) -> Option:
+        """Return the cheapest way to answer one measure beside what is known, as well as it would be answered alone."""
+        table, ledger, history = self.table, self.ledger, self.history
+        if history is None:
+            return alone
+        answer = self._answers[question.key]
+        accuracy = Accuracy(epsilon=ledger.accountant.epsilon(alone.units), confidence=confidence)
+        if isinstance(answer, MeanAnswers):
+            means = known_means(question, history)
+            beside = None if means is None else with_known(means, question, answer, alone, accuracy, table, ledger)
+            return beside or alone
+        if question.key not in self._known:
+            found = asked_of(question, history)
+            self._known[question.key] = None if found is None else found.certain()
+        asked = self._known[question.key]
+        if asked is None:
+            return alone
+        problem = PlanningProblem(
+            table, ledger, history, question, answer, alone, asked, self.planner, purchases="never"
+        )
+        return with_history(problem, accuracy)
+
     def _within(self, accuracy: Accuracy) -> Option | None:
         """Return the cheapest way that keeps an error or a variance in every measure."""
         known = self._option([], 0, accuracy.confidence, promised=True)
         if known is not None and _times(known, accuracy) <= 1:
             return known
         most, shares = units_for(accuracy, self.apart, self.table, self.ledger.accountant)
-        units = min(math.ceil(max(shares) * self._dearer()), most)
+        units = min(math.ceil(max(shares) * (self._times_dearest or len(self._layers))), most)
         found: Option | None = None
         for _ in range(ATTEMPTS):
             closer = self._for_units(units, accuracy.confidence, promised=True)
@@ -153,7 +157,7 @@ class SeveralMeasures:
             if times <= 1 and (found is None or closer.units <= found.units):
                 found = closer
             if NEARLY <= times <= 1:
-                self._found.append(units / max(shares))
+                self._times_dearest = units / max(shares)
                 break
             # An error goes with one over the price (Laplace) or over its square root (Gaussian), but for what is known.
             grown = times if self.ledger.accountant.noise == "laplace" else times**2
@@ -232,25 +236,6 @@ def _near(question: Question, also: Sequence[Item]) -> Sequence[Item]:
     if len(also) <= FEW:
         return also
     return [item for item in also if not (item.measurement.where & question.where).is_empty]
-
-
-def _beside(question: Question, answer: Answers, alone: Option, confidence: float, together: SeveralMeasures) -> Option:
-    """Return the cheapest way to answer one measure beside what is known, as well as it would be answered alone."""
-    table, ledger, history = together.table, together.ledger, together.history
-    if history is None:
-        return alone
-    accuracy = Accuracy(epsilon=ledger.accountant.epsilon(alone.units), confidence=confidence)
-    if isinstance(answer, MeanAnswers):
-        means = known_means(question, history)
-        beside = None if means is None else with_known(means, question, answer, alone, accuracy, table, ledger)
-        return beside or alone
-    asked = together.known(question)
-    if asked is None:
-        return alone
-    problem = PlanningProblem(
-        table, ledger, history, question, answer, alone, asked, together.planner, purchases="never"
-    )
-    return with_history(problem, accuracy)
 
 
 def _expected(
