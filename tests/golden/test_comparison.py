@@ -17,7 +17,7 @@ def frozen():
 
 @pytest.fixture(scope="module")
 def statements():
-    return read("statements_linear")
+    return read("statements_gaussian")
 
 
 def changed(found, *path, to):

@@ -223,10 +223,10 @@ def test_intervals_of_different_rows_hold_as_often_as_they_say(visits):
     statement = STATEMENTS[1]
     exact = rows.groupby("city").agg(n=("age", "size"), s=("smokes", "sum"), o=("age", lambda ages: (ages >= 2).sum()))
     held = []
-    for _ in range(150):
+    for _ in range(80):
         frame = session.sql(statement, epsilon=0.3, fresh=True).run().frame
         for name in ("n", "s", "o"):
             truth = exact[name].to_numpy()
             held.append(((frame[f"{name}_lower"] <= truth) & (truth <= frame[f"{name}_upper"])).mean())
-    # 900 intervals, three of a city from the same four draws: a standard error of at most 1.3%.
-    assert 0.91 < np.mean(held) < 0.99
+    # 480 intervals, three of a city from the same four draws: a standard error of at most 1.8%.
+    assert 0.89 < np.mean(held) < 0.99
