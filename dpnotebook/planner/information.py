@@ -19,6 +19,7 @@ Indices = NDArray[np.intp]
 RESIDUAL = 1e-8  # largest entry of q - X z, relative to q, of an answer that counts as determined
 RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depends on it, not what counts as determined
 UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
+LOST = 1e-2  # a residual up to which rounding may be to blame: G is never that far off without having been seen to be
 DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
 ONE_BY_ONE = 16  # so many measurements are added by rank-one updates, more by one factorisation
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
@@ -43,6 +44,7 @@ class Information:
         self.vector: Floats = np.zeros(atoms)
         self._inverse: Floats | None = np.zeros((atoms, atoms))
         self._probes: tuple[Floats, Floats] | None = None
+        self._shared = False  # with a copy: then arrays are copied before one is written to
         self.changes = 0  # how often this was added to or split
 
     @property
@@ -74,10 +76,17 @@ class Information:
     def copy(self) -> Information:
         """Return a copy that can be added to without changing this one."""
         twin = Information(0)
-        twin.matrix, twin.vector = self.matrix.copy(), self.vector.copy()
-        twin.changes = self.changes
-        twin._inverse = None if self._inverse is None else self._inverse.copy()
+        twin.matrix, twin.vector, twin._inverse = self.matrix, self.vector, self._inverse
+        twin._probes, twin.changes = self._probes, self.changes
+        self._shared = twin._shared = True
         return twin
+
+    def _own(self) -> None:
+        """Make sure that no copy shares the arrays."""
+        if self._shared:
+            self.matrix, self.vector = self.matrix.copy(), self.vector.copy()
+            self._inverse = None if self._inverse is None else self._inverse.copy()
+            self._shared = False
 
     def split(self, parents: Indices) -> None:
         """Replace the atoms by finer ones.
@@ -87,16 +96,20 @@ class Information:
         parents
             The present atom in which each new one lies, shape (new atoms,); the first so many are the present ones.
         """
-        old = self.atoms
+        old, new = self.atoms, parents[self.atoms :]
         self._probes = None
         self.changes += 1
-        self.matrix = self.matrix[np.ix_(parents, parents)]
-        self.vector = self.vector[parents]
+        matrix = np.empty((parents.size, parents.size))
+        matrix[:old, :old] = self.matrix
+        matrix[old:, :old] = self.matrix[new]
+        matrix[:, old:] = matrix[:, new]
+        self.matrix, self.vector = matrix, self.vector[parents]
         if self._inverse is not None:
             # Nothing measured tells the parts of an atom apart: that the new ones are 0 is as good a guess as any.
             inverse = np.zeros((parents.size, parents.size))
             inverse[:old, :old] = self._inverse
             self._inverse = inverse
+        self._shared = False
 
     def add(self, rows: Floats, precision: Floats, weighted: Floats) -> None:
         """Add measurements, or more precision to earlier ones.
@@ -110,6 +123,7 @@ class Information:
         weighted
             By how much precision times noisy answer rises, shape (m,).
         """
+        self._own()
         self._probes = None
         self.changes += 1
         left = 0
@@ -131,20 +145,28 @@ class Information:
         place = int(np.argmax(np.abs(residual)))
         if abs(residual[place]) <= UNSEEN * np.abs(q).max(initial=1e-300):
             z += self._inverse @ residual
-            self._inverse -= np.outer(z, z / (1 / precision + q @ z))
+            _add_outer(self._inverse, -1 / float(1 / precision + q @ z), z, z)
         else:
             # A direction that nothing has measured so far, and that q sees.
             free = -(self._inverse @ self.matrix[:, place])
             free[place] += 1
             free -= self._inverse @ (self.matrix @ free)
             seen = q @ free
-            cross = np.outer(free, z / seen)
-            self._inverse += np.outer(free, free * ((q @ z + 1 / precision) / seen**2)) - cross - cross.T
+            half = free * ((q @ z + 1 / precision) / (2 * seen**2)) - z / seen
+            _add_outer(self._inverse, 1.0, free, half)
+            _add_outer(self._inverse, 1.0, half, free)
         used = np.flatnonzero(q)
         self.matrix[np.ix_(used, used)] += precision * np.outer(q[used], q[used])
         z = self._inverse @ q
         if np.abs(q - self.matrix @ z).max(initial=0.0) > DRIFT * np.abs(q).max(initial=0.0):
             self._inverse = None
+
+
+def _add_outer(matrix: Floats, factor: float, one: Floats, other: Floats) -> None:
+    """Add factor * one other' to a matrix in its place: past 1,000 atoms what takes time is going through memory."""
+    from scipy.linalg.blas import dger
+
+    dger(factor, other, one, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
 
 
 @dataclass(frozen=True)
@@ -166,15 +188,15 @@ class Solved:
     covariance: Floats
     residuals: Floats
 
-    def determined(self, combinations: Floats | None = None) -> NDArray[np.bool_]:
+    def determined(self, combinations: Floats | None = None, within: float = RESIDUAL) -> NDArray[np.bool_]:
         """Return which combinations of the queries, shape (m, queries), the measurements determine, shape (m,).
 
-        The queries themselves when None.
+        The queries themselves when None; as far as their residuals say that are at most `within` of the largest entry.
         """
         if combinations is None:
-            return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= RESIDUAL)
+            return np.asarray(np.abs(self.residuals).max(axis=1, initial=0.0) <= within)
         left = np.abs(combinations @ self.residuals).max(axis=1, initial=0.0)
-        return np.asarray(left <= RESIDUAL * np.abs(combinations).max(axis=1, initial=0.0))
+        return np.asarray(left <= within * np.abs(combinations).max(axis=1, initial=0.0))
 
     def variances(self, combinations: Floats | None = None) -> Floats:
         """Return the variances of combinations of the queries, infinite where not determined, shape (m,)."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.atoms import Atoms, one_atom, places
-from dpnotebook.planner.information import Information, Solved, screened, solve
+from dpnotebook.planner.information import LOST, Information, Solved, screened, solve
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
 
@@ -350,7 +350,8 @@ class LeastSquaresState:
         whole, exact = self._whole(queries), queries.columns.shape[1] <= FEW
         solved = self._solved(queries, exact=exact)
         variances = np.where(whole, solved.variances(columns), np.inf)
-        if np.isinf(variances[whole]).any():  # not determined, or lost in rounding: from a new factorisation
+        lost = whole & np.isinf(variances)
+        if lost.any() and solved.determined(columns, LOST)[lost].any():  # by rounding, it may be: factorised anew
             self.information.refactor()
             solved = self._solved(queries, exact=exact)
             variances = np.where(whole, solved.variances(columns), np.inf)
