@@ -33,7 +33,7 @@ frame = pd.DataFrame({"age": [30, 40, 50] * 100, "who": range(300)})
 with dpn.Session(dpn.Budget(2.0, 1e-6), ledger="one.ledger") as session:
     session.protect(frame, "people", domain={"age": dpn.Range(0, 99)}, unit="who", max_rows=1)
     query = frame.dp.histogram("age", epsilon=0.5)
-    assert "0.5" in query._repr_html_()
+    assert "0.5" in query._repr_mimebundle_()["text/html"]
     assert len(query.run().frame) == 100
     statement = "SELECT age, COUNT(*) AS n FROM people GROUP BY age"
     assert session.sql(statement, epsilon=0.5).run().frame["n"].notna().all()

@@ -146,11 +146,15 @@ class KnownPart:
         return padded[:, self.atoms]  # -1 is the column of zeros
 
     def weights(self, coefficients: Floats) -> Floats:
-        """Return what the mean of each noisy answer counts for in an answer with coefficients z, shape (queries,)."""
-        inside = self.atoms >= 0
+        """Return what the mean of each noisy answer counts for in answers with coefficients z, shape (m, atoms).
+
+        Shape (m, queries).
+        """
+        inside, count = self.atoms >= 0, coefficients.shape[0]
         classes = self.queries if self.columns is None else self.columns.shape[1]
-        own = np.bincount(self.atoms[inside], coefficients[inside], classes)
-        return np.asarray((own if self.columns is None else self.columns @ own) * self.precision)
+        bins = np.arange(count)[:, None] * classes + self.atoms[inside]
+        own = np.bincount(bins.ravel(), coefficients[:, inside].ravel(), count * classes).reshape(count, classes)
+        return np.asarray((own if self.columns is None else own @ self.columns.T) * self.precision)
 
     def draws(self, weights: Floats) -> Floats:
         """Return what each draw of a single measurement would count for; (rows, queries) to (rows, draws)."""
@@ -359,7 +363,7 @@ class LeastSquaresState:
         return coefficients @ self.information.vector, variances, coefficients
 
     def weights(self, coefficients: Floats) -> list[tuple[KnownPart, Floats]]:
-        """Return what each noisy number counts for in an answer with coefficients z, shape (atoms,), by source."""
+        """Return what each noisy number counts for in answers with coefficients z, shape (m, atoms), by source."""
         return [(source, source.weights(coefficients)) for source in self.sources.values()]
 
     def _whole(self, queries: Queries) -> NDArray[np.bool_]:

@@ -125,11 +125,10 @@ class OverAtoms:
         -------
         Shape (rows, draws), and one key a draw.
         """
-        weights = [self.block.weights(coefficients) for coefficients in self._solved[2][rows]]
         columns: list[Floats] = [np.zeros((rows.size, 0))]
         keys: list[Key] = []
-        for place, (source, _) in enumerate(weights[0] if weights else ()):
-            own = source.draws(np.array([row[place][1] for row in weights]))
+        for source, weights in self.block.weights(self._solved[2][rows]):
+            own = source.draws(weights)
             own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(own).max(initial=1e-300)]
             if len(keys) + own.shape[1] * len(source.repeats) > most:
                 return None
@@ -148,15 +147,14 @@ class OverAtoms:
             columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
         found: set[int] = set()
         rows = self.block.rows(replace(queries, columns=columns, bins=False))
-        for z in rows @ self.block.information.inverse:
-            sizes: dict[int, float] = {}
-            for source, weights in self.block.weights(z):
-                largest = float(np.abs(weights).max(initial=0))
-                for key, share in source.shares.items():
-                    variance = (largest * share) ** 2 / source.repeats[key].precision
-                    sizes[key[0]] = max(sizes.get(key[0], 0.0), variance)
-            least = NAMED * max(sizes.values(), default=0.0)
-            found.update(number for number, size in sizes.items() if size > least and number)
+        sizes: dict[int, Floats] = {}
+        for source, weights in self.block.weights(rows @ self.block.information.inverse):
+            largest = np.abs(weights).max(axis=1, initial=0)
+            for key, share in source.shares.items():
+                variances = (largest * share) ** 2 / source.repeats[key].precision
+                sizes[key[0]] = np.maximum(sizes.get(key[0], 0.0), variances)
+        least = NAMED * np.max(list(sizes.values()), axis=0, initial=0.0)
+        found.update(number for number, size in sizes.items() if (size > least).any() and number)
         return tuple(sorted(found))
 
 

@@ -217,8 +217,8 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
     assert answer[0] == pytest.approx(query @ inverse @ (matrix.T @ (weights * noisy)), rel=1e-9)
     # The weights of the draws of noise give that variance, so intervals are found from the right law.
     total = sum(
-        items[next(iter(source.repeats))[0] - 1].variance * (source.draws(source_weights[None]) ** 2).sum()
-        for source, source_weights in found.weights(z[0])
+        items[next(iter(source.repeats))[0] - 1].variance * (source.draws(source_weights) ** 2).sum()
+        for source, source_weights in found.weights(z[:1])
     )
     assert total == pytest.approx(variance[0], rel=1e-9)
 
