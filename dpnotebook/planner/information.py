@@ -21,7 +21,8 @@ RANK = 1e-11  # least pivot, relative to the diagonal: only how G is made depend
 UNSEEN = 1e-6  # a larger residual says that a new measurement sees what none before it saw
 LOST = 1e-2  # a residual up to which rounding may be to blame: G is never that far off without having been seen to be
 DRIFT = 1e-8  # a larger residual of what was just measured says that the updates have lost too many digits
-ONE_BY_ONE = 16  # so many measurements are added by rank-one updates, more by one factorisation
+FEW = 16  # measurements that update G; more are added by a new factorisation
+SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
@@ -126,47 +127,77 @@ class Information:
         self._own()
         self._probes = None
         self.changes += 1
-        left = 0
-        while self._inverse is not None and left < rows.shape[0] <= ONE_BY_ONE:
-            self._add_one(rows[left], float(precision[left]))
-            left += 1
-        if left < rows.shape[0]:
+        left = np.arange(rows.shape[0])
+        while left.size and self._inverse is not None and rows.shape[0] <= max(FEW, self.atoms * SMALL):
+            left = left[~self._add_some(rows[left], precision[left])]
+        if left.size:
             self._inverse = None
-            used = np.flatnonzero(rows[left:].any(axis=0))
-            inside = rows[np.ix_(np.arange(left, rows.shape[0]), used)]
-            self.matrix[np.ix_(used, used)] += (inside * precision[left:, None]).T @ inside
+            self._increase(rows[left], precision[left])
         self.vector += weighted @ rows
 
-    def _add_one(self, q: Floats, precision: float) -> None:
+    def _increase(self, rows: Floats, precision: Floats) -> None:
+        """Add what measurements say to the information matrix; rows that have no cell in common one by one."""
+        seen = rows != 0
+        if rows.shape[0] > 1 and seen.sum(axis=0).max(initial=0) <= 1:
+            for row, more in zip(rows, precision, strict=True):
+                self._increase(row[None], more[None])
+            return
+        used = np.flatnonzero(seen.any(axis=0))
+        inside = rows[:, used]
+        self.matrix[np.ix_(used, used)] += (inside * precision[:, None]).T @ inside
+
+    def _add_some(self, rows: Floats, precision: Floats) -> NDArray[np.bool_]:
+        """Add all measurements of what is known already, or one of something new; return which were added."""
         assert self._inverse is not None
-        z = self._inverse @ q
-        residual = q - self.matrix @ z
+        sizes = np.abs(rows).max(axis=1, initial=0.0)
+        z = rows @ self._inverse
+        residuals = rows - z @ self.matrix
         # Only G depends on this choice, and a poor G shows in the residuals of what it answers.
-        place = int(np.argmax(np.abs(residual)))
-        if abs(residual[place]) <= UNSEEN * np.abs(q).max(initial=1e-300):
-            z += self._inverse @ residual
-            _add_outer(self._inverse, -1 / float(1 / precision + q @ z), z, z)
+        added = np.abs(residuals).max(axis=1, initial=0.0) <= UNSEEN * sizes
+        if added.any():
+            self._add_known(rows[added], z[added] + residuals[added] @ self._inverse, precision[added])
         else:
-            # A direction that nothing has measured so far, and that q sees.
-            free = -(self._inverse @ self.matrix[:, place])
-            free[place] += 1
-            free -= self._inverse @ (self.matrix @ free)
-            seen = q @ free
-            half = free * ((q @ z + 1 / precision) / (2 * seen**2)) - z / seen
-            _add_outer(self._inverse, 1.0, free, half)
-            _add_outer(self._inverse, 1.0, half, free)
-        used = np.flatnonzero(q)
-        self.matrix[np.ix_(used, used)] += precision * np.outer(q[used], q[used])
-        z = self._inverse @ q
-        if np.abs(q - self.matrix @ z).max(initial=0.0) > DRIFT * np.abs(q).max(initial=0.0):
+            added[0] = True
+            self._add_new(rows[0], z[0], int(np.argmax(np.abs(residuals[0]))), float(precision[0]))
+        self._increase(rows[added], precision[added])
+        if self._inverse is not None:
+            off = rows[added] - (rows[added] @ self._inverse) @ self.matrix
+            if (np.abs(off).max(axis=1, initial=0.0) > DRIFT * sizes[added]).any():
+                self._inverse = None
+        return np.asarray(added)
+
+    def _add_known(self, rows: Floats, z: Floats, precision: Floats) -> None:
+        """Update G for measurements in directions that were measured before: Woodbury's identity."""
+        from scipy.linalg import LinAlgError, cholesky, solve_triangular
+        from scipy.linalg.blas import dgemm
+
+        assert self._inverse is not None
+        try:
+            factor = cholesky(np.diag(1 / precision) + rows @ z.T, lower=True)
+        except LinAlgError:  # lost in rounding
             self._inverse = None
+            return
+        w = np.ascontiguousarray(solve_triangular(factor, z, lower=True))
+        # In its place: past 1,000 atoms what takes time is going through memory.
+        dgemm(-1.0, w.T, w.T, beta=1.0, c=self._inverse.T, trans_b=1, overwrite_c=1)
+
+    def _add_new(self, q: Floats, z: Floats, place: int, precision: float) -> None:
+        """Update G for a measurement of a direction that none has measured so far, and that it sees at some place."""
+        assert self._inverse is not None
+        free = -(self._inverse @ self.matrix[:, place])
+        free[place] += 1
+        free -= self._inverse @ (self.matrix @ free)
+        seen = q @ free
+        half = free * ((q @ z + 1 / precision) / (2 * seen**2)) - z / seen
+        _add_outer(self._inverse, free, half)
+        _add_outer(self._inverse, half, free)
 
 
-def _add_outer(matrix: Floats, factor: float, one: Floats, other: Floats) -> None:
-    """Add factor * one other' to a matrix in its place: past 1,000 atoms what takes time is going through memory."""
+def _add_outer(matrix: Floats, one: Floats, other: Floats) -> None:
+    """Add the product one other' to a matrix in its place."""
     from scipy.linalg.blas import dger
 
-    dger(factor, other, one, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+    dger(1.0, other, one, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpnotebook.planner.information import ONE_BY_ONE, Information, generalised_inverse, screened, solve
+from dpnotebook.planner.information import FEW, Information, generalised_inverse, screened, solve
 
 
 def by_pseudo_inverse(rows, variances, query):
@@ -59,7 +59,7 @@ def test_one_by_one_and_at_once_are_the_same():
     slow, fast = Information(60), Information(60)
     for row, variance in zip(rows, variances, strict=True):
         slow.add(row[None], np.array([1 / variance]), np.zeros(1))
-    assert len(rows) > ONE_BY_ONE
+    assert len(rows) > FEW
     fast.add(rows, 1 / variances, np.zeros(120))
     one, other = (solve(each, rows).variances(np.eye(120)) for each in (slow, fast))
     assert np.isfinite(one).all()
