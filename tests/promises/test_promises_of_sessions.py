@@ -14,7 +14,8 @@ import pytest
 
 QUICK = 100
 # Asked again by epsilon=: paid for again, or answered worse. A count of all rows from ranks of those that have a value.
-BROKEN_ONCE = (5019, 5054, 10251)
+# An answer that needs another way than was planned, as another kernel had recorded meanwhile.
+BROKEN_ONCE = (5019, 5054, 10251, 60540)
 FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "0")), int(os.environ.get("DPNOTEBOOK_SESSIONS", "500"))
 SURE = 5.0  # standard errors
 ENOUGH = 20  # sessions from which on their misses are judged
