@@ -73,11 +73,10 @@ def _adding(question: Question) -> Predicate:
 
 def _not_counted(family: list[Question], others: Sequence[Question]) -> list[Question]:
     """Return counts of those rows that no mean counts: of rows that are all in a count, or none of them."""
-    counted = Predicate.everything(family[0].where.domain)
-    counted &= ~counted
+    counted = ~Predicate.everything(family[0].where.domain)
     for one in others:
         rows = _adding(one)
-        whole = all((rows & count.where) in (rows, rows & ~rows) for count in family)
+        whole = all((rows & ~count.where).is_empty or (rows & count.where).is_empty for count in family)
         if one.measures[0].kind == "mean" and whole and (rows & counted).is_empty:
             counted |= rows
     rest = [replace(one, where=one.where & ~counted) for one in family]
