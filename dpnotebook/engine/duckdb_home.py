@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import FLOATING, INTEGERS, identifier, literal
 from dpnotebook.dialect.types import ROW_UNIT, Kind, element_kind, exact_number, is_rounded, kind_of, plain_value
+from dpnotebook.domain.parts import PART
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns, Registered
 from dpnotebook.engine.homes import Held, check_runs
+from dpnotebook.engine.parts import PartsSource
 from dpnotebook.engine.sealed import sealed
-from dpnotebook.engine.source import DUCKDB, FrameSource, ParquetSource, TableSource
-from dpnotebook.errors import EngineError
+from dpnotebook.engine.source import DUCKDB, FrameSource, ParquetSource, Source, TableSource
+from dpnotebook.errors import DomainError, EngineError, shorten
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,8 +43,10 @@ class DuckDBHome:
         self._carry = carry
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
         self._frames: dict[Held, Registered] = {}
-        self._files = _databases(tables)
-        parquet = [table.source.path for table in tables if isinstance(table.source, ParquetSource)]
+        self._parts: dict[Held, tuple[Held, ...]] = {}
+        sources = [source for table in tables for source in _sources(table.source)]
+        self._files = _databases(sources)
+        parquet = [source.path for source in sources if isinstance(source, ParquetSource)]
         try:
             attached = {name: path for path, name in self._files.items()}
             self._executor = DuckDBExecutor(sealed(parquet, attached, strict=False))
@@ -61,9 +65,10 @@ class DuckDBHome:
         """
         exact = self._mixes(tables)
         for table in tables:
-            columns = self._columns(table)
-            if columns is not None:
-                columns.convert([name for name in columns.names if name.casefold() in words])
+            for part in self._parts_of(table) or (table,):
+                columns = self._columns(part)
+                if columns is not None:
+                    columns.convert([name for name in columns.names if name.casefold() in words])
             self._show(table, exact)
 
     def check(self, query: str) -> None:
@@ -87,7 +92,15 @@ class DuckDBHome:
         return frame
 
     def kinds(self, table: Held) -> dict[str, Kind]:
-        """Return what each column holds, in order; the elements of lists, and what is rounded, are noted."""
+        """Return what each column holds, in order; the elements of lists, and what is rounded, are noted.
+
+        Raises
+        ------
+        DomainError
+            If a column does not hold the same in all parts of a table.
+        """
+        if parts := self._parts_of(table):
+            return self._kinds_of_parts(table, parts)
         columns, _, types = self._described(table)
         held = {name: kind for name, _, kind in types}
         if columns is not None:
@@ -102,6 +115,21 @@ class DuckDBHome:
         both = isinstance(table.source, ParquetSource)
         numbers = {name for name, kind in found.items() if kind == "integer" and (both or name == table.unit)}
         return found | dict.fromkeys(numbers, "number")
+
+    def _kinds_of_parts(self, table: Held, parts: Sequence[Held]) -> dict[str, Kind]:
+        found = [self.kinds(part) for part in parts]
+        kinds: dict[str, Kind] = {}
+        for name in table.source.columns[:-1]:
+            here = {kind[name] for kind in found}
+            if len(here) > 1 and here != {"integer", "number"}:
+                raise DomainError(
+                    f"{shorten(name)} does not hold the same kind of values in all parts of {shorten(table.name)}: "
+                    f"{' and '.join(sorted(here))}; convert it, or leave it out"
+                )
+            kinds[name] = "number" if len(here) > 1 else here.pop()
+        table.elements = {name: kind for part in parts for name, kind in part.elements.items() if name in kinds}
+        table.rounded = frozenset(name for part in parts for name in part.rounded if name in kinds)
+        return kinds | {PART: "integer"}
 
     def digest_once(self, table: Held) -> str:
         """Return nothing: rows that could change unseen are a copy."""
@@ -123,6 +151,8 @@ class DuckDBHome:
 
     def _described(self, table: Held) -> tuple[FrameColumns | None, str, list[tuple[str, str, str]]]:
         """Return the rows of a table that was copied, the SQL of the relation, and names, SQL and types of columns."""
+        if parts := self._parts_of(table):
+            return None, *self._together(table, parts)
         columns, source = self._columns(table), table.source
         if columns is not None:
             wanted = columns.readable()
@@ -142,6 +172,33 @@ class DuckDBHome:
             relation = f"{place}.{identifier(source.table)}"
         types = self._executor.types(f"SELECT * FROM {relation}")
         return None, relation, [(name, identifier(name), kind) for name, kind in types]
+
+    def _together(self, table: Held, parts: Sequence[Held]) -> tuple[str, list[tuple[str, str, str]]]:
+        """Return the SQL of all parts of a table, and names, SQL and types of its columns."""
+        described = [self._described(part)[1:] for part in parts]
+        held = [{name: (column, kind) for name, column, kind in types} for _, types in described]
+        counts = Counter(name.casefold() for name in table.source.columns)
+        names = [
+            name
+            for name in table.source.columns[:-1]
+            if counts[name.casefold()] == 1 and all(name in part for part in held)
+        ]
+        selects = []
+        for place, ((relation, _), columns) in enumerate(zip(described, held, strict=True)):
+            shown = [f"{plain_value(*columns[name], name == table.unit)} AS {identifier(name)}" for name in names]
+            selects.append(f"SELECT {', '.join([*shown, f'{place + 1} AS {identifier(PART)}'])} FROM {relation}")
+        relation = f"({' UNION ALL '.join(selects)})"
+        types = self._executor.types(f"SELECT * FROM {relation}")
+        return relation, [(name, identifier(name), kind) for name, kind in types]
+
+    def _parts_of(self, table: Held) -> tuple[Held, ...]:
+        """Return the parts of a table that grew, as tables of their own; none of another."""
+        if table not in self._parts:
+            source = table.source
+            parts = source.parts if isinstance(source, PartsSource) else ()
+            named = enumerate(parts, start=1)
+            self._parts[table] = tuple(Held(f"{table.name} {i}", part, table.unit, table.private) for i, part in named)
+        return self._parts[table]
 
     def _has(self, database: str) -> bool:
         query = f"SELECT count(*) AS n FROM duckdb_databases() WHERE database_name = {literal(database)}"
@@ -179,8 +236,13 @@ class DuckDBHome:
         self._shown[folded] = (table, len(held), exact)
 
 
-def _databases(tables: Sequence[Held]) -> dict[Path, str]:
-    """Return the DuckDB files that tables are in, and what they will be called."""
-    paths = [table.source.database for table in tables if isinstance(table.source, TableSource)]
+def _sources(source: Source) -> tuple[Source, ...]:
+    """Return where the rows of a table are, part by part."""
+    return source.parts if isinstance(source, PartsSource) else (source,)
+
+
+def _databases(sources: Sequence[Source]) -> dict[Path, str]:
+    """Return the DuckDB files that rows are in, and what they will be called."""
+    paths = [source.database for source in sources if isinstance(source, TableSource)]
     files = dict.fromkeys(path.resolve() for path in paths if isinstance(path, Path))
     return {path: f"file{i}" for i, path in enumerate(files)}

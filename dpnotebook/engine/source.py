@@ -418,6 +418,8 @@ def source_of(data: Any) -> Source:
     """
     import pandas as pd
 
+    if isinstance(data, FrameSource):
+        return data
     if isinstance(data, pd.DataFrame):
         if not data.columns.is_unique:
             raise DomainError("the frame has two columns of the same name; give them different names first")

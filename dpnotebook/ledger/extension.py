@@ -24,6 +24,12 @@ same sum over the same rows stays below the spend of the dearest cell. It has to
 sample of them depends on the declared columns and on which rows have levels, so that where these change another sample
 may be drawn; then all cells start with the spend of the dearest one. What a unit lost before and what it will lose are
 each at most the largest spend of their time, and these add up.
+
+A part that comes later is an extension too, by a level of the attribute that says which part a row is in. Its rows were
+in none of the tables that earlier releases read, statements included, so what they have lost is nothing, and the cells
+of the new part start with that. Each unit has rows in one part only: of one that an older part has, no row of a later
+one counts. That leaves the rows of all others as they are, whether or not that unit is there, so that two tables that
+differ by one unit still differ in the cells of one part, and the dearest cell of all parts covers everybody.
 """
 
 from __future__ import annotations
@@ -96,6 +102,33 @@ def extended(spend: Spend, sizes: Mapping[str, int], levels: Mapping[str, Levels
     shape = [told[name].size if name in told else 1 for name in sizes]
     found.cells = cells[np.ix_(*told.values())].reshape(shape)
     return found
+
+
+def grown(spend: Spend, sizes: Mapping[str, int], parts: int) -> Spend:
+    """Return the spend of every cell of a table that one more part of rows came to, which starts with none.
+
+    Parameters
+    ----------
+    spend
+        Of every cell before; it stays as it is.
+    sizes
+        Numbers of levels, of which the last is the number of parts.
+    parts
+        How many parts there were before; of one, the spend may have no attribute that tells it apart.
+
+    Raises
+    ------
+    ValueError
+        If another attribute changes, or not one part is added.
+    """
+    *others, (name, count) = sizes.items()
+    if count != parts + 1 or dict(others) != {key: size for key, size in spend.sizes.items() if key != name}:
+        raise ValueError("a part adds one level to the attribute of parts, and changes no other")
+    if name not in spend.sizes:
+        before, spend = spend, Spend({**spend.sizes, name: 1}, spend.limit, spend.merge)
+        spend.everywhere, spend.labels, spend.cells = before.everywhere, before.labels, before.cells[..., None]
+    levels = {key: np.arange(size) for key, size in others} | {name: np.r_[np.arange(parts), NONE]}
+    return extended(spend, sizes, levels, outside=0)
 
 
 def level(spend: Spend, sizes: Mapping[str, int]) -> Spend:

@@ -12,6 +12,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
+from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.errors import BudgetExceeded, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
@@ -38,7 +39,7 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
-from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay
+from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay, parts_of
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
@@ -169,9 +170,7 @@ class Ledger(Opened):
         with self._writing() as (connection, view):
             table = view.table(name)
             check_domain(name, since, table.since)
-            check_answered(
-                name, [number for number in self._waiting(view) if self._reads(connection, view, number, name)]
-            )
+            self._check_answered(connection, view, name)
             known, after = table.registered, Domain.from_json(domain)
             found = extension(Domain.from_json(known["domain"]), after)
             # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
@@ -186,6 +185,41 @@ class Ledger(Opened):
             }
             values["cells"] = snapshot.digest(view.after_extension(name, values)[0])
             entry = append(connection, view, "extend", values)
+        self._said[name] = entry.number
+
+    def grow(self, name: str, *, fingerprint: str, since: int) -> None:
+        """Add a part to a table, whose cells start with no spend; see `dpnotebook.ledger.extension`.
+
+        Parameters
+        ----------
+        name
+            Of a table that is known.
+        fingerprint
+            Keyed digest of the rows of the part.
+        since
+            The entry that said what the table was before.
+
+        Raises
+        ------
+        LedgerConflict
+            If another kernel changed the table meanwhile, or something was charged and is not answered yet.
+        """
+        from dpnotebook.domain import Domain
+
+        with self._writing() as (connection, view):
+            table = view.table(name)
+            check_domain(name, since, table.since)
+            self._check_answered(connection, view, name)
+            known, parts = table.registered, parts_of(table.registered)
+            declared = Domain.from_json(known["domain"])
+            domain = with_parts(without_parts(declared) if "parts" in known else declared, len(parts) + 1)
+            values = {"name": name, "fingerprint": fingerprint, "domain": domain.to_json()} | {
+                "unit": known["unit"],
+                "max_rows": known["max_rows"],
+                "sizes": [[attribute, size] for attribute, size in domain.sizes.items()],
+            }
+            values["cells"] = snapshot.digest(view.after_growth(name, values))
+            entry = append(connection, view, "grow", values)
         self._said[name] = entry.number
 
     def domains(self, table: str) -> tuple[Earlier, ...]:
@@ -505,11 +539,20 @@ class Ledger(Opened):
             line = view.line(number)
             return read_charge(connection, line) if line.record is None else read_record(connection, line)
 
-    def moment(self, table: str) -> Moment:
-        """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile."""
+    def moment(self, table: str, *, parts: int | None = None) -> Moment:
+        """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile.
+
+        Parameters
+        ----------
+        table
+            Its name.
+        parts
+            Of a table that grew: how many parts it had when what is recorded was asked; those of now, if None.
+        """
         with self._reading() as (_, view):
-            since = view.table(table).since
-            check_domain(table, self._said.get(table), since)
+            known = view.table(table)
+            check_domain(table, self._said.get(table), known.since)
+            since = known.since if parts is None else known.since_parts(parts)
             return Moment(
                 self.accountant,
                 view.spent,
@@ -574,6 +617,12 @@ class Ledger(Opened):
         return [
             number for number in pending if self._random_states.find(view.lines[number - 1].random_state) is not None
         ]
+
+    def _check_answered(self, connection: sqlite3.Connection, view: Replay, table: str) -> None:
+        """Raise LedgerConflict if something that reads a table can still be measured."""
+        check_answered(
+            table, [number for number in self._waiting(view) if self._reads(connection, view, number, table)]
+        )
 
     @staticmethod
     def _reads(connection: sqlite3.Connection, view: Replay, number: int, table: str) -> bool:

@@ -89,7 +89,7 @@ def _what_it_knows(
         known = connection.execute("SELECT hash FROM entry WHERE number = ?", [last]).fetchone()
         return _of_a_copy(os.path.basename(path), name, later=known is not None and known[0] == hash_at(last))
     said: dict[str, dict[str, Any]] = {}
-    kinds = "'register', 'correct', 'extend', 'population'"
+    kinds = "'register', 'correct', 'extend', 'grow', 'population'"
     for (payload,) in connection.execute(f"SELECT payload FROM entry WHERE kind IN ({kinds})"):
         told = json.loads(payload)
         said[told["name"]] = said.get(told["name"], {}) | told

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpnotebook.domain.parts import PART
 from dpnotebook.errors import LedgerError, NotProtected, shorten
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
-from dpnotebook.ledger.extension import check_levels, extended, level
+from dpnotebook.ledger.extension import check_levels, extended, grown, level
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend, bound_of, from_runs
 
@@ -58,11 +59,14 @@ class Earlier:
     same_rows
         Whether the rows that were counted under it are rows that are counted under the next one, with the same sample
         of every unit's: only then its answers are answers about the next one too.
+    parts
+        Of how many parts it was.
     """
 
     since: int
     domain: dict[str, Any]
     same_rows: bool
+    parts: int = 1
 
 
 @dataclass(slots=True)
@@ -119,6 +123,10 @@ class TableEntries:
         """Take a spend in place of the last one; its digest is computed unless it is given."""
         self.spend, self.digest, self.maximum = spend, digest or snapshot.digest(spend), spend.maximum
         self.own, self.checked = False, True
+
+    def since_parts(self, parts: int) -> int:
+        """Return the last entry that said what it was while it had so many parts; 0 if it never had."""
+        return next((one.since for one in reversed(self.earlier) if one.parts == parts), 0)
 
     def add(self, cost: list[dict[str, Any]], claimed: str, trust: bool) -> None:
         """Add a cost to the spend; its digest is computed, or the claimed one taken for now."""
@@ -194,6 +202,7 @@ class Replay:
             "register": self._register,
             "correct": self._correct,
             "extend": self._extend,
+            "grow": self._grow,
             "population": self._population,
             "budget": self._budget,
             "charge": self._charge,
@@ -331,10 +340,46 @@ class Replay:
         elif digest != values["cells"] or spend.maximum != table.units:
             raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
         same_rows = values["same_sample"] and not values["leaves_rows_out"]
-        table.earlier.append(Earlier(table.since, known["domain"], same_rows))
+        table.earlier.append(Earlier(table.since, known["domain"], same_rows, len(parts_of(known))))
         table.registered = known | {part: values[part] for part in ("fingerprint", "domain", "sizes")}
         table.follow(spend, digest)
         table.outside, table.since, table.version = outside, entry.number, entry.number
+
+    def _grow(self, entry: Entry, values: dict[str, Any]) -> None:
+        table = self.tables[values["name"]]
+        known = table.registered
+        if any(known[part] != values[part] for part in ("unit", "max_rows")):
+            raise Broken(f"entry {entry.number} changes more of a table than its rows")
+        parts, attributes = parts_of(known), values["domain"]["attributes"]
+        others, (named,) = attributes[:-1], attributes[-1:]
+        before = {**known["domain"], "attributes": [*others, {**named, "levels": named["levels"][: len(parts)]}]}
+        told = known["domain"]["attributes"][: len(others)]
+        if told != others or named["levels"] != list(range(1, len(parts) + 2)) or named["name"] != PART:
+            raise Broken(f"entry {entry.number} changes more of a table than how many parts it has")
+        spend = self.after_growth(values["name"], values)
+        digest = snapshot.digest(spend)
+        if values["name"] in self._snapshots:  # the spend is read later: what it is here was not added up
+            digest = values["cells"]
+        elif digest != values["cells"] or spend.maximum != table.units:
+            raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
+        table.earlier.append(Earlier(table.since, before, same_rows=True, parts=len(parts)))
+        table.registered = known | {part: values[part] for part in ("domain", "sizes")}
+        table.registered["parts"] = [*parts, values["fingerprint"]]
+        table.follow(spend, digest)
+        table.since, table.version = entry.number, entry.number
+
+    def after_growth(self, name: str, values: Mapping[str, Any]) -> Spend:
+        """Return the spend of every cell after a part came.
+
+        Parameters
+        ----------
+        name
+            Of the table.
+        values
+            What the entry says of it: "sizes".
+        """
+        table = self.tables[name]
+        return grown(table.spend, dict(values["sizes"]), len(parts_of(table.registered)))
 
     def after_extension(self, name: str, values: Mapping[str, Any]) -> tuple[Spend, int]:
         """Return the spend of every cell after an extension, and what rows without a cell have paid at most.
@@ -443,6 +488,11 @@ class Replay:
         del table.pending[charge]
         if line.measurements:
             table.measured.append(charge)
+
+
+def parts_of(registered: Mapping[str, Any]) -> list[str]:
+    """Return the fingerprints of the parts of a registered table: its own where it did not grow."""
+    return list(registered.get("parts", [registered["fingerprint"]]))
 
 
 def _key(table: str, question: str) -> tuple[str, bytes]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.parts import PART, without_parts
+from dpnotebook.errors import DomainError, shorten
+from dpnotebook.predicate import Predicate
 
 
 @dataclass(frozen=True)
@@ -21,6 +28,10 @@ class TableSchema:
         About how many rows it has, where the owner has said so; never read from the data.
     population
         The population that its units belong to; None: one of this table alone.
+    parts
+        Of how many parts it is, which the last attribute of its domain tells apart; 0: it did not grow.
+    asked
+        Which of them questions are about, numbered from 1; None: all.
     """
 
     name: str
@@ -29,6 +40,39 @@ class TableSchema:
     max_rows: int = 1
     rows: float | None = None
     population: str | None = None
+    parts: int = 0
+    asked: tuple[int, ...] | None = None
+
+    @cached_property
+    def columns(self) -> Domain:
+        """The domain of its columns: without the attribute that tells parts apart."""
+        return without_parts(self.domain) if self.parts else self.domain
+
+    @property
+    def elsewhere(self) -> tuple[int, ...]:
+        """Which parts questions are not about, numbered from 1."""
+        asked = range(1, self.parts + 1) if self.asked is None else self.asked
+        return tuple(part for part in range(1, self.parts + 1) if part not in asked)
+
+    def within(self, where: Predicate) -> Predicate:
+        """Return which rows of the parts that questions are about satisfy a condition.
+
+        Raises
+        ------
+        DomainError
+            If none can.
+        """
+        if not self.elsewhere:
+            return where
+        here = ~np.isin(np.arange(1, self.parts + 1), self.elsewhere)
+        found = where & Predicate.box(self.domain, {PART: here})
+        if found.is_empty:
+            few = f"part {_listed(self.asked or ())} of {self.parts}"
+            raise DomainError(
+                f"this asks about other parts than {few} of {shorten(self.name)}, which is all that is asked here. "
+                f"session.table({shorten(self.name, 120)}) asks about every part that session.extend(...) added"
+            )
+        return found
 
     @property
     def one(self) -> str:
@@ -39,3 +83,7 @@ class TableSchema:
     def whose(self) -> str:
         """Which population it is, in words."""
         return self.population or (f"rows of {self.name}" if self.unit is None else f"{self.unit} of {self.name}")
+
+
+def _listed(parts: Iterable[int]) -> str:
+    return ", ".join(map(str, parts))

@@ -232,6 +232,19 @@ class Predicate:
 
         return Predicate(domain, diagram.fold(self._root, diagram.TRUE, diagram.FALSE, step))
 
+    def given(self, name: str, level: int) -> Predicate:
+        """Return what is left to say of the other columns where one has a level, over the domain without it."""
+        index, size = index_of(self.domain, name), self.domain[name].size
+        others = self.domain.project([other for other in self.domain.names if other != name])
+
+        def step(at: Node, below: Callable[[Node], Node]) -> Node:
+            if at.index == index:
+                return next(below(child) for bits, child in at.edges if diagram.unpack(bits, size)[level])
+            edges = [(bits, below(child)) for bits, child in at.edges]
+            return diagram.node(at.index - (at.index > index), edges)
+
+        return Predicate(others, diagram.fold(self._root, diagram.TRUE, diagram.FALSE, step))
+
     @property
     def expression(self) -> Expression:
         """The predicate as an expression; `Predicate.of` gives it back."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension, changes, extension
+from dpnotebook.domain.parts import with_parts
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.checks import free_name
+from dpnotebook.ledger.replay import parts_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.table import TableSchema
 
@@ -23,6 +25,8 @@ class Redeclared:
     ----------
     known
         What the ledger knows; empty where it knows no such table.
+    table
+        What is declared; of a table that grew, with the attribute that tells its parts apart.
     same
         Whether the domain is the same.
     since
@@ -34,6 +38,7 @@ class Redeclared:
     """
 
     known: dict[str, Any]
+    table: TableSchema
     same: bool
     since: int = 0
     extends: Extension | None = None
@@ -44,16 +49,22 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
     """Return how a table is declared, against what the ledger knows of it."""
     known = ledger.tables().get(table.name)
     if known is None:
-        return Redeclared({}, same=False)
-    same = to_bytes(known["domain"]) == to_bytes(table.domain.to_json())
-    since = ledger.domains(table.name)[-1].since
-    if same or ledger.unused(table.name):
-        return Redeclared(known, same, since)
+        return Redeclared({}, table, same=False)
+    since, unused, parts = ledger.domains(table.name)[-1].since, ledger.unused(table.name), len(parts_of(known))
+    here = table
+    if "parts" in known:
+        here = replace(table, domain=with_parts(table.domain, parts), parts=parts)
+    same = to_bytes(known["domain"]) == to_bytes(here.domain.to_json())
+    if same:
+        return Redeclared(known, here, same, since)
+    if unused:  # of a table that grew, its first part starts over
+        return Redeclared(known, table, same, since)
     try:
-        return Redeclared(known, same, since, extension(Domain.from_json(known["domain"]), table.domain))
+        found = extension(Domain.from_json(known["domain"]), here.domain)
     except DomainError as why:
         free = free_name(table.name, ledger.tables())
-        return Redeclared(known, same, since, refusal=_no_extension(table.name, str(why), free))
+        return Redeclared(known, here, same, since, refusal=_no_extension(table.name, str(why), free))
+    return Redeclared(known, here, same, since, found)
 
 
 def _no_extension(name: str, why: str, free: str) -> str:

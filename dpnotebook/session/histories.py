@@ -103,7 +103,7 @@ class Histories:
         """Return the plan of a query with the one that decides otherwise about a purchase, if there is a choice."""
         if plan.bought:
             return replace(plan, otherwise=self._plan(replace(query, purchases="never"), table, alternatives=False))
-        if (query.purchases or self.purchases) == "offer":
+        if self._purchases(query, table) == "offer":
             offered = self._plan(replace(query, purchases="auto"), table, alternatives=False)
             return replace(plan, otherwise=offered if offered.bought else None)
         return plan
@@ -156,9 +156,13 @@ class Histories:
                 fresh=query.fresh,
                 assumption=query.assumption,
                 strategy=query.strategy,
-                purchases=query.purchases or self.purchases,
+                purchases=self._purchases(query, table),
                 alternatives=alternatives,
             )
+
+    def _purchases(self, query: Query, table: TableSchema) -> Purchases:
+        """Return what happens to purchases; none is made for parts of a table that are not here."""
+        return "never" if table.elsewhere else query.purchases or self.purchases
 
     def free(self, plan: Plan, table: TableSchema) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""

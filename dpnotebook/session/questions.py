@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
+from dpnotebook.engine.parts import needed_parts
 from dpnotebook.engine.scans import exact_answers
-from dpnotebook.errors import DomainError, shorten
+from dpnotebook.errors import DomainError, NotProtected, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
@@ -89,7 +90,7 @@ class Questions:
     def check(self, question: Question) -> None:
         """Raise FrameChanged if the rows are not those that were protected; see `check_domain` too."""
         self.check_domain(question)
-        self._table(question.table).source.check_unchanged()
+        self._table(question.table).check_unchanged()
 
     def check_domain(self, question: Question) -> None:
         """Make sure that a question is about the domain that its table has.
@@ -112,7 +113,10 @@ class Questions:
         """Return the plan of a query as the ledger stands; reads no data."""
         assert isinstance(query.question, Question)
         self.check_domain(query.question)
-        plan = self.histories.plan(query, self._table(query.question.table).table, alternatives=alternatives)
+        table = self._table(query.question.table).table
+        plan = self.histories.plan(query, table, alternatives=alternatives)
+        if table.elsewhere:
+            check_parts(plan, table)
         return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
@@ -197,6 +201,16 @@ class Questions:
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost."""
         return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+
+
+def check_parts(plan: Plan, table: TableSchema) -> None:
+    """Raise NotProtected if a plan measures what is in parts of a table that are not protected in the session."""
+    needed = {part + 1 for item in plan.measurements for part in needed_parts(item.measurement)}
+    if missing := sorted(needed & set(table.elsewhere)):
+        raise NotProtected(
+            f"part {missing[0]} of {shorten(table.name)} is not protected in this session, and this needs it; nothing "
+            f"was spent. session.extend({shorten(table.name, 120)}, ...) adds it, as when it came first"
+        )
 
 
 def _reveal(

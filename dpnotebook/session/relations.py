@@ -39,7 +39,7 @@ class Relations:
             If they are registered as public under another name.
         """
         for name, (source, _) in self._public.items():
-            if name != protected.table.name and is_same(source, protected.whole):
+            if name != protected.table.name and _shows(source, protected):
                 raise DomainError(
                     f"these are the rows of {shorten(name)}, which is registered as public in this session and shown "
                     "as it is"
@@ -74,7 +74,7 @@ class Relations:
         if name in self.protected:
             raise DomainError(f"{shorten(name)} is a protected table; register the public one under another name")
         for known, protected in self.protected.items():
-            if is_same(source, protected.whole):
+            if _shows(source, protected):
                 raise DomainError(
                     f"these are the rows of {shorten(known)}, which is protected, and what is registered is shown "
                     "as it is; register a table in which nothing is about a person"
@@ -155,6 +155,10 @@ class Relations:
         self.known.clear()
         self.protected.clear()
         self._public.clear()
+
+
+def _shows(public: Source, protected: ProtectedTable) -> bool:
+    return any(is_same(public, rows.whole) for rows in protected.parts)
 
 
 def _queries(statement: Statement) -> list[str]:

@@ -32,6 +32,7 @@ from dpnotebook.errors import (
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
+from dpnotebook.ledger.replay import parts_of
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
@@ -41,9 +42,11 @@ from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
+from dpnotebook.session.growing import check_part, grown
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
+from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
@@ -234,11 +237,11 @@ class Session:
         with watched() as report:
             report(None, f"reading {name}")
             declared = redeclared(self.ledger, table)
-            known = declared.known
+            known, table = declared.known, declared.table
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
             fingerprint = known.get("fingerprint") if declared.same else None
-            protected = ProtectedTable(self, table, data, self.ledger.key, fingerprint)
+            protected = ProtectedTable(self, table, [ProtectedRows(table, data, self.ledger.key, fingerprint)])
             self._statements.relations.check_secret(protected)
             corrected = self._told_ledger(protected, data, declared, report)
             self._statements.relations.protect(protected)
@@ -277,7 +280,7 @@ class Session:
         assert declared.extends is not None
         name, known = protected.table.name, declared.known
         table = replace(protected.table, domain=declared.extends.before)
-        old = ProtectedTable(self, table, data, self.ledger.key, known["fingerprint"])
+        old = ProtectedTable(self, table, [ProtectedRows(table, data, self.ledger.key, known["fingerprint"])])
         try:
             self._registered(old)
             self._tables[name] = old
@@ -299,6 +302,92 @@ class Session:
             max_rows=table.max_rows if table.unit is not None else None,
             population=table.population,
         )
+
+    def extend(self, name: str, data: Any, *, one_part: bool = False) -> ProtectedTable:
+        """Add a part to a protected table: the rows of another month, another batch.
+
+        Rows never change parts, so what is asked of one part costs nothing in the others: as long as every part is
+        asked the same, all together cost what one does. Questions of `session.table(name)`, and SQL, are about all
+        parts that are here; answers to what was asked before a part came are used for the parts that they are about.
+        `df.dp` of a frame is about the part that the frame was added as. Conditions and keys can name the attribute
+        `part`, whose levels are 1, 2, 3, in the order in which parts were added.
+
+        In another kernel protect the first part again, and extend it by the others in the same order: until then the
+        table is asked about the parts that are here. Rows that are a part already are not added a second time. Other
+        kernels that have the table open are refused until they protect it again.
+
+        Parameters
+        ----------
+        name
+            Of a table that is protected in this session.
+        data
+            The rows, with the same columns, as for `protect`: a frame, a Parquet file, or a table in DuckDB.
+        one_part
+            Of a table with `unit`: True, if units are in one part each. Rows of units that an earlier part has are
+            left out, and neither an error nor a count says how many; where units come back, that leaves much out.
+
+        Raises
+        ------
+        NotProtected
+            If there is no such table here.
+        DomainError
+            If the data does not hold what the domain declares, has a column called "part", or units may be in several
+            parts.
+        LedgerMismatch
+            If the ledger knows other rows as this part.
+        LedgerConflict
+            If another kernel changed the table at the same moment, or what was charged is not answered yet.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from dpnotebook.testing import exact_session
+        >>> import dpnotebook as dpn
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> visits = session.protect(pd.DataFrame({"ward": ["A", "B"]}), "visits", domain={"ward": ["A", "B"]})
+        >>> visits.count(epsilon=0.25).run().value
+        2.0
+        >>> session.extend("visits", pd.DataFrame({"ward": ["A", "A", "B"]}))
+        <protected table 'visits': ward; 2 of 2 parts; privacy unit: one row>
+        >>> visits.groupby("part").count(epsilon=0.25).run().frame[["part", "value"]]
+           part  value
+        0     1    2.0
+        1     2    3.0
+        >>> session.spent.epsilon  # of each row: the first answer, or the second
+        0.25
+        """
+        protected = self.table(name)
+        with watched() as report:
+            report(None, f"reading {name}")
+            known = parts_of(self.ledger.tables()[name])
+            schema = grown(protected.table, len(known), len(protected.parts), one_part=one_part)
+            rows = ProtectedRows(schema, data, self.ledger.key, earlier=protected.parts)
+            for place, there in enumerate(protected.parts):
+                if there.given == rows.given:
+                    frames.bind(data, protected, place)
+                    return protected
+            place = len(protected.parts)
+            check_part(name, rows, place, known)
+            candidate = ProtectedTable(self, schema, [*protected.parts, rows])
+            self._statements.relations.check_secret(candidate)
+            self._finish_pending(name, report)
+            self._statements.relations.protect(candidate)
+            try:
+                if place < len(known):
+                    self._registered(candidate)
+                else:
+                    self.ledger.grow(name, fingerprint=rows.fingerprint, since=self.ledger.domains(name)[-1].since)
+            except LedgerError:
+                self._statements.relations.protect(protected)
+                raise
+            protected.hold(schema, candidate.parts)
+            self._statements.relations.protect(protected)
+            self._pipeline.forget_plans()
+            self._questions.histories.forget(name)
+            frames.bind(data, protected, place)
+            self._finish_pending(name, report)
+        self._changed()
+        return protected
 
     def _finish_pending(self, name: str, report: Progress) -> None:
         """Measure what a process was charged for that died before it recorded an answer."""

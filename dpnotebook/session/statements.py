@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.errors import DPError, EngineError
+from dpnotebook.errors import DPError, EngineError, NotProtected, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.table import TableSchema
@@ -119,15 +119,26 @@ class Statements:
         from dpnotebook.sql.plan import make_statement_plan
 
         assert isinstance(query.question, Statement)
-        return make_statement_plan(
+        tables = [self._table(name) for name in query.question.tables]
+        incomplete = [table for table in tables if not table.complete]
+        here = len(incomplete[0].parts) if len(tables) == len(incomplete) == 1 else None
+        plan = make_statement_plan(
             query.question,
             query.accuracy,
             self.relations.known,
-            self.ledger.moment(query.question.table),
+            self.ledger.moment(query.question.table, parts=here),
             fresh=query.fresh,
             rows=query.assumption.rows,
             alternatives=alternatives,
         )
+        if incomplete and (here is None or plan.recorded is None):
+            table = incomplete[0].table
+            raise NotProtected(
+                f"{len(incomplete[0].parts)} of {table.parts} parts of {shorten(table.name)} are protected in this "
+                "session. This statement is measured over all of them, or is answered from what the ledger has of it; "
+                f"nothing was spent. session.extend({shorten(table.name, 120)}, ...) adds the others"
+            )
+        return plan
 
     def follows(self, plan: Plan) -> dict[str, Any] | None:
         """Return None: a statement's answer follows from nothing but its own."""

@@ -235,7 +235,7 @@ class Grouped:
         if not isinstance(fresh, bool):
             raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
         domain = self._table.domain
-        predicate = parsed(where, domain)
+        predicate = self._table.within(parsed(where, domain))
         named = replace(measure, name=_answer_name(measure, self._keys))
         question = Question(self._table.name, (named,), self._keys, predicate)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
@@ -391,12 +391,12 @@ class Verbs(Grouped):
             )
         domain = self._table.domain
         if on is None:
-            on = workload.attributes(domain) if isinstance(workload, WorkloadRequest) else domain.names
+            on = attributes_of(workload, self._table)
         grouped = self.groupby(on)
         asked = ""
         if isinstance(workload, WorkloadRequest):
             asked = repr(workload)
-            predicate = parsed(where, domain)
+            predicate = self._table.within(parsed(where, domain))
             levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
             workload = workload.over(domain, grouped._keys, levels)
         query = grouped._query(
@@ -443,6 +443,16 @@ def checked_strategy(strategy: Strategy, workload: Workload, noise: Noise) -> St
             f"the strategy {shorten(strategy.name)} does not determine every answer of {shorten(workload)}"
         )
     return strategy
+
+
+def attributes_of(workload: Workload | WorkloadRequest, table: TableSchema) -> tuple[str, ...]:
+    """Return which attributes of a table a workload is over; parts are told apart only where they are named."""
+    if not isinstance(workload, WorkloadRequest):
+        return table.columns.names
+    try:
+        return workload.attributes(table.columns)
+    except WorkloadError:
+        return workload.attributes(table.domain)
 
 
 def parsed(where: str | None, domain: Domain) -> Predicate:

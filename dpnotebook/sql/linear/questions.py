@@ -100,7 +100,7 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
         raise NotLinear
     if not isinstance(source.this, exp.Table) or source.this.alias_column_names:
         raise NotLinear
-    where = predicate(select.args.get("where"), scope)
+    where = table.within(predicate(select.args.get("where"), scope))
     keys: list[str | None] = []
     aggregates = []
     for item in select.expressions:

@@ -1,0 +1,57 @@
+"""Tables that grow by parts: what a table is with one more of them, and whether rows are the part they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpnotebook.domain.parts import with_parts
+from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
+from dpnotebook.planner.table import TableSchema
+from dpnotebook.session.protected_rows import ProtectedRows
+
+
+def grown(table: TableSchema, known: int, here: int, *, one_part: bool) -> TableSchema:
+    """Return what is public about a table that one more part is added to.
+
+    Parameters
+    ----------
+    table
+        As it is.
+    known, here
+        How many parts the ledger knows, and how many of them are protected in this session.
+    one_part
+        Whether each unit is in one part only.
+
+    Raises
+    ------
+    DomainError
+        If units may be in several parts, or a column has the name of the attribute of parts.
+    """
+    if not isinstance(one_part, bool):
+        raise ArgumentError(f"one_part= is True or False, not {shorten(one_part)}")
+    if table.unit is not None and not one_part:
+        raise DomainError(
+            f"one {table.one} may have rows in several parts of {shorten(table.name)}. Write one_part=True if each is "
+            "in one part only: rows of those that an earlier part has are left out then. Where they come back, protect "
+            f"these rows under a name of their own, such as {shorten(table.name + '_2', 120)}: what both cost adds up"
+        )
+    parts = max(known, here + 1)
+    return replace(table, domain=with_parts(table.columns, parts), parts=parts, asked=None)
+
+
+def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str]) -> None:
+    """Check that rows are the part that the ledger knows by this place, if it knows one.
+
+    Raises
+    ------
+    LedgerMismatch
+        If they are others.
+    """
+    if place < len(known) and rows.fingerprint != known[place]:
+        other = known.index(rows.fingerprint) + 1 if rows.fingerprint in known else None
+        what = f"these are part {other}" if other else "these are other rows, or its unit or max_rows differ"
+        raise LedgerMismatch(
+            f"the ledger knows {len(known)} parts of {shorten(name)}, and part {place + 1} of them comes next here: "
+            f"{what}. Parts are added in the order in which they came first, and their rows stay as they are"
+        )

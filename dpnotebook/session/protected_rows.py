@@ -1,0 +1,190 @@
+"""The rows of a protected table, or of one part of it: a snapshot, an engine that counts it, and what identifies it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.domain.parts import check_no_part
+from dpnotebook.engine.parts import check_together, without_units
+from dpnotebook.engine.row_digest import FORMLESS, digest_of
+from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, fingerprint_like, source_of
+from dpnotebook.engine.table import TableEngine
+from dpnotebook.errors import DomainError, FrameChanged, shorten
+from dpnotebook.planner.table import TableSchema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ProtectedRows:
+    """Rows that were protected together.
+
+    Parameters
+    ----------
+    table
+        Whose rows they are; its columns are those of the rows, without the attribute that tells parts apart.
+    data
+        The frame, file or DuckDB table.
+    key
+        The ledger's secret.
+    known
+        The fingerprint that the ledger knows them by, if it does.
+    earlier
+        The parts before them; a unit that has rows in one of these has none here.
+
+    Raises
+    ------
+    DomainError
+        If the data does not hold what the domain declares.
+    """
+
+    def __init__(
+        self,
+        table: TableSchema,
+        data: Any,
+        key: bytes,
+        known: str | None = None,
+        earlier: Sequence[ProtectedRows] = (),
+    ) -> None:
+        self.table = table
+        domain = table.columns
+        source = _declared(source_of(data), domain)
+        columns = list(source.columns)
+        has = f"the table, whose columns are {_listed(columns)}"
+        if table.parts:
+            check_together(source)
+            check_no_part(columns)
+        for name in domain.names:
+            if name not in columns:
+                raise DomainError(f"{shorten(name)} is in the domain but not in {has}")
+        if table.unit is not None and table.unit not in columns:
+            raise DomainError(f"unit={shorten(table.unit)} is not a column of {has}")
+        self._used = list(dict.fromkeys([*domain.names, *([table.unit] if table.unit else [])]))
+        folded: dict[str, str] = {}
+        for name in self._used:
+            if folded.setdefault(name.casefold(), name) != name:
+                raise DomainError(
+                    f"{shorten(folded[name.casefold()])} and {shorten(name)} differ only in case; rename one of them"
+                )
+        self._given = source
+        if earlier and table.unit is not None:
+            source = _declared(without_units(source, table.unit, [rows.whole for rows in earlier]), domain)
+        self.whole: Source = source
+        self.source = source.select(self._used) if isinstance(source, FrameSource) else source
+        self._key = key
+        self._beside: dict[tuple[str, ...], str] = {}
+        # What earlier versions kept of it: nothing of a file, all of whose bytes were in the fingerprint.
+        self._undeclared = None if self._used and not isinstance(source, ParquetSource) else ""
+        max_rows = table.max_rows if table.unit is not None else None
+        old = bool(known) and not str(known).startswith(FORMLESS)
+        self.engine = TableEngine(self.source, domain, table.unit, max_rows, key, as_written=old)
+        if old:
+            self.fingerprint = self._earlier(self._used or columns, known)
+            if isinstance(source, TableSource) and source.fleeting:  # its connection may be closed later
+                self._undeclared = self._earlier(self._left_out, None)
+        else:
+            # Where nothing is declared, any column may be what a statement measures.
+            self.fingerprint = self.engine.fingerprint if self._used else digest_of(source, columns, None, key)
+            if source.place[0] == "postgres":  # notes it, to tell when a connection is lost whether the rows are these
+                source.fingerprint(self._used or columns, key)
+
+    @cached_property
+    def given(self) -> str:
+        """A keyed digest of the rows as they were given, those of units that have rows in earlier parts included."""
+        if self.table.unit is None:
+            return self.fingerprint
+        return digest_of(self._given, self._used or list(self._given.columns), self.table.unit, self._key)
+
+    def beside(self, words: Collection[str]) -> list[str]:
+        """Return the columns that the fingerprint leaves out and words of a statement name, in order of their names.
+
+        Parameters
+        ----------
+        words
+            Casefolded.
+        """
+        return sorted(name for name in self._left_out if name.casefold() in words)
+
+    def digest_beside(self, columns: Sequence[str]) -> str:
+        """Return a keyed digest of columns that the fingerprint leaves out, each value with the rest of its row.
+
+        Parameters
+        ----------
+        columns
+            Their names; the digest is of all of them together, so that they cannot trade values between rows either.
+        """
+        key = tuple(columns)
+        if key and key not in self._beside:
+            self._beside[key] = digest_of(self.whole, [*self._used, *key], self.table.unit, self._key)
+        return self._beside[key] if key else ""
+
+    def undeclared_like(self, known: str) -> str:
+        """Return the digest that earlier versions kept of all that is not declared, as the one that made `known` did.
+
+        Parameters
+        ----------
+        known
+            Such a digest; empty where there was nothing to keep.
+        """
+        if self._undeclared in ("", known):
+            return known if self._undeclared else ""
+        return self._earlier(self._left_out, known)
+
+    def has(self, column: str) -> bool:
+        """Whether they have a column."""
+        return column in self.whole.columns
+
+    @property
+    def _left_out(self) -> list[str]:
+        return [name for name in self.whole.columns if name not in self._used] if self._used else []
+
+    def _earlier(self, columns: Sequence[str], known: str | None) -> str:
+        return fingerprint_like(known, self.whole, columns, self._key) if columns else ""
+
+    def check_unchanged(self, frame: pd.DataFrame) -> None:
+        """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
+        assert isinstance(self.source, FrameSource)
+        for name in self._used:
+            if name not in frame.columns or not _same_memory(frame[name], self.source.frame[name]):
+                raise FrameChanged(
+                    f"{shorten(name)} was changed after {shorten(self.table.name)} was protected; nothing was spent. "
+                    f"To ask about the new values, protect the frame under a new name. "
+                    f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
+                )
+
+
+def _declared(source: Source, domain: Domain) -> Source:
+    """Return a source whose columns of objects are read as they are declared."""
+    if isinstance(source, FrameSource):
+        source.rows.declare({name: attribute.holds for name, attribute in domain.items()})
+    return source
+
+
+def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:
+    """Whether two columns are the same memory: pandas copies a column before it writes to one that is shared."""
+    if now.dtype != then.dtype or len(now) != len(then):
+        return False
+    tokens = [_buffers(column.array) for column in (now, then)]
+    return tokens[0] == tokens[1] if tokens[0] is not None else now.equals(then)
+
+
+def _buffers(array: Any) -> Any:
+    """Return what identifies the memory of a column, or None where that cannot be told."""
+    arrow = getattr(array, "_pa_array", None)
+    if arrow is not None:
+        return [buffer.address for chunk in arrow.chunks for buffer in chunk.buffers() if buffer is not None]
+    codes = getattr(array, "codes", None)
+    if codes is not None:
+        return codes.__array_interface__["data"], tuple(array.categories)
+    parts = [getattr(array, name, None) for name in ("_ndarray", "_data", "_mask")]
+    found = [part.__array_interface__["data"][0] for part in parts if isinstance(part, np.ndarray)]
+    return found or None
+
+
+def _listed(columns: list[str]) -> str:
+    return ", ".join(columns[:12]) + (", ..." if len(columns) > 12 else "")
