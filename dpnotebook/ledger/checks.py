@@ -83,8 +83,18 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
             f"the ledger {path} knows another table by the name {shorten(name)}: {' and '.join(other)} differ from "
             "what was "
             f"protected before. What was answered of that one is not used for this one: protect it by another name, "
-            f"such as {shorten(free, 120)}. It starts without answers, and what both cost adds up"
+            f"such as {shorten(free, 120)}. It starts without answers, and what both cost adds up{_of_parts(known)}"
         )
+
+
+def _of_parts(known: Mapping[str, Any]) -> str:
+    """Return what to say of a table that grew, whose first part alone is protected first."""
+    if "parts" not in known:
+        return ""
+    return (
+        f". If these are its rows: there it came in {len(known['parts'])} parts. Give all of them as a list, in order, or "
+        "the first of them, and then session.extend(...) the others"
+    )
 
 
 def free_name(name: str, names: Collection[str]) -> str:

@@ -145,7 +145,9 @@ class Ledger(Opened):
         self._said[name] = since
         return corrects
 
-    def extend(self, name: str, *, fingerprint: str, domain: dict[str, Any], since: int) -> None:
+    def extend(
+        self, name: str, *, fingerprint: str, domain: dict[str, Any], since: int, parts: Sequence[str] = ()
+    ) -> None:
         """Give a table an extended domain, under which its spend is kept whole; see `dpnotebook.ledger.extension`.
 
         Parameters
@@ -156,6 +158,9 @@ class Ledger(Opened):
             As for `register`, of the same data.
         since
             The entry that said the domain which is extended.
+        parts
+            Of a table that grew: the digests of the rows of all its parts, in order, of which `fingerprint` is the
+            first.
 
         Raises
         ------
@@ -174,7 +179,7 @@ class Ledger(Opened):
             known, after = table.registered, Domain.from_json(domain)
             found = extension(Domain.from_json(known["domain"]), after)
             # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
-            same = not found.added and not found.takes_rows_in and known["fingerprint"] == fingerprint
+            same = not found.added and not found.takes_rows_in and parts_of(known) == list(parts or [fingerprint])
             values = {"name": name, "fingerprint": fingerprint, "domain": domain} | {
                 "unit": known["unit"],
                 "max_rows": known["max_rows"],
@@ -183,6 +188,7 @@ class Ledger(Opened):
                 "same_sample": known["unit"] is None or same,
                 "leaves_rows_out": found.leaves_rows_out,
             }
+            values |= {"parts": list(parts)} if parts else {}
             values["cells"] = snapshot.digest(view.after_extension(name, values)[0])
             entry = append(connection, view, "extend", values)
         self._said[name] = entry.number

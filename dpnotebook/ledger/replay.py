@@ -333,6 +333,8 @@ class Replay:
         known = table.registered
         if any(known[part] != values[part] for part in ("unit", "max_rows")):
             raise Broken(f"entry {entry.number} changes more of a table than its domain")
+        if len(parts_of(values)) != len(parts_of(known)):
+            raise Broken(f"entry {entry.number} changes how many parts a table has")
         spend, outside = self.after_extension(values["name"], values)
         digest = snapshot.digest(spend)
         if values["name"] in self._snapshots:  # the spend is read later: what it is here was not added up
@@ -341,7 +343,8 @@ class Replay:
             raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
         same_rows = values["same_sample"] and not values["leaves_rows_out"]
         table.earlier.append(Earlier(table.since, known["domain"], same_rows, len(parts_of(known))))
-        table.registered = known | {part: values[part] for part in ("fingerprint", "domain", "sizes")}
+        said = ("fingerprint", "domain", "sizes", *(("parts",) if "parts" in values else ()))
+        table.registered = known | {part: values[part] for part in said}
         table.follow(spend, digest)
         table.outside, table.since, table.version = outside, entry.number, entry.number
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from dpnotebook.domain.parts import with_parts
 from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
@@ -55,3 +56,40 @@ def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str])
             f"the ledger knows {len(known)} parts of {shorten(name)}, and part {place + 1} of them comes next here: "
             f"{what}. Parts are added in the order in which they came first, and their rows stay as they are"
         )
+
+
+def check_parts_are(name: str, parts: Sequence[ProtectedRows], known: Sequence[str]) -> None:
+    """Check that all parts of a table are those that the ledger knows; see `check_part`."""
+    for place, rows in enumerate(parts):
+        check_part(name, rows, place, known)
+
+
+def check_all_parts(table: TableSchema, given: int) -> None:
+    """Check that all parts of a table are given together, as its domain can be extended for all of them only.
+
+    Raises
+    ------
+    DomainError
+        If they are not.
+    """
+    if given != table.parts:
+        raise DomainError(
+            f"{shorten(table.name)} has {table.parts} parts, and its domain is extended for all of them together: give "
+            f"them as a list, in the order in which they came: session.protect([first, second], "
+            f"{shorten(table.name, 120)}, domain=...). Here {'is' if given == 1 else 'are'} {given}"
+        )
+
+
+def first_part(data: Any) -> tuple[Any, list[Any]]:
+    """Return the first part of a table that is given in parts, and the others; of one that is not, it and none.
+
+    Raises
+    ------
+    DomainError
+        If there is none.
+    """
+    if not isinstance(data, list):
+        return data, []
+    if not data:
+        raise DomainError("a table in parts needs at least one part: this list is empty")
+    return data[0], data[1:]

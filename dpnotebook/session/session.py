@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -42,7 +43,7 @@ from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
-from dpnotebook.session.growing import check_part, grown
+from dpnotebook.session.growing import check_all_parts, check_part, check_parts_are, first_part, grown
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
@@ -190,7 +191,8 @@ class Session:
             as they are now; files are read in place, and refused once they were changed. The same rows are the same
             table in any of these, in any order and beside further columns. What a column holds follows
             from its dtype or type, never from its values: columns of objects are texts, and read as numbers or truth
-            values where `domain` says so.
+            values where `domain` says so. A list of these: a table in parts, in the order in which they came; see
+            `extend`.
         name
             What to call it in SQL and in the ledger.
         domain
@@ -240,15 +242,21 @@ class Session:
             known, table = declared.known, declared.table
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
+            data, later = first_part(data)
             fingerprint = known.get("fingerprint") if declared.same else None
-            protected = ProtectedTable(self, table, [ProtectedRows(table, data, self.ledger.key, fingerprint)])
+            rows_of_parts = [ProtectedRows(table, data, self.ledger.key, fingerprint)]
+            if declared.extends is not None and table.parts:
+                check_all_parts(table, len(later) + 1)
+                rows_of_parts = self._rows(table, [data, *later])
+            protected = ProtectedTable(self, table, rows_of_parts)
             self._statements.relations.check_secret(protected)
-            corrected = self._told_ledger(protected, data, declared, report)
+            corrected = self._told_ledger(protected, [data, *later], declared, report)
             self._statements.relations.protect(protected)
             self._tables[name] = protected
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
-            frames.bind(data, protected)
+            for part, one in enumerate([data, *later[: len(rows_of_parts) - 1]]):
+                frames.bind(one, protected, part)
             self._finish_pending(name, report)
             if corrected:
                 words = corrected_words(name, Domain.from_json(known["domain"]), table.domain)
@@ -256,9 +264,20 @@ class Session:
             elif declared.extends is not None:
                 words = self._questions.extended_words(table, declared.extends)
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
+        for one in later[len(rows_of_parts) - 1 :]:
+            self.extend(name, one, one_part=table.unit is not None and "parts" in known)
         return protected
 
-    def _told_ledger(self, protected: ProtectedTable, data: Any, declared: Redeclared, report: Progress) -> bool:
+    def _rows(self, table: TableSchema, parts: Sequence[Any], known: Sequence[str | None] = ()) -> list[ProtectedRows]:
+        """Return the rows of all parts of a table, whose fingerprints the ledger may know."""
+        found: list[ProtectedRows] = []
+        for part, fingerprint in zip_longest(parts, known[: len(parts)]):
+            found.append(ProtectedRows(table, part, self.ledger.key, fingerprint, found))
+        return found
+
+    def _told_ledger(
+        self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress
+    ) -> bool:
         """Register a table, or check that it is the one that the ledger knows; return whether that corrected it."""
         name = protected.table.name
         if declared.refusal:
@@ -268,28 +287,33 @@ class Session:
         try:
             if declared.extends is None:
                 return self._registered(protected)
-            self._extend(protected, data, declared, report)
+            self._extend(protected, parts, declared, report)
         except LedgerError:
             if before is not None:
                 self._tables[name] = before
             raise
         return False
 
-    def _extend(self, protected: ProtectedTable, data: Any, declared: Redeclared, report: Progress) -> None:
+    def _extend(self, protected: ProtectedTable, parts: Sequence[Any], declared: Redeclared, report: Progress) -> None:
         """Extend the domain of a table, after a look with the old one whether it is the same, and nothing waits."""
         assert declared.extends is not None
-        name, known = protected.table.name, declared.known
-        table = replace(protected.table, domain=declared.extends.before)
-        old = ProtectedTable(self, table, [ProtectedRows(table, data, self.ledger.key, known["fingerprint"])])
+        name, known = protected.table.name, parts_of(declared.known)
+        table = replace(protected.table, domain=declared.extends.before, asked=None)
+        old = ProtectedTable(self, table, self._rows(table, parts[: len(protected.parts)], known))
         try:
             self._registered(old)
+            check_parts_are(name, old.parts, known)
             self._tables[name] = old
             self._finish_pending(name, report)
         finally:
             self._tables.pop(name, None)
             old.engine.close()
         self.ledger.extend(
-            name, fingerprint=protected.fingerprint, domain=protected.table.domain.to_json(), since=declared.since
+            name,
+            fingerprint=protected.fingerprint,
+            domain=protected.table.domain.to_json(),
+            since=declared.since,
+            parts=[rows.fingerprint for rows in protected.parts] if table.parts else (),
         )
 
     def _registered(self, protected: ProtectedTable) -> bool:
