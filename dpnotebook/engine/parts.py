@@ -19,7 +19,7 @@ from dpnotebook.engine.row_digest import PlainRows, read_from
 from dpnotebook.engine.source import DUCKDB, FrameSource, Source
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, EngineError, shorten
-from dpnotebook.planner.to_linear import allowed_levels
+from dpnotebook.planner.to_linear import parts_read
 from dpnotebook.query.measurement import Measurement
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class PartsEngine:
         EngineError
             If it needs a part that is not here.
         """
-        parts = needed_parts(measurement)
+        parts = parts_read(measurement)
         if any(part >= len(self._engines) for part in parts):
             raise EngineError(f"part {parts[-1] + 1} of the table is not protected in this session")
         names = [axis.attribute for axis in measurement.axes]
@@ -173,13 +173,3 @@ class PartsEngine:
         """Close the connections of all parts."""
         for engine in self._engines:
             engine.close()
-
-
-def needed_parts(measurement: Measurement) -> list[int]:
-    """Return which parts of a table that grew a measurement reads, from 0, ascending."""
-    where = measurement.where
-    found = set(allowed_levels(where, PART, where.domain))
-    for axis in measurement.axes:
-        if axis.attribute == PART:
-            found &= set(axis.levels)
-    return sorted(found)

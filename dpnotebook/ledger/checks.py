@@ -92,8 +92,8 @@ def _of_parts(known: Mapping[str, Any]) -> str:
     if "parts" not in known:
         return ""
     return (
-        f". If these are its rows: there it came in {len(known['parts'])} parts. Give all of them as a list, in order, or "
-        "the first of them, and then session.extend(...) the others"
+        f". If these are its rows: there it came in {len(known['parts'])} parts. Give all of them as a list, in "
+        "order; or the first of them, and then session.extend(...) the others"
     )
 
 

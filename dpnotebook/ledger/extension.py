@@ -30,6 +30,11 @@ in none of the tables that earlier releases read, statements included, so what t
 of the new part start with that. Each unit has rows in one part only: of one that an older part has, no row of a later
 one counts. That leaves the rows of all others as they are, whether or not that unit is there, so that two tables that
 differ by one unit still differ in the cells of one part, and the dearest cell of all parts covers everybody.
+
+Where units may be in several parts, each with a sample of its own, a unit loses the sum over the parts of what it loses
+by its rows there, which is at most the sum over the parts of the dearest cell of each (see `Spend`). For Gaussian noise
+that holds of charges that read one part each. One that reads s parts changes by at most s times what k rows of one part
+change it by, so that it costs s^2 times as much as for one part: s in each of them.
 """
 
 from __future__ import annotations
@@ -79,7 +84,7 @@ def extended(spend: Spend, sizes: Mapping[str, int], levels: Mapping[str, Levels
     outside
         What rows without a cell had paid, in units.
     """
-    found = Spend(sizes, spend.limit, spend.merge)
+    found = Spend(sizes, spend.limit, spend.merge, spend.adds)
     comes = {name: bool((levels[name] == NONE).any()) for name in spend.sizes}
     found.everywhere = min(spend.everywhere, outside) if any(comes.values()) else spend.everywhere
     cells = spend.cells + (spend.everywhere - found.everywhere)
@@ -104,7 +109,7 @@ def extended(spend: Spend, sizes: Mapping[str, int], levels: Mapping[str, Levels
     return found
 
 
-def grown(spend: Spend, sizes: Mapping[str, int], parts: int) -> Spend:
+def grown(spend: Spend, sizes: Mapping[str, int], parts: int, *, adds: bool) -> Spend:
     """Return the spend of every cell of a table that one more part of rows came to, which starts with none.
 
     Parameters
@@ -115,6 +120,8 @@ def grown(spend: Spend, sizes: Mapping[str, int], parts: int) -> Spend:
         Numbers of levels, of which the last is the number of parts.
     parts
         How many parts there were before; of one, the spend may have no attribute that tells it apart.
+    adds
+        Whether units may be in several parts, so that what parts cost adds up.
 
     Raises
     ------
@@ -124,15 +131,29 @@ def grown(spend: Spend, sizes: Mapping[str, int], parts: int) -> Spend:
     *others, (name, count) = sizes.items()
     if count != parts + 1 or dict(others) != {key: size for key, size in spend.sizes.items() if key != name}:
         raise ValueError("a part adds one level to the attribute of parts, and changes no other")
+    if spend.adds not in (None, name) or (parts > 1 and (spend.adds is not None) != adds):
+        raise ValueError("the parts of a table are all of the same kind")
     if name not in spend.sizes:
         before, spend = spend, Spend({**spend.sizes, name: 1}, spend.limit, spend.merge)
         spend.everywhere, spend.labels, spend.cells = before.everywhere, before.labels, before.cells[..., None]
-    levels = {key: np.arange(size) for key, size in others} | {name: np.r_[np.arange(parts), NONE]}
-    return extended(spend, sizes, levels, outside=0)
+    if not adds:
+        levels = {key: np.arange(size) for key, size in others} | {name: np.r_[np.arange(parts), NONE]}
+        return extended(spend, sizes, levels, outside=0)
+    length = spend.cells.shape[-1]
+    shared = np.arange(parts) if length > 1 else np.zeros(parts, dtype=np.int64)
+    label = np.append(spend.labels.get(name, shared), length)
+    found = Spend(sizes, spend.limit, spend.merge, name)
+    found.everywhere, found.labels = spend.everywhere, dict(spend.labels)
+    found.cells = np.pad(spend.cells, [(0, 0)] * (spend.cells.ndim - 1) + [(0, 1)])
+    if found.labels or found.cells.size // (length + 1) * (parts + 1) > spend.limit:
+        found.labels[name] = label
+    else:
+        found.cells = found.cells[..., label]
+    return level(spend, sizes, name) if found.cells.size > spend.limit else found
 
 
-def level(spend: Spend, sizes: Mapping[str, int]) -> Spend:
+def level(spend: Spend, sizes: Mapping[str, int], adds: str | None = None) -> Spend:
     """Return the spend of every cell of another domain where each starts with that of the dearest cell."""
-    found = Spend(sizes, spend.limit, spend.merge)
+    found = Spend(sizes, spend.limit, spend.merge, adds or spend.adds)
     found.everywhere = spend.maximum
     return found

@@ -193,7 +193,7 @@ class Ledger(Opened):
             entry = append(connection, view, "extend", values)
         self._said[name] = entry.number
 
-    def grow(self, name: str, *, fingerprint: str, since: int) -> None:
+    def grow(self, name: str, *, fingerprint: str, since: int, adds: bool) -> None:
         """Add a part to a table, whose cells start with no spend; see `dpnotebook.ledger.extension`.
 
         Parameters
@@ -204,6 +204,8 @@ class Ledger(Opened):
             Keyed digest of the rows of the part.
         since
             The entry that said what the table was before.
+        adds
+            Whether units may be in several parts, so that what parts cost adds up.
 
         Raises
         ------
@@ -223,6 +225,7 @@ class Ledger(Opened):
                 "unit": known["unit"],
                 "max_rows": known["max_rows"],
                 "sizes": [[attribute, size] for attribute, size in domain.sizes.items()],
+                "adds": adds,
             }
             values["cells"] = snapshot.digest(view.after_growth(name, values))
             entry = append(connection, view, "grow", values)

@@ -353,6 +353,8 @@ class Replay:
         known = table.registered
         if any(known[part] != values[part] for part in ("unit", "max_rows")):
             raise Broken(f"entry {entry.number} changes more of a table than its rows")
+        if type(values["adds"]) is not bool or values["adds"] != known.get("adds", values["adds"]):
+            raise Broken(f"entry {entry.number} changes whether units are in several parts")
         parts, attributes = parts_of(known), values["domain"]["attributes"]
         others, (named,) = attributes[:-1], attributes[-1:]
         before = {**known["domain"], "attributes": [*others, {**named, "levels": named["levels"][: len(parts)]}]}
@@ -367,7 +369,7 @@ class Replay:
             raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
         table.earlier.append(Earlier(table.since, before, same_rows=True, parts=len(parts)))
         table.registered = known | {part: values[part] for part in ("domain", "sizes")}
-        table.registered["parts"] = [*parts, values["fingerprint"]]
+        table.registered |= {"parts": [*parts, values["fingerprint"]], "adds": values["adds"]}
         table.follow(spend, digest)
         table.since, table.version = entry.number, entry.number
 
@@ -379,10 +381,10 @@ class Replay:
         name
             Of the table.
         values
-            What the entry says of it: "sizes".
+            What the entry says of it: "sizes" and "adds".
         """
         table = self.tables[name]
-        return grown(table.spend, dict(values["sizes"]), len(parts_of(table.registered)))
+        return grown(table.spend, dict(values["sizes"]), len(parts_of(table.registered)), adds=bool(values["adds"]))
 
     def after_extension(self, name: str, values: Mapping[str, Any]) -> tuple[Spend, int]:
         """Return the spend of every cell after an extension, and what rows without a cell have paid at most.
@@ -401,7 +403,7 @@ class Replay:
         if not same_sample and table.registered["unit"] is None:
             raise ValueError("where each row is a unit there is no sample")
         outside = table.outside if same_sample and not leaves_rows_out else table.units
-        if same_sample:
+        if same_sample and table.spend.adds is None:
             return extended(table.spend, sizes, levels, table.outside), outside
         return level(table.spend, sizes), outside
 
@@ -457,7 +459,8 @@ class Replay:
             if charge < known[0]:
                 return
             if charge == known[0]:
-                table.follow(snapshot.unpack(known[1], table.spend.sizes, table.spend.limit, table.spend.merge))
+                spend = table.spend
+                table.follow(snapshot.unpack(known[1], spend.sizes, spend.limit, spend.merge, spend.adds))
                 del self._snapshots[name]
         elif values["cost"] != []:  # what is free leaves the spend as it is
             table.work += table.spend.cells.size + CHARGE_WORK

@@ -52,8 +52,8 @@ def pack(spend: Spend) -> bytes:
     return zlib.compress(_header(spend) + spend.cells.astype("<i8", copy=False).tobytes(), 1)
 
 
-def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True) -> Spend:
-    """Return the spend that `pack` wrote, of a table with these sizes; the last two as in `Spend`.
+def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True, adds: str | None = None) -> Spend:
+    """Return the spend that `pack` wrote, of a table with these sizes; the last three as in `Spend`.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True)
     same = values["sizes"] == [[name, size] for name, size in sizes.items()] and len(shape) == len(sizes)
     if not (same and runs_fit and len(cells) == 8 * math.prod(shape)):
         raise Broken("a snapshot of the spend is of another table")
-    spend = Spend(sizes, limit, merge)
+    spend = Spend(sizes, limit, merge, adds)
     spend.everywhere, spend.labels = everywhere, {name: from_runs(coded) for name, coded in labels.items()}
     spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape(shape)
     return spend

@@ -354,7 +354,7 @@ def _proposals(problem: PlanningProblem, target: float) -> Iterator[marginal_mea
     pricing = Pricing(problem.table, problem.ledger.accountant, problem.history)
     yield from _missing(problem, target)
     block = problem.along
-    if problem.asked.told and block is not None:
+    if problem.asked.told and block is not None and not problem.table.adds:
         pieces = spare_range(linear.measurement, block, problem.ledger.spend, target, pricing, problem.extra)
         if pieces is not None:
             yield marginal_measurement.Proposal(pieces, np.full(1, target), sparing=True)

@@ -12,6 +12,7 @@ from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale
 from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.planner.to_linear import parts_read
 from dpnotebook.privacy.accountant import LEAST_UNITS, Accountant, Noise
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement, norm_power
@@ -72,7 +73,12 @@ def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant
             term
             for item in items
             for term in item.measurement.cost(
-                table.domain, accountant, item.scale, table.max_rows, item.before if item.refines else None
+                table.domain,
+                accountant,
+                item.scale,
+                table.max_rows,
+                item.before if item.refines else None,
+                _parts(item.measurement, table),
             ).terms
         )
     )
@@ -122,9 +128,15 @@ def added_precision(planned: Planned, noise: Noise) -> float:
 
 def _rounding(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
-    return max(len(measurement.cost(table.domain, accountant, Fraction(1), table.max_rows).terms) - 1, 0)
+    cost = measurement.cost(table.domain, accountant, Fraction(1), table.max_rows)
+    return max(len(cost.terms) * max(_parts(measurement, table), 1) - 1, 0)
 
 
 def _norm(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     norm = measurement.norm(table.domain, norm_power(accountant.noise))
-    return norm * accountant.per_unit(table.max_rows)
+    return norm * accountant.per_unit(table.max_rows * max(_parts(measurement, table), 1))
+
+
+def _parts(measurement: Measurement, table: TableSchema) -> int:
+    """Return how many parts a measurement reads of a table whose parts add up; 0 of other tables."""
+    return len(parts_read(measurement)) if table.adds else 0

@@ -32,6 +32,8 @@ class TableSchema:
         Of how many parts it is, which the last attribute of its domain tells apart; 0: it did not grow.
     asked
         Which of them questions are about, numbered from 1; None: all.
+    adds
+        Whether a unit may have so many rows in each part, so that what parts cost adds up.
     """
 
     name: str
@@ -42,6 +44,7 @@ class TableSchema:
     population: str | None = None
     parts: int = 0
     asked: tuple[int, ...] | None = None
+    adds: bool = False
 
     @cached_property
     def columns(self) -> Domain:

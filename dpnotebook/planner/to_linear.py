@@ -8,6 +8,7 @@ from typing import cast
 import numpy as np
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.parts import PART
 from dpnotebook.errors import DomainError, WorkloadError, shorten
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.predicate import Predicate
@@ -168,6 +169,16 @@ def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ..
     for box in where.products():
         allowed |= box.get(name, True)
     return tuple(int(level) for level in np.flatnonzero(allowed))
+
+
+def parts_read(measurement: Measurement) -> list[int]:
+    """Return which parts of a table that grew a measurement reads, from 0, ascending."""
+    where = measurement.where
+    found = set(allowed_levels(where, PART, where.domain))
+    for axis in measurement.axes:
+        if axis.attribute == PART:
+            found &= set(axis.levels)
+    return sorted(found)
 
 
 def _effort(measure: Measure, workload: Workload) -> Effort:

@@ -118,12 +118,19 @@ class Spend:
     merge
         Whether levels may share an index; if not, a charge that would pass the limit is added as its upper bound on
         every cell.
+    adds
+        The attribute over whose levels the dearest cells add up, as where a unit has rows at each of them; None: a unit
+        has lost no more than the dearest cell of all. Of such a table a cost that does not name that attribute is of
+        what counts a unit once, at whatever levels its rows are.
     """
 
-    def __init__(self, sizes: Mapping[str, int], limit: int = DENSE_LIMIT, merge: bool = True) -> None:
+    def __init__(
+        self, sizes: Mapping[str, int], limit: int = DENSE_LIMIT, merge: bool = True, adds: str | None = None
+    ) -> None:
         self.sizes = dict(sizes)
         self.limit = limit
         self.merge = merge
+        self.adds = adds
         self.everywhere = 0
         self.cells: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
         # The index of each level along the axis of its attribute; without one, of that level or the only one.
@@ -132,20 +139,44 @@ class Spend:
     @property
     def maximum(self) -> int:
         """The spend of the dearest cell, in units: what the table has cost its privacy units."""
-        return self.everywhere + int(self.cells.max(initial=0))
+        return self.everywhere + self._dearest(self.cells, self.labels)
 
     def increase(self, cost: CellCost) -> int:
         """Return by how much `cost` would raise the maximum, in units, without adding it."""
+        once, cost = self._once(cost)
         after = self._with(cost)
-        return cost.bound if after is None else int(after[0].max(initial=0)) - int(self.cells.max(initial=0))
+        if after is None:
+            return once + self._bound(cost)
+        return once + self._dearest(*after) - self._dearest(self.cells, self.labels)
 
     def add(self, cost: CellCost) -> None:
         """Add the cost of one charge to every cell."""
+        once, cost = self._once(cost)
+        self.everywhere += once
         after = self._with(cost)
         if after is None:
-            self.everywhere += cost.bound
+            self.everywhere += self._bound(cost)
         else:
             self.cells, self.labels = after
+
+    def _dearest(self, cells: Integers, labels: Mapping[str, Integers]) -> int:
+        """Return the spend of the dearest cell, or what those of all levels add up to where they add up."""
+        if self.adds is None:
+            return int(cells.max(initial=0))
+        axis = list(self.sizes).index(self.adds)
+        along = cells.max(axis=tuple(i for i in range(cells.ndim) if i != axis))
+        along = along[labels[self.adds]] if self.adds in labels else along
+        return sum(np.broadcast_to(along, (self.sizes[self.adds],)).tolist())
+
+    def _bound(self, cost: CellCost) -> int:
+        return cost.bound * (1 if self.adds is None else self.sizes[self.adds])
+
+    def _once(self, cost: CellCost) -> tuple[int, CellCost]:
+        """Return what a charge costs that counts a unit once, at whatever levels that add up, and the rest of it."""
+        if self.adds is None:
+            return 0, cost
+        once = CellCost(tuple(term for term in cost.terms if self.adds not in term.norms))
+        return once.bound, CellCost(tuple(term for term in cost.terms if self.adds in term.norms))
 
     def add_in_place(self, coded: Sequence[Mapping[str, Any]], maximum: int) -> int:
         """Add the cost of one charge to `cells` itself, which nothing else must refer to; return the new `maximum`.
@@ -160,7 +191,7 @@ class Spend:
         maximum
             The present `maximum`, which need not be looked for then.
         """
-        boxes = None if self.labels else [self._box(term) for term in coded]
+        boxes = None if self.labels or self.adds is not None else [self._box(term) for term in coded]
         if boxes is None or None in boxes:
             self.add(CellCost.from_json(coded))
             return self.maximum

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
+from dpnotebook.domain.parts import PART
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.spend import CellCost, CostTerm
@@ -99,7 +100,13 @@ class Measurement:
         return max(1, min(anywhere, max(inside)))
 
     def cost(
-        self, domain: Domain, accountant: Accountant, scale: Fraction, rows: int, before: Fraction | None = None
+        self,
+        domain: Domain,
+        accountant: Accountant,
+        scale: Fraction,
+        rows: int,
+        before: Fraction | None = None,
+        parts: int = 0,
     ) -> CellCost:
         """Return what the measurement costs in each cell of the table.
 
@@ -115,10 +122,17 @@ class Measurement:
             Most rows of one privacy unit.
         before
             The larger scale that a lossless refinement starts from: only the difference is paid.
+        parts
+            Of a table whose parts add up: how many of them it reads, each of which may have so many rows of a unit and
+            pays its share. 0 for all other tables.
         """
-        rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)
+        rate = accountant.rate(scale) - (accountant.rate(before) if before else 0)
         units = self._cost_of_one(domain, norm_power(accountant.noise))
-        return CellCost(tuple(replace(term, rate=rate * term.rate) for term in units))
+        if not parts:
+            return CellCost(tuple(replace(term, rate=rate * accountant.per_unit(rows) * term.rate) for term in units))
+        rate *= Fraction(accountant.per_unit(rows * parts), parts)
+        every = {PART: np.ones(domain[PART].size, dtype=np.int64)}
+        return CellCost(tuple(CostTerm(rate * term.rate, {**every, **term.norms}) for term in units))
 
     def _cost_of_one(self, domain: Domain, power: int) -> tuple[CostTerm, ...]:
         """Return the column norms^power of every cell, as the cost at a rate of 1."""

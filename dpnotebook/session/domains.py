@@ -53,7 +53,7 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
     since, unused, parts = ledger.domains(table.name)[-1].since, ledger.unused(table.name), len(parts_of(known))
     here = table
     if "parts" in known:
-        here = replace(table, domain=with_parts(table.domain, parts), parts=parts)
+        here = replace(table, domain=with_parts(table.domain, parts), parts=parts, adds=known["adds"])
     same = to_bytes(known["domain"]) == to_bytes(here.domain.to_json())
     if same:
         return Redeclared(known, here, same, since)

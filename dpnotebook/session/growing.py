@@ -2,43 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpnotebook.domain.parts import with_parts
 from dpnotebook.errors import ArgumentError, DomainError, LedgerMismatch, shorten
+from dpnotebook.ledger.replay import parts_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.session.protected_rows import ProtectedRows
 
 
-def grown(table: TableSchema, known: int, here: int, *, one_part: bool) -> TableSchema:
+def grown(table: TableSchema, known: Mapping[str, Any], here: int, *, one_part: bool) -> TableSchema:
     """Return what is public about a table that one more part is added to.
 
     Parameters
     ----------
     table
         As it is.
-    known, here
-        How many parts the ledger knows, and how many of them are protected in this session.
+    known
+        What the ledger knows of it.
+    here
+        How many of its parts are protected in this session.
     one_part
         Whether each unit is in one part only.
 
     Raises
     ------
     DomainError
-        If units may be in several parts, or a column has the name of the attribute of parts.
+        If that was said otherwise of earlier parts, or a column has the name of the attribute of parts.
     """
     if not isinstance(one_part, bool):
         raise ArgumentError(f"one_part= is True or False, not {shorten(one_part)}")
-    if table.unit is not None and not one_part:
+    adds = table.unit is not None and not one_part
+    if known.get("adds", adds) != adds:
+        before = "may have rows in several parts" if known["adds"] else "was said to be in one part"
         raise DomainError(
-            f"one {table.one} may have rows in several parts of {shorten(table.name)}. Write one_part=True if each is "
-            "in one part only: rows of those that an earlier part has are left out then. Where they come back, protect "
-            f"these rows under a name of their own, such as {shorten(table.name + '_2', 120)}: what both cost adds up"
+            f"one {table.one} {before} of {shorten(table.name)} when it first grew, and that holds for every part: "
+            f"{'leave out one_part=True' if known['adds'] else 'write one_part=True'}"
         )
-    parts = max(known, here + 1)
-    return replace(table, domain=with_parts(table.columns, parts), parts=parts, asked=None)
+    parts = max(len(parts_of(known)), here + 1)
+    return replace(table, domain=with_parts(table.columns, parts), parts=parts, asked=None, adds=adds)
 
 
 def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str]) -> None:

@@ -161,8 +161,8 @@ class Histories:
             )
 
     def _purchases(self, query: Query, table: TableSchema) -> Purchases:
-        """Return what happens to purchases; none is made for parts of a table that are not here."""
-        return "never" if table.elsewhere else query.purchases or self.purchases
+        """Return what happens to purchases; none is made for parts that are not here, or where parts add up."""
+        return "never" if table.elsewhere or table.adds else query.purchases or self.purchases
 
     def free(self, plan: Plan, table: TableSchema) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""

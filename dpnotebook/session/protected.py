@@ -108,6 +108,7 @@ class ProtectedTable(Verbs):
 
     def __repr__(self) -> str:
         unit = f"one {self.table.one}" + (f", up to {self.table.max_rows} rows" if self.table.unit else "")
+        unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)
         return f"<protected table {self.table.name!r}: {names}{parts}; privacy unit: {unit}>"

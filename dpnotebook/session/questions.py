@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
-from dpnotebook.engine.parts import needed_parts
 from dpnotebook.engine.scans import exact_answers
 from dpnotebook.errors import DomainError, NotProtected, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
@@ -22,7 +21,7 @@ from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.planner.to_linear import Assumption, parts_read
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
@@ -205,7 +204,7 @@ class Questions:
 
 def check_parts(plan: Plan, table: TableSchema) -> None:
     """Raise NotProtected if a plan measures what is in parts of a table that are not protected in the session."""
-    needed = {part + 1 for item in plan.measurements for part in needed_parts(item.measurement)}
+    needed = {part + 1 for item in plan.measurements for part in parts_read(item.measurement)}
     if missing := sorted(needed & set(table.elsewhere)):
         raise NotProtected(
             f"part {missing[0]} of {shorten(table.name)} is not protected in this session, and this needs it; nothing "

@@ -265,14 +265,14 @@ class Session:
                 words = self._questions.extended_words(table, declared.extends)
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
         for one in later[len(rows_of_parts) - 1 :]:
-            self.extend(name, one, one_part=table.unit is not None and "parts" in known)
+            self.extend(name, one, one_part=table.unit is not None and not known.get("adds", True))
         return protected
 
     def _rows(self, table: TableSchema, parts: Sequence[Any], known: Sequence[str | None] = ()) -> list[ProtectedRows]:
         """Return the rows of all parts of a table, whose fingerprints the ledger may know."""
         found: list[ProtectedRows] = []
         for part, fingerprint in zip_longest(parts, known[: len(parts)]):
-            found.append(ProtectedRows(table, part, self.ledger.key, fingerprint, found))
+            found.append(ProtectedRows(table, part, self.ledger.key, fingerprint, () if table.adds else found))
         return found
 
     def _told_ledger(
@@ -347,16 +347,19 @@ class Session:
         data
             The rows, with the same columns, as for `protect`: a frame, a Parquet file, or a table in DuckDB.
         one_part
-            Of a table with `unit`: True, if units are in one part each. Rows of units that an earlier part has are
-            left out, and neither an error nor a count says how many; where units come back, that leaves much out.
+            Of a table with `unit`: whether each unit is in one part only. If True, rows of units that an earlier part
+            has are left out, and neither an error nor a count says how many; where units come back, that leaves much
+            out. If False, each part has up to `max_rows` rows of a unit, drawn for itself; what parts cost adds up, and
+            a question over several of them costs as much as over that many times `max_rows` rows. It is said with the
+            first part that is added and holds for all.
 
         Raises
         ------
         NotProtected
             If there is no such table here.
         DomainError
-            If the data does not hold what the domain declares, has a column called "part", or units may be in several
-            parts.
+            If the data does not hold what the domain declares, or has a column called "part", or `one_part` was said
+            otherwise before.
         LedgerMismatch
             If the ledger knows other rows as this part.
         LedgerConflict
@@ -383,9 +386,10 @@ class Session:
         protected = self.table(name)
         with watched() as report:
             report(None, f"reading {name}")
-            known = parts_of(self.ledger.tables()[name])
-            schema = grown(protected.table, len(known), len(protected.parts), one_part=one_part)
-            rows = ProtectedRows(schema, data, self.ledger.key, earlier=protected.parts)
+            registered = self.ledger.tables()[name]
+            schema = grown(protected.table, registered, len(protected.parts), one_part=one_part)
+            known, earlier = parts_of(registered), () if schema.adds else protected.parts
+            rows = ProtectedRows(schema, data, self.ledger.key, earlier=earlier)
             for place, there in enumerate(protected.parts):
                 if there.given == rows.given:
                     frames.bind(data, protected, place)
@@ -400,7 +404,8 @@ class Session:
                 if place < len(known):
                     self._registered(candidate)
                 else:
-                    self.ledger.grow(name, fingerprint=rows.fingerprint, since=self.ledger.domains(name)[-1].since)
+                    since = self.ledger.domains(name)[-1].since
+                    self.ledger.grow(name, fingerprint=rows.fingerprint, since=since, adds=schema.adds)
             except LedgerError:
                 self._statements.relations.protect(protected)
                 raise
