@@ -10,7 +10,7 @@ from fractions import Fraction
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Answers, Expected, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.planner.plan import Action, Planned
-from dpnotebook.planner.pricing import cost_of
+from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant, Noise
@@ -215,7 +215,7 @@ def described(
         actions.append(Action("reuse", f"{releases(reused)} {_tell(reused)} part of the answer", reused))
     law = "discrete Laplace" if accountant.noise == "laplace" else "Gaussian"
     for place, item in enumerate(items):
-        epsilon = accountant.epsilon(cost_of([item], table, accountant).bound)
+        epsilon = accountant.epsilon(units_of([item], table, accountant))
         worth = float(item.measurement.summand.step)
         if place < bought:
             text = f"buys {_bought(item, accountant.noise, confidence)}"
@@ -226,7 +226,7 @@ def described(
         if item.refines is not None and item.before is not None:
             number = item.refines[0]
             before, after = (_reach(scale, accountant.noise, confidence) * worth for scale in (item.before, item.scale))
-            whole = accountant.epsilon(cost_of([_afresh(item)], table, accountant).bound)
+            whole = accountant.epsilon(units_of([_afresh(item)], table, accountant))
             text = (
                 f"refines release #{number} from ±{before:,.4g} to ±{after:,.4g}: "
                 f"ε = {epsilon:.4g} instead of {whole:.4g}"

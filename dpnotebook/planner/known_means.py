@@ -32,7 +32,7 @@ from dpnotebook.planner.marginal_measurement import (
 )
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import estimates_to_json
-from dpnotebook.planner.pricing import Pricing, cost_of, more_precise
+from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
 from dpnotebook.planner.problem import LedgerView, Option
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT
@@ -286,7 +286,7 @@ def _option(
     return replace(
         alone,
         items=items,
-        units=cost_of(items, table, accountant).bound if items else 0,
+        units=units_of(items, table, accountant) if items else 0,
         as_good_as=0 if accuracy.epsilon is None else alone.units,
         std_errors=np.sqrt(means.worst(answer.share)) * answer.unit,
         half_width=width,

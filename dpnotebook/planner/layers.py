@@ -23,7 +23,7 @@ def apart(question: Question) -> list[Question]:
     return [question.alone(measure) for measure in question.measures]
 
 
-def layers_of(question: Question, domain: Domain, noise: Noise) -> list[list[Question]]:
+def layers_of(question: Question, domain: Domain, noise: Noise, *, adds: bool = False) -> list[list[Question]]:
     """Return what has to be measured so that all measures of a question can be told.
 
     Parameters
@@ -32,6 +32,8 @@ def layers_of(question: Question, domain: Domain, noise: Noise) -> list[list[Que
         What is asked, of which declared domain.
     noise
         Law of the noise.
+    adds
+        Whether a unit has rows in several parts of the table, which add up: then no rows are disjoint from others.
 
     Returns
     -------
@@ -44,6 +46,8 @@ def layers_of(question: Question, domain: Domain, noise: Noise) -> list[list[Que
         for found in _measured(replace(question, measures=tuple(own), where=rows), domain):
             everywhere = replace(found, where=Predicate.everything(rows.domain))
             families.setdefault(everywhere.key, []).append(found)
+    if adds:
+        return [[one] for family in families.values() for one in family]
     counts = [family for family in families.values() if family[0].measures[0].kind == "count"]
     others = [one for family in families.values() if family not in counts for one in _cut(family, noise)]
     rest = [one for family in counts for one in _cut(_not_counted(family, others), noise)]

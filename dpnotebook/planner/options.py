@@ -18,7 +18,7 @@ from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.pioneer.planner import pioneer_items
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json
-from dpnotebook.planner.pricing import Pricing, as_precise_as, cost_of, scales, units_for
+from dpnotebook.planner.pricing import Pricing, as_precise_as, scales, units_for, units_of
 from dpnotebook.planner.problem import Charged, LedgerView, Option, PlanningProblem
 from dpnotebook.planner.purchase import marginals_to_buy
 from dpnotebook.planner.range_purchase import ranges_to_buy
@@ -222,20 +222,23 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
     if problem.planner == "pioneer":
         return _by_pioneer(problem, accuracy, target)
     better: list[marginal_measurement.Proposal] = []
-    least = problem.price(alone.items)
+    least, units = problem.price(alone.items), alone.units
     left = problem.ledger.accountant.total - problem.ledger.spent
     for proposal in _proposals(problem, target):
-        if (price := problem.price(proposal.items)) < least or (proposal.sparing and price <= problem.extra):
+        price, less = problem.price(proposal.items), _units(proposal.items, problem)
+        # Of what costs nothing, that which leaves its cells most to spare.
+        if price < least or (price == least == 0 and less < units) or (proposal.sparing and price <= problem.extra):
             better.append(proposal)
-            least = price
-        if not 0 < least <= left:
-            break  # nothing is cheaper than nothing, and what is far beyond the budget need not be shaved
+            least, units = price, less
+        if least > left:
+            break  # what is far beyond the budget need not be shaved
     if 0 < least <= left and (option := _with_purchase(problem, least, accuracy, target)) is not None:
         return option
     for proposal in reversed(better):
         if _holds(problem, proposal):
-            own, units = proposal.half_width > 0, _units(proposal.items, problem)
-            option = Option(proposal.items, units, alone.std_errors, proposal.half_width, (), target=target, own=own)
+            units, half_width = _units(proposal.items, problem), proposal.half_width
+            own = half_width > 0
+            option = Option(proposal.items, units, alone.std_errors, half_width, (), target=target, own=own)
             return _finished(problem, option, proposal.variances, accuracy)
     option = replace(alone, target=target, own=True)
     return _finished(problem, option, None, accuracy) if asked.told else option
@@ -295,7 +298,7 @@ def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> 
 
 
 def _units(items: Sequence[Planned], problem: PlanningProblem) -> int:
-    return cost_of(items, problem.table, problem.ledger.accountant).bound
+    return units_of(items, problem.table, problem.ledger.accountant)
 
 
 def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, target: float) -> Option | None:

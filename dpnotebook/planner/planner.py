@@ -22,7 +22,7 @@ from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
-from dpnotebook.planner.pricing import cost_of, scales, units_for
+from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.several import SeveralMeasures
 from dpnotebook.planner.ski_rental import Purchases
@@ -336,7 +336,7 @@ def _other_prices(
     price = ledger.price(cost_of(option.items, table, accountant))
     found = [Alternative.at(accountant, spent, price, option.half_width, option.units, True)]
     epsilon = accountant.epsilon(option.units)
-    shares = [cost_of([item], table, accountant).bound for item in option.items]
+    shares = [units_of([item], table, accountant) for item in option.items]
     for factor in FACTORS:
         try:
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))

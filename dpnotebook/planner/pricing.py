@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
+from dpnotebook.domain.parts import PART
 from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale_of_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
@@ -82,6 +83,11 @@ def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant
             ).terms
         )
     )
+
+
+def units_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant) -> int:
+    """Return what measurements cost together, in units, whatever was spent before; never less."""
+    return cost_of(items, table, accountant).bound_over(PART if table.adds else None)
 
 
 class Pricing(NamedTuple):

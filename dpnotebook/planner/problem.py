@@ -16,7 +16,7 @@ from dpnotebook.planner.history import History, RecordedRelease, StrategyPrice
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
-from dpnotebook.planner.pricing import cost_of
+from dpnotebook.planner.pricing import cost_of, units_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
@@ -212,4 +212,4 @@ class PlanningProblem:
         """What may be paid, in units, for measuring less: twice the price, and never behind by more than a purchase."""
         paid = self.ledger.spend.maximum - self.history.dearest
         ahead = self.history.alone_total + self.price(self.alone.items) - paid
-        return max(0, min(SPARING * cost_of(self.alone.items, self.table, self.ledger.accountant).bound, ahead))
+        return max(0, min(SPARING * units_of(self.alone.items, self.table, self.ledger.accountant), ahead))

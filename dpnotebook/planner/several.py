@@ -25,7 +25,7 @@ from dpnotebook.planner.layers import apart, layers_of
 from dpnotebook.planner.marginal_measurement import SLACK, LinearTarget, asked_of
 from dpnotebook.planner.options import at_price, with_history
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.pricing import cost_of, units_for
+from dpnotebook.planner.pricing import cost_of, units_for, units_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, to_linear
@@ -82,7 +82,8 @@ class SeveralMeasures:
 
     @cached_property
     def _layers(self) -> list[list[Question]]:
-        return layers_of(self.question, self.table.domain, self.ledger.accountant.noise)
+        noise, adds = self.ledger.accountant.noise, self.table.adds
+        return layers_of(self.question, self.table.domain, noise, adds=adds)
 
     @cached_property
     def _answers(self) -> dict[str, Answers]:
@@ -114,7 +115,7 @@ class SeveralMeasures:
         price = self.ledger.price(cost_of(items, table, accountant)) if items else 0
         if len(self._layers) == len(self._asked) and price >= units:
             return None
-        bounds = [[cost_of([item], table, accountant).bound for item in layer] for layer in layers]
+        bounds = [[units_of([item], table, accountant) for item in layer] for layer in layers]
         cost = sum(max(layer, default=0) for layer in bounds)
         found = self._option(items, cost, confidence, promised=promised)
         return None if found is None else replace(found, as_good_as=0 if promised else units)

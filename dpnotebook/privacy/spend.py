@@ -68,6 +68,17 @@ class CellCost:
         """An upper bound on the cost of the dearest cell: the sum of the terms' maxima, in units."""
         return sum(term.maximum for term in self.terms)
 
+    def bound_over(self, adds: str | None) -> int:
+        """Return the same where the dearest cells of all levels of an attribute add up, see `Spend`; None: nowhere."""
+        if adds is None:
+            return self.bound
+        total = 0
+        for term in self.terms:
+            others = math.prod(int(norm.max(initial=0)) for name, norm in term.norms.items() if name != adds)
+            own = term.norms[adds].tolist() if adds in term.norms else [1]
+            total += sum(math.ceil(term.rate * others * norm) for norm in own)
+        return total
+
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes on which the cost depends."""
