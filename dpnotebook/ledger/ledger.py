@@ -177,6 +177,8 @@ class Ledger(Opened):
             check_domain(name, since, table.since)
             self._check_answered(connection, view, name)
             known, after = table.registered, Domain.from_json(domain)
+            if len(parts) != len(known.get("parts", ())):
+                raise ValueError("the domain of a table is extended for all parts of it")
             found = extension(Domain.from_json(known["domain"]), after)
             # The sample of a unit's rows follows from the declared columns, from which rows have levels, and the data.
             same = not found.added and not found.takes_rows_in and parts_of(known) == list(parts or [fingerprint])

@@ -103,7 +103,6 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
     if table.unit is not None:
         found.append(
             f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.one}"
-            + (", in each of its parts: what they cost adds up" if table.adds else "")
         )
     law = "discrete Laplace" if noise == "laplace" else "Gaussian"
     for answer, scale in zip(answers, scales, strict=True):

@@ -116,6 +116,8 @@ class Questions:
         plan = self.histories.plan(query, table, alternatives=alternatives)
         if table.elsewhere:
             check_parts(plan, table)
+        if table.adds and (words := adding_words(plan, table)):
+            plan = replace(plan, steps=(*plan.steps, words))
         return plan if query.statement is None else replace(plan, steps=(LINEAR, *plan.steps))
 
     def extended_words(self, table: TableSchema, found: Extension) -> str:
@@ -200,6 +202,14 @@ class Questions:
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost."""
         return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+
+
+def adding_words(plan: Plan, table: TableSchema) -> str:
+    """Return what a plan says of parts that units may be in together; empty where it reads one at most."""
+    parts = len({part for item in plan.measurements for part in parts_read(item.measurement)})
+    if parts < 2:
+        return ""
+    return f"reads {parts} parts, each with up to {table.max_rows} rows of one {table.one}: what they cost adds up"
 
 
 def check_parts(plan: Plan, table: TableSchema) -> None:
