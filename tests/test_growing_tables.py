@@ -317,7 +317,6 @@ def losses(session, frames):
     return lost
 
 
-@pytest.mark.privacy
 @pytest.mark.parametrize("noise", BUDGETS)
 @pytest.mark.parametrize("one_part", [True, False])
 def test_nobody_loses_more_than_was_paid(noise, one_part):

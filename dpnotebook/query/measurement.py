@@ -126,12 +126,10 @@ class Measurement:
             Of a table whose parts add up: how many of them it reads, each of which may have so many rows of a unit and
             pays its share. 0 for all other tables.
         """
-        rate = accountant.rate(scale) - (accountant.rate(before) if before else 0)
+        factor = Fraction(accountant.per_unit(rows * max(parts, 1)), max(parts, 1))
+        rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * factor
+        every = {PART: np.ones(domain[PART].size, dtype=np.int64)} if parts else {}
         units = self._cost_of_one(domain, norm_power(accountant.noise))
-        if not parts:
-            return CellCost(tuple(replace(term, rate=rate * accountant.per_unit(rows) * term.rate) for term in units))
-        rate *= Fraction(accountant.per_unit(rows * parts), parts)
-        every = {PART: np.ones(domain[PART].size, dtype=np.int64)}
         return CellCost(tuple(CostTerm(rate * term.rate, {**every, **term.norms}) for term in units))
 
     def _cost_of_one(self, domain: Domain, power: int) -> tuple[CostTerm, ...]:

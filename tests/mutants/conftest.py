@@ -7,7 +7,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOMS = (
     *("noise", "spend", "ledger", "extensions", "failures", "engine", "bounding", "thresholds", "ownership"),
-    "openness",
+    *("openness", "growth"),
 )
 
 

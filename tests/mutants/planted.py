@@ -4,6 +4,7 @@ import planted_bounding
 import planted_engine
 import planted_extensions
 import planted_failures
+import planted_growth
 import planted_ledger
 import planted_noise
 import planted_openness
@@ -16,6 +17,7 @@ PLANTED = (
     *planted_spend.PLANTED,
     *planted_ledger.PLANTED,
     *planted_extensions.PLANTED,
+    *planted_growth.PLANTED,
     *planted_failures.PLANTED,
     *planted_engine.PLANTED,
     *planted_bounding.PLANTED,

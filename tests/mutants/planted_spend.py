@@ -90,7 +90,7 @@ PLANTED = (
         "max_rows is forgotten in the price",
         "a person with k rows loses k times (Gaussian: k^2 times) what is charged",
         MEASUREMENT,
-        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)",
+        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * factor",
         "rate = accountant.rate(scale) - (accountant.rate(before) if before else 0)",
         (BRUTE_FORCE,),
     ),
@@ -98,9 +98,8 @@ PLANTED = (
         "a refinement is paid for one row",
         "a person with k rows loses k times what a stricter answer is charged",
         MEASUREMENT,
-        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * accountant.per_unit(rows)",
-        "rate = accountant.rate(scale) - accountant.rate(before) if before else accountant.rate(scale) * "
-        "accountant.per_unit(rows)",
+        "rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * factor",
+        "rate = accountant.rate(scale) - accountant.rate(before) if before else accountant.rate(scale) * factor",
         ("test_privacy.py::test_a_refinement_costs_what_it_tells_of_all_rows_of_a_unit",),
     ),
     Mutant(
@@ -147,8 +146,8 @@ PLANTED = (
         "a refinement is priced from less noise than there was",
         "a stricter answer is charged less than it tells",
         PRICING,
-        "table.max_rows, item.before if item.refines else None",
-        "table.max_rows, (item.before + item.scale) / 2 if item.refines else None",
+        "                item.before if item.refines else None,",
+        "                (item.before + item.scale) / 2 if item.refines else None,",
         ("test_privacy.py::test_a_refinement_costs_what_it_tells_of_all_rows_of_a_unit",),
     ),
     Mutant(
