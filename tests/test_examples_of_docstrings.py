@@ -21,7 +21,7 @@ ASKED = (dpn.Session, dpn.Query, dpn.Release, Offer, Grouped, ProtectedTable, DP
 # Methods that a session calls of a table of its own.
 INNER = {
     *("ProtectedTable.beside", "ProtectedTable.check_unchanged"),
-    *("ProtectedTable.digest_beside", "ProtectedTable.undeclared_like"),
+    *("ProtectedTable.digest_beside", "ProtectedTable.hold", "ProtectedTable.undeclared_like"),
 }
 FLAGS = doctest.ELLIPSIS
 

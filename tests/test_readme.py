@@ -29,7 +29,7 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
         }
     )
     names = {"patients": patients}
-    example, reusing, choosing, _ = blocks("python")
+    example, reusing, growing, choosing, _ = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
@@ -46,6 +46,12 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
     assert 0 < sharper.cost.epsilon < sharper.without_reuse.epsilon
     assert names["around"].plan.error < 0.05 * 2000
     assert names["offer"].prices["epsilon"].is_monotonic_increasing
+
+    names["march"] = patients.sample(frac=0.5, random_state=1)
+    exec(growing, names)
+    assert names["monthly"].paid == 0
+    assert abs(names["by_part"].frame["value"] - [2_000, 1_000]).max() < 200
+    assert names["everybody"].plan.error <= 40
 
     exec(choosing, names)
     workload, best = names["workload"], names["best"]

@@ -248,12 +248,17 @@ class _Check:
 
     def spent(self):
         """Check the spend against the recorded costs, added up cell by cell."""
-        if self.world.cells > DENSE:
+        world = self.world
+        if world.cells * max(world.grown, 1) > DENSE:
             return
-        sizes = {column.name: column.size for column in self.world.columns}
-        total = np.zeros(tuple(sizes.values()), dtype=np.int64)
+        sizes = {column.name: column.size for column in world.columns}
+        sizes |= {"part": world.grown} if world.grown else {}
+        total, once = np.zeros(tuple(sizes.values()), dtype=np.int64), 0
         for record in self.session.ledger.records("t"):
             for term in record.cost.terms:
+                if world.adds and "part" not in term.norms:  # of a statement that bounds units by itself
+                    once += math.ceil(term.rate)
+                    continue
                 norms = np.ones((1,) * len(sizes), dtype=np.int64)
                 for axis, name in enumerate(sizes):
                     if name in term.norms:
@@ -261,8 +266,10 @@ class _Check:
                 levels, where = np.unique(norms, return_inverse=True)
                 costs = np.array([math.ceil(int(level) * term.rate) for level in levels], dtype=np.int64)
                 total = total + costs[where].reshape(norms.shape)
-        if int(total.max()) != self.session.ledger.spent:
-            raise self.broken(f"{self.session.ledger.spent} units are spent, the dearest cell has cost {total.max()}")
+        of_parts = total.reshape(-1, max(world.grown, 1)).max(axis=0)
+        dearest = once + int(of_parts.sum() if world.adds else of_parts.max())
+        if dearest != self.session.ledger.spent:
+            raise self.broken(f"{self.session.ledger.spent} units are spent, the dearest cell has cost {dearest}")
 
     def again(self, table, release):
         """Check that the same question is free and the same, or a more accurate answer that was paid for since."""

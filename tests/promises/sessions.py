@@ -22,6 +22,7 @@ THEMES = ("mixed", "mixed", "mixed", "crossed", "crossed", "ranges", "drill", "w
 QUESTIONS = {"mixed": 8, "crossed": 8, "ranges": 14, "drill": 12, "wide": 8, "long": 10}
 QUICK = 5  # questions of a session that takes a second
 MORE = (0.7, 1, 1, 1, 2, 5)  # times the questions of its theme has a session: 5 to 60
+GROWN = 0.1  # the share of sessions whose table came in parts
 PLANNERS = ("optimal",) * 8 + ("naive", "pioneer")
 
 
@@ -150,6 +151,9 @@ class World:
         # What else may happen is drawn by itself, so that a seed asks the same questions whatever is added here.
         self.moods = np.random.default_rng([seed, 1])
         self.parts = np.random.default_rng([seed, 2])
+        growing = np.random.default_rng([seed, 3])
+        self.grown = int(growing.integers(2, 5)) if growing.random() < GROWN else 0  # of how many parts the table is
+        self.adds = self.unit and self.grown > 0 and bool(growing.random() < 0.5)
         self.kernels = 2 if self.moods.random() < 0.35 else 1
         self.more = float(self.moods.choice(MORE))
 
@@ -157,6 +161,7 @@ class World:
         sizes = " x ".join(str(column.size) for column in self.columns)
         sizes += ", quick" * self.quick
         kernels = f", {self.kernels} kernels" * (self.kernels > 1)
+        sizes += f", {self.grown} parts{' that add up' * self.adds}" * (self.grown > 0)
         return f"seed {self.seed}: {self.theme}, {sizes}, {self.rows} rows, {self.noise}, {self.planner}{kernels}"
 
     @property
@@ -178,7 +183,12 @@ class World:
             unit = {"unit": "person", "max_rows": 3}
         domain = {column.name: column.declared for column in self.columns}
         self.frame = frame
-        return session, session.protect(frame, "t", domain=domain, rows=self.rows, **unit)
+        cuts = [self.rows // 3 * place // max(self.grown, 1) * 3 for place in range(max(self.grown, 1))]
+        first, *later = (frame.iloc[start:end] for start, end in zip(cuts, [*cuts[1:], self.rows], strict=True))
+        table = session.protect(first, "t", domain=domain, rows=self.rows, **unit)
+        for part in later:
+            session.extend("t", part, one_part=self.unit and not self.adds)
+        return session, table
 
     # Predicates: a text, and which rows it keeps.
 
