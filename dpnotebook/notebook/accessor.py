@@ -58,7 +58,7 @@ class DPAccessor:
     @property
     def domain(self) -> Domain:
         """The domain that this frame was protected with."""
-        return self.table.domain
+        return self.table.table.columns
 
     def explore(self, workload: WorkloadRequest, *, epsilon: float = 1.0, delta: float | None = None) -> Explorer:
         """Compare what could be measured to answer a workload over this frame's domain; see `dpnotebook.explore`.
