@@ -270,6 +270,55 @@ def test_an_epsilon_is_the_most_that_several_parts_cost(noise, parts):
     assert session.ledger.accountant.epsilon(session.ledger.spent - before) == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize("unit", [{}, {"unit": "who", "max_rows": 3}])
+def test_a_statement_costs_the_parts_that_its_rows_are_in(unit, kernel):
+    session, frames = kernel(), copies()
+    session.protect(frames[0], "visits", domain=DOMAIN, **unit)
+    answers = [session.sql("SELECT AVG(cost) AS s FROM visits", epsilon=0.4).run()]
+    for number in (2, 3):
+        session.extend("visits", frames[number - 1], one_part=bool(unit))
+        plan = session.sql(f"SELECT AVG(cost) AS s FROM visits WHERE part = {number}", epsilon=0.4).plan
+        assert (plan.cost.units, plan.epsilon) == (0, pytest.approx(0.4))
+        answers.append(session.sql(f"SELECT AVG(cost) AS s FROM visits WHERE part = {number}", epsilon=0.4).run())
+    assert [release.paid for release in answers] == [pytest.approx(0.4), 0, 0]
+    # What it was asked of the parts that it is about is known, whatever came since and is here.
+    again = kernel()
+    again.protect(frames[0], "visits", domain=DOMAIN, **unit)
+    assert again.sql("SELECT AVG(cost) AS s FROM visits", epsilon=0.4).run().number == answers[0].number
+    again.extend("visits", frames[1], one_part=bool(unit))
+    found = again.sql("SELECT AVG(cost) AS s FROM visits WHERE part = 2", epsilon=0.4).run()
+    assert (found.number, found.paid) == (answers[1].number, 0)
+    new = again.sql("SELECT AVG(cost) AS s FROM visits WHERE part = 2 AND age < 9", epsilon=0.2)
+    assert new.run().epsilon == pytest.approx(0.2)
+    with pytest.raises(NotProtected, match="2 of 3 parts of 'visits' are protected"):
+        again.sql("SELECT AVG(cost) AS s FROM visits WHERE part >= 2 AND age < 9", epsilon=0.2).run()
+    with pytest.raises(DomainError, match="other parts than parts 1, 2 of 3 of 'visits'"):
+        again.sql("SELECT AVG(cost) AS s FROM visits WHERE part = 3 AND age < 9", epsilon=0.2)
+
+
+def test_a_statement_is_charged_to_the_parts_that_it_reads():
+    session = exact()
+    for where, parts in (
+        ("part = 2", [2]),
+        ("2 <= part AND cost > 3", [2, 3]),
+        ("part BETWEEN 1 AND 2 AND part <> 1", [2]),
+        ("part = 2 OR cost > 3", [1, 2, 3]),
+        ("part = age", [1, 2, 3]),
+        ("NOT (part = 2 OR cost > 3)", [1, 2, 3]),
+        ("NOT (part = 2)", [1, 3]),
+        ("part * 1 = 2", [1, 2, 3]),
+    ):
+        for what in ("ANON_SUM(cost, 0, 1000)", "MEDIAN(cost)"):
+            before = session.ledger.spend("visits").by_attribute("part")
+            query = session.sql(
+                f"SELECT {what} AS s FROM (SELECT * FROM visits) WHERE {where}", epsilon=0.1, fresh=True
+            )
+            plan, release = query.plan, query.run()
+            more = session.ledger.spend("visits").by_attribute("part") - before
+            assert (np.flatnonzero(more) + 1).tolist() == parts
+            assert plan.cost.units == max(before + more) - max(before) == pytest.approx(release.paid * UNITS)
+
+
 # What a unit loses: what every release could change by whoever is left out, against what was paid.
 
 

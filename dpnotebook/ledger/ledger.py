@@ -500,16 +500,16 @@ class Ledger(Opened):
         *,
         after: int = 0,
         but: Container[int] = (),
-        since: int | None = None,
+        since: Container[int] | None = None,
     ) -> tuple[Record, ...]:
         """Return the recorded answers of a table in order.
 
-        Of one question only, after a number only, without those of some numbers, or charged under the domain that one
-        entry said, if given.
+        Of one question only, after a number only, without those of some numbers, or charged under the domains that some
+        entries said, if given.
         """
         with self._reading() as (connection, view):
             lines = [view.lines[number - 1] for number in view.numbers(table, question, after) if number not in but]
-            lines = [line for line in lines if line.record is not None and since in (None, line.since)]
+            lines = [line for line in lines if line.record is not None and (since is None or line.since in since)]
             return tuple(read_record(connection, line) for line in lines)
 
     def latest(self, table: str, count: int) -> tuple[Record, ...]:
@@ -550,7 +550,7 @@ class Ledger(Opened):
             line = view.line(number)
             return read_charge(connection, line) if line.record is None else read_record(connection, line)
 
-    def moment(self, table: str, *, parts: int | None = None) -> Moment:
+    def moment(self, table: str, *, parts: Container[int] | None = None) -> Moment:
         """Return what the ledger says of a table now, for a plan: what it answers does not change meanwhile.
 
         Parameters
@@ -558,12 +558,12 @@ class Ledger(Opened):
         table
             Its name.
         parts
-            Of a table that grew: how many parts it had when what is recorded was asked; those of now, if None.
+            Of a table that grew: how many parts it may have had when what is recorded was asked; as now, if None.
         """
         with self._reading() as (_, view):
             known = view.table(table)
             check_domain(table, self._said.get(table), known.since)
-            since = known.since if parts is None else known.since_parts(parts)
+            since = {known.since} if parts is None else known.since_parts(parts)
             return Moment(
                 self.accountant,
                 view.spent,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import copy
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,9 +124,18 @@ class TableEntries:
         self.spend, self.digest, self.maximum = spend, digest or snapshot.digest(spend), spend.maximum
         self.own, self.checked = False, True
 
-    def since_parts(self, parts: int) -> int:
-        """Return the last entry that said what it was while it had so many parts; 0 if it never had."""
-        return next((one.since for one in reversed(self.earlier) if one.parts == parts), 0)
+    def since_parts(self, parts: Container[int]) -> frozenset[int]:
+        """Return the entries that said what it was while it had so many parts and nothing but parts has come since."""
+        found, count = (
+            {self.since} if len(parts_of(self.registered)) in parts else set(),
+            len(parts_of(self.registered)),
+        )
+        for one in reversed(self.earlier):
+            if one.parts == count:  # its domain was extended then
+                break
+            count = one.parts
+            found |= {one.since} if count in parts else set()
+        return frozenset(found)
 
     def add(self, cost: list[dict[str, Any]], claimed: str, trust: bool) -> None:
         """Add a cost to the spend; its digest is computed, or the claimed one taken for now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -70,7 +69,8 @@ class TableSchema:
         here = ~np.isin(np.arange(1, self.parts + 1), self.elsewhere)
         found = where & Predicate.box(self.domain, {PART: here})
         if found.is_empty:
-            few = f"part {_listed(self.asked or ())} of {self.parts}"
+            asked = self.asked or ()
+            few = f"part{'s' * (len(asked) > 1)} {', '.join(map(str, asked))} of {self.parts}"
             raise DomainError(
                 f"this asks about other parts than {few} of {shorten(self.name)}, which is all that is asked here. "
                 f"session.table({shorten(self.name, 120)}) asks about every part that session.extend(...) added"
@@ -86,7 +86,3 @@ class TableSchema:
     def whose(self) -> str:
         """Which population it is, in words."""
         return self.population or (f"rows of {self.name}" if self.unit is None else f"{self.unit} of {self.name}")
-
-
-def _listed(parts: Iterable[int]) -> str:
-    return ", ".join(map(str, parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dpnotebook.engine.executor import named
@@ -140,7 +141,7 @@ class Relations:
         known = told.get("columns", {})  # earlier versions kept a fingerprint of all that was not declared
         if known:
             now = self.digests(statement)["columns"]
-            changed += [name for name, digest in known.items() if now.get(name) != digest]
+            changed += [name for name, digest in known.items() if not _alike(now.get(name), digest)]
         if changed:
             name = changed[0]
             what = "the public table" if name in self._public else "a column that is not declared of"
@@ -155,6 +156,14 @@ class Relations:
         self.known.clear()
         self.protected.clear()
         self._public.clear()
+
+
+def _alike(now: Mapping[str, Any] | None, known: Mapping[str, Any]) -> bool:
+    """Whether columns are as they were; of a table that grew, in the parts that were there and are here."""
+    if now is None or now["names"] != known["names"]:
+        return False
+    pairs = zip(now["digest"].split(" "), known["digest"].split(" "), strict=False)
+    return all(digest == before for digest, before in pairs)
 
 
 def _shows(public: Source, protected: ProtectedTable) -> bool:

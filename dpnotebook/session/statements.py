@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,23 @@ if TYPE_CHECKING:
     from dpnotebook.sql.plan import StatementPlan
 
 # sqlglot takes a third of a second to import: what needs it is imported where the first statement is asked.
+
+
+def _reads_what_is_here(statement: Statement, table: ProtectedTable) -> bool:
+    """Whether the rows of a statement are in parts of a table that are protected in the session."""
+    if statement.parts is None or statement.parts[0] != table.table.parts:
+        return False
+    return max(statement.parts[1], default=0) <= len(table.parts)
+
+
+def incomplete_table(protected: ProtectedTable) -> NotProtected:
+    """Return the error of a statement that needs parts of a table that are not protected in the session."""
+    name, parts = protected.table.name, protected.table.parts
+    return NotProtected(
+        f"{len(protected.parts)} of {parts} parts of {shorten(name)} are protected in this session. This statement is "
+        "measured over all of them, or is answered from what the ledger has of it; nothing was spent. "
+        f"session.extend({shorten(name, 120)}, ...) adds the others"
+    )
 
 
 class Statements:
@@ -94,8 +111,19 @@ class Statements:
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
         question = linear_question(statement, tables, parameters) if contribution is None else None
         if question is None:
-            return Query(session, statement, accuracy, fresh)
+            return Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
         return Query(session, question, accuracy, fresh, statement=statement)
+
+    @staticmethod
+    def _of_parts(statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]) -> Statement:
+        """Return a statement with the parts that it reads of a table that grew, where only their rows pay for it."""
+        from dpnotebook.sql.linear.parts import parts_of_rows
+
+        table = tables[statement.table]
+        if not table.parts or table.adds:  # where parts add up, a unit pays for a statement once
+            return statement
+        parts = parts_of_rows(statement, table, parameters)
+        return statement if parts is None else replace(statement, parts=(table.parts, parts))
 
     def check(self, statement: Statement) -> None:
         """Make sure that all tables are there as they were, and that the queries can run.
@@ -119,25 +147,23 @@ class Statements:
         from dpnotebook.sql.plan import make_statement_plan
 
         assert isinstance(query.question, Statement)
-        tables = [self._table(name) for name in query.question.tables]
-        incomplete = [table for table in tables if not table.complete]
-        here = len(incomplete[0].parts) if len(tables) == len(incomplete) == 1 else None
+        asked, tables = query.question, [self._table(name) for name in query.question.tables]
+        incomplete = [one for one in tables if not one.complete and not _reads_what_is_here(asked, one)]
+        # What was recorded while the table had the parts that are here, or since it had those that the statement reads.
+        parts: Container[int] | None = range(max(asked.parts[1]), asked.parts[0] + 1) if asked.parts else None
+        if incomplete:
+            parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
         plan = make_statement_plan(
-            query.question,
+            asked,
             query.accuracy,
             self.relations.known,
-            self.ledger.moment(query.question.table, parts=here),
+            self.ledger.moment(asked.table, parts=parts),
             fresh=query.fresh,
             rows=query.assumption.rows,
             alternatives=alternatives,
         )
-        if incomplete and (here is None or plan.recorded is None):
-            table = incomplete[0].table
-            raise NotProtected(
-                f"{len(incomplete[0].parts)} of {table.parts} parts of {shorten(table.name)} are protected in this "
-                "session. This statement is measured over all of them, or is answered from what the ledger has of it; "
-                f"nothing was spent. session.extend({shorten(table.name, 120)}, ...) adds the others"
-            )
+        if incomplete and plan.recorded is None:
+            raise incomplete_table(incomplete[0])
         return plan
 
     def follows(self, plan: Plan) -> dict[str, Any] | None:
@@ -181,7 +207,10 @@ class Statements:
         return recorded_statement(charge)
 
     def check_same(self, charge: Charge) -> None:
-        """Raise FrameChanged if a table is another than when it was charged for."""
+        """Raise FrameChanged if a table is another than when it was charged for, NotProtected if parts are not here."""
+        for table in () if isinstance(charge, Record) else map(self._table, self.asked_in(charge).tables):
+            if not table.complete:
+                raise incomplete_table(table)
         self.relations.check_same(charge, self.asked_in(charge))
 
     def again(self, session: SessionProtocol, record: Record) -> Release:

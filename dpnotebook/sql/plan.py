@@ -13,7 +13,7 @@ from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.expected import steps, warnings
-from dpnotebook.sql.prices import Priced, StatementBooks, everywhere, price, split, units_for
+from dpnotebook.sql.prices import Priced, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -93,7 +93,8 @@ def make_statement_plan(
     priced = price(statement, units, books, accuracy.confidence, rows)
     first = _leading(priced.parts)
     total = sum(priced.shares)
-    paid = 0 if past is not None else total
+    cells = cost_of(statement, total, books)
+    paid = 0 if past is not None else books.price(cells)
     spent = books.spent
     delta = sum(priced.deltas, Fraction(0))
     affordable = past is not None or (spent + paid <= accountant.total and delta <= books.delta_remaining)
@@ -125,7 +126,7 @@ def make_statement_plan(
         code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
         noise=accountant.noise,
         measurements=(),
-        cells=everywhere(total),
+        cells=cells,
         recorded=None if past is None else number,
         parts=priced.parts,
         shares=priced.shares,
@@ -152,9 +153,10 @@ def _other_prices(
             priced = price(statement, units, books, accuracy.confidence, rows)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
-        paid = sum(priced.shares)
+        whole = sum(priced.shares)
+        paid = books.price(cost_of(statement, whole, books))
         error = _leading(priced.parts).half_width
-        found.append(Alternative.at(accountant, books.spent, paid, error, paid, False))
+        found.append(Alternative.at(accountant, books.spent, paid, error, whole, False))
     return found
 
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, SQLError, shorten
 from dpnotebook.planner.plan import PlannedMeasure
 from dpnotebook.planner.problem import LedgerView
@@ -180,9 +181,12 @@ def conflicting(own: float, given: Mapping[str, object]) -> None:
             )
 
 
-def everywhere(units: int) -> CellCost:
-    """Return a cost that is the same in every cell: a statement may look at any of them."""
-    return CellCost((CostTerm(Fraction(units), {}),))
+def cost_of(statement: Statement, units: int, books: StatementBooks) -> CellCost:
+    """Return a cost that is the same in every cell, as a statement may look at any of them; of the parts it reads."""
+    norms = {}
+    if statement.parts is not None and statement.parts[0] == books.spend.sizes.get(PART):
+        norms[PART] = np.isin(np.arange(1, statement.parts[0] + 1), statement.parts[1]).astype(np.int64)
+    return CellCost((CostTerm(Fraction(units), norms),))
 
 
 def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) -> tuple[int, ...]:

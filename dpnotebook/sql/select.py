@@ -193,6 +193,9 @@ class PrivateSelect:
         Whether it was written with WITH DIFFERENTIAL_PRIVACY, WITH ANONYMIZATION or ANON_ functions.
     tree
         The aggregation as it was read, for the linear route.
+    conditions
+        Of one that is of the rows of one table: the conditions on them that all have to hold, as they were read; None
+        where it is of anything else.
     """
 
     rows: str
@@ -212,6 +215,7 @@ class PrivateSelect:
     notes: tuple[str, ...] = ()
     written: bool = False
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
+    conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def canonical(self) -> dict[str, Any]:

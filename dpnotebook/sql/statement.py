@@ -84,12 +84,16 @@ class Statement:
         where the answer is `release_0` as it is.
     public
         The public tables that `outer` reads.
+    parts
+        Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
+        numbered from 1; None where they can be in any.
     """
 
     text: str
     selects: tuple[PrivateSelect, ...]
     outer: str | None = None
     public: tuple[str, ...] = ()
+    parts: tuple[int, tuple[int, ...]] | None = field(default=None, compare=False)
 
     @property
     def key(self) -> str:

@@ -27,12 +27,14 @@ from dpnotebook.ledger.writing import append, charge_values, write_snapshot
 from dpnotebook.planner.plan_json import plan_to_json
 
 DOMAIN = {"age": dpn.Range(0, 99), "sex": ["F", "M"], "income": dpn.Range(0, 39)}
+SEVEN = {name: dpn.Range(0, 9) for name in "abcdefg"}
 BUDGETS = {"laplace": dpn.Budget(10**5), "gaussian": dpn.Budget(10**5, 1e-6)}
 HISTORIES = {
     "one histogram": lambda t: [t.histogram("age", epsilon=0.01, fresh=True)],
     "two histograms": lambda t: [t.histogram(name, epsilon=0.01, fresh=True) for name in ("age", "income")],
     "one crosstab": lambda t: [t.crosstab("age", "sex", epsilon=0.01, fresh=True)],
     "1,000 boxes": lambda t: [t.count(where=where, epsilon=0.01, fresh=True) for where in boxes(1_000)],
+    "seven attributes": lambda t: list(group_bys(t, np.random.default_rng(4), 300, epsilon=0.01, fresh=True)),
 }
 
 
@@ -43,8 +45,20 @@ def boxes(count):
         yield f"age >= {a} and age <= {b} and income >= {c} and income <= {d}"
 
 
-def opened(path, noise):
+def group_bys(table, rng, count, **accuracy):
+    """Yield tables of up to three of seven attributes of ten levels, of all rows or of some levels of another one."""
+    for _ in range(count):
+        *keys, other = rng.permutation(list(SEVEN))[: int(rng.integers(2, 5))].tolist()
+        where = f"{other} < {rng.integers(1, 10)}" if rng.random() < 0.3 else None
+        yield table.groupby(keys).count(where=where, **accuracy)
+
+
+def opened(path, noise, name):
     rows = np.arange(5_000)
+    if name == "seven attributes":
+        frame = pd.DataFrame({name: rows // (place + 1) % 10 for place, name in enumerate(SEVEN)})
+        session = dpn.Session(BUDGETS[noise], ledger=path)
+        return session, session.protect(frame, "t", domain=SEVEN)
     frame = pd.DataFrame({"age": rows % 100, "sex": np.where(rows % 2, "F", "M"), "income": rows % 40})
     session = dpn.Session(BUDGETS[noise], ledger=path)
     return session, session.protect(frame, "t", domain=DOMAIN)
@@ -52,7 +66,7 @@ def opened(path, noise):
 
 def fill(path, noise, name, releases):
     """Write releases in one transaction, as running the queries in turn would one by one."""
-    session, table = opened(path, noise)
+    session, table = opened(path, noise, name)
     planned = [(query.question.key, query.plan) for query in HISTORIES[name](table)]
     planned = [(key, plan, plan_to_json(plan)) for key, plan in planned]
     rng = np.random.default_rng(0)
@@ -80,17 +94,18 @@ def fill(path, noise, name, releases):
     session.close()
 
 
-def measured(path, noise):
+def measured(path, noise, name):
     """Return the processor time to open, of the first plan and of the next, in seconds, and memory in MiB."""
     import scipy.linalg
     import scipy.sparse
     import scipy.special  # noqa: F401 - what any first plan loads
 
     before, times = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, [time.process_time()]
-    session, table = opened(path, noise)
+    session, table = opened(path, noise, name)
+    first = next(iter(table.domain))
     times.append(time.process_time())
     for error in (0.9, 0.8):
-        _ = table.histogram("age", error=error).plan
+        _ = table.histogram(first, error=error).plan
         times.append(time.process_time())
     session.close()
     return *np.diff(times), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -108,7 +123,7 @@ def main(releases=10_000):
                     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                         pool.submit(fill, path, noise, name, count).result()
                     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                        found.append(pool.submit(measured, path, noise).result())
+                        found.append(pool.submit(measured, path, noise, name).result())
                 few, many = found
                 text = "".join(f"{value:8.2f}" for value in many)
                 print(f"{name + ', ' + noise:<30}{text}{many[1] / few[1]:8.1f}", flush=True)

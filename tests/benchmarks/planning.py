@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from pathlib import Path
 
+import many
 import numpy as np
 import pandas as pd
 
@@ -26,11 +29,9 @@ def line(name, session, queries, limit):
     found = times(queries)
     free = np.mean([query.plan.free for query in queries])
     (history,) = session._questions.histories._known.values()
-    block = max((block for block, _ in history._blocks.values()), key=lambda block: block.atoms.count)
+    atoms = max((block.atoms.count for block, _ in history._blocks.values()), default=0)
     median, high = np.percentile(found, [50, 95])
-    print(
-        f"{name:<42} {len(history.items):>6} {block.atoms.count:>6} {median:>9.1f} {high:>9.1f} {limit:>7} {free:>6.0%}"
-    )
+    print(f"{name:<42} {len(history.items):>6} {atoms:>6} {median:>9.1f} {high:>9.1f} {limit:>7} {free:>6.0%}")
 
 
 def ranges(rng, count, levels=10_000):
@@ -93,6 +94,16 @@ def two_thousand_atoms():
     return session, queries
 
 
+def many_releases(folder):
+    """Return a session beside 10,000 releases over seven attributes of ten levels, and queries of others."""
+    path = Path(folder, "many.ledger")
+    many.fill(path, "laplace", "seven attributes", 10_000)
+    session, table = many.opened(path, "laplace", "seven attributes")
+    rng = np.random.default_rng(5)
+    errors = 10 ** rng.uniform(-0.5, 1.5, 100)
+    return session, [query for error in errors for query in many.group_bys(table, rng, 1, error=float(error))]
+
+
 def main():
     """Print the table."""
     print(f"{'':<42} {'past':>6} {'atoms':>6} {'median ms':>9} {'95% ms':>9} {'limit':>7} {'free':>6}")
@@ -100,6 +111,10 @@ def main():
     line("ranges of one attribute", *random_ranges(1000), "50")
     line("group-bys over 480 cells", *group_bys(200), "50")
     line("everything over 2,000 cells", *two_thousand_atoms(), "100")
+    with tempfile.TemporaryDirectory() as folder:
+        session, queries = many_releases(folder)
+        line("group-bys of seven attributes of 10", session, queries, "100")
+        session.close()
 
 
 if __name__ == "__main__":

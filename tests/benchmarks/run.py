@@ -4,12 +4,13 @@ import ledger
 import many
 import marginals
 import noise
+import planning
 import reuse
 import session
 import sql
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, many, strategy, marginals, reuse, sql):
+    for benchmark in (session, noise, ledger, planning, many, strategy, marginals, reuse, sql):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()

@@ -12,7 +12,7 @@ from dpnotebook.dialect.safe.typed import Misfit
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
-from dpnotebook.sql.analysis.plain import plain_tree
+from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.parse.statement_parser import read_surface
@@ -89,7 +89,8 @@ def _analyse(tree: exp.Expr, reader: Reader, contribution: str | None) -> Statem
         raise reader.dropped[0]
     selects = outer.selects
     if len(selects) == 1 and isinstance(top, exp.Select) and outer.is_private(top, {}):
-        selects[0] = replace(selects[0], tree=plain_tree(top, outer.found[0], contribution))
+        plain, conditions = plain_tree(top, outer.found[0], contribution), row_conditions(top)
+        selects[0] = replace(selects[0], tree=plain, conditions=conditions)
     return Statement(reader.text.statement, tuple(selects), query, tuple(outer.public))
 
 

@@ -65,6 +65,26 @@ def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None)
     return tree.from_(below.table)
 
 
+def row_conditions(select: exp.Select) -> tuple[exp.Expr, ...] | None:
+    """Return the conditions that all rows of an aggregation satisfy, in a table's own names; None if it is not of one.
+
+    Parameters
+    ----------
+    select
+        The statement.
+    """
+    if select.args.get("joins") or expression_queries(select):
+        return None
+    below = _rows_below(select, _common_tables(select))
+    if below is None:
+        return None
+    own = exp.Select()
+    if (where := select.args.get("where")) is None:
+        return below.conditions
+    own.set("where", where.copy())
+    return (*below.conditions, own.args["where"].this) if below.renames(own) else None
+
+
 @dataclass(frozen=True)
 class _RowsBelow:
     """Rows and columns of one table.

@@ -89,7 +89,7 @@ def condition(node: exp.Expr, scope: LinearScope) -> Expression:
     """Return the expression of one condition."""
     node = bare(node)
     if isinstance(node, exp.And | exp.Or):
-        parts = [condition(part, scope) for part in _operands(node)]
+        parts = [condition(part, scope) for part in operands(node)]
         return And(*parts) if isinstance(node, exp.And) else Or(*parts)
     if isinstance(node, exp.Not):
         return Not(condition(node.this, scope))
@@ -212,7 +212,7 @@ def _number(written: str) -> int | float:
         raise NotLinear from None
 
 
-def _operands(node: exp.Expr) -> list[exp.Expr]:
+def operands(node: exp.Expr) -> list[exp.Expr]:
     """Return the operands of a chain of one operator in order; a chain of thousands is a tree as deep."""
     found, waiting = [], [node]
     while waiting:

@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Domain
 from dpnotebook.errors import DomainError, SQLError
 from dpnotebook.planner.table import TableSchema
@@ -75,7 +76,7 @@ def linear_question(
     select = statement.selects[0].tree
     try:
         table = tables[statement.table]
-        question = _question(select, table, LinearScope(surface.text, table.domain, lambda node: _column(node, table)))
+        question = _question(select, table, scope_of(surface.text, table))
     except NotLinear:
         return None
     if not any(token.text.upper() in REWRITTEN for token in surface.tokens):
@@ -115,6 +116,11 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
     if rows is not None:
         return Question(table.name, tuple(part.measure for part in aggregates), grouped, rows)
     return _of_different_rows(Question(table.name, (), grouped, where), aggregates)
+
+
+def scope_of(text: Text, table: TableSchema) -> LinearScope:
+    """Return what names in a statement about one table mean."""
+    return LinearScope(text, table.domain, lambda node: _column(node, table))
 
 
 def _column(node: exp.Column, table: TableSchema) -> str:
