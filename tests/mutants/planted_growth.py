@@ -50,6 +50,14 @@ PLANTED = (
         (LEFT_OUT,),
     ),
     Mutant(
+        "a statement pays for the parts that any of its conditions names",
+        "rows that another condition lets in lose what nobody pays for",
+        "sql/linear/parts.py",
+        "operands(one) if isinstance(one, exp.And) else [one]",
+        "operands(one) if isinstance(one, exp.And | exp.Or) else [one]",
+        ("test_growing_tables.py::test_a_statement_is_charged_to_the_parts_that_it_reads",),
+    ),
+    Mutant(
         "a part comes while a charge waits",
         "what was paid for one part is measured over two",
         LEDGER,
