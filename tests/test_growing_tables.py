@@ -1,6 +1,8 @@
 """Tables that grow by parts: what is asked of them, what that costs, and what a unit may lose by it."""
 
 import math
+import shutil
+from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -174,7 +176,7 @@ def test_rows_of_units_that_an_earlier_part_has_are_left_out(form, tmp_path):
     ]
     asked = "SELECT part, ANON_COUNT(*) AS n FROM visits GROUP BY part ORDER BY part"
     assert session.sql(asked, epsilon=1.0).run().frame["n"].tolist() == [900, 540]
-    assert session.extend("visits", data, one_part=True) is visits  # the same rows are no further part
+    assert session.extend("visits", data, one_part=True, part=2) is visits  # the same rows are no further part
     assert visits.domain["part"].size == 2
 
 
@@ -536,11 +538,30 @@ def test_two_kernels_that_extend_at_once(kernel):
 def test_the_same_rows_are_one_part(kernel):
     session, frames = kernel(), copies()
     visits = session.protect(frames[0], "visits", domain=DOMAIN)
-    for _ in range(2):
-        assert session.extend("visits", frames[1]) is visits
-        assert session.extend("visits", frames[1].iloc[::-1]) is visits
-        assert session.extend("visits", frames[0].copy()) is visits
+    session.extend("visits", frames[1])
+    for same, number in ((frames[1].iloc[::-1], 2), (frames[0].copy(), 1)):
+        with pytest.warns(dpn.LedgerWarning, match=f"these rows are part {number} of 'visits' already.*write part=3"):
+            assert session.extend("visits", same) is visits
+    assert session.extend("visits", frames[1]) is visits  # a cell that is run again
+    assert session.extend("visits", frames[1].copy(), part=2) is visits
     assert visits.domain["part"].size == 2
+    with pytest.raises(LedgerMismatch, match="part 2 of 'visits' has other rows than these"):
+        session.extend("visits", frames[2], part=2)
+    for wrong in (0, 4, "3", True):
+        with pytest.raises(ArgumentError, match="the next one here is part 3; not"):
+            session.extend("visits", frames[2], part=wrong)
+
+
+def test_other_rows_that_are_alike_are_another_part():
+    """What is declared is the same in both, or all of it: then it has to be said."""
+    session = exact_session(BUDGETS["laplace"])
+    visits = session.protect(JANUARY, "visits", domain=DOMAIN)
+    session.extend("visits", JANUARY.assign(cost=0.0))
+    assert values(visits.groupby("part").count(epsilon=1.0).run()) == [900, 900]
+    few = session.protect(pd.DataFrame({"sex": ["F"]}), "few", domain={"sex": ["F", "M"]})
+    session.extend("few", pd.DataFrame({"sex": ["F"]}), part=2)
+    session.extend("few", pd.DataFrame({"sex": ["F"]}), part=3)
+    assert few.count(epsilon=1.0).run().value == 3
 
 
 def test_a_charge_that_waits_is_answered_before_a_part_comes(kernel, monkeypatch):
@@ -691,3 +712,51 @@ def test_the_rows_of_a_part_are_not_shown(kernel):
     with pytest.raises(DomainError, match="registered as public"):
         session.extend("others", published)
     assert not others.table.parts
+
+
+# A ledger that is kept: what tables in parts wrote when they were new opens, and answers, for ever.
+
+KEPT = Path(__file__).parent / "data" / "ledger_of_parts.sqlite"
+HEAD = "a3192eb288123ba0dc9907b52285853df2779c2968d5aa9a06df4c274fbee87d"
+
+
+def counted(number, rows=60):
+    """Return the rows of a part that need no random numbers."""
+    place = np.arange(rows) + 7 * number
+    return pd.DataFrame(
+        {"age": place % 20, "sex": np.where(place % 3, "F", "M"), "cost": place * 11.0 % 500, "who": place // 2}
+    )
+
+
+def asked_and_kept(session):
+    """Ask what the ledger was made with: two tables in parts, one of rows, one of units that are in several."""
+    found = []
+    for name, unit in (("visits", {}), ("stays", {"unit": "who", "max_rows": 2})):
+        table = session.protect(counted(1), name, domain=DOMAIN, **unit)
+        found.append(table.histogram("age", epsilon=0.5).run())
+        for number in (2, 3):
+            session.extend(name, counted(number))
+            found.append(table.count(where=f"part == {number}", epsilon=0.25).run())
+            found.append(
+                session.sql(f"SELECT ANON_SUM(cost, 0, 500) AS s FROM {name} WHERE part = {number}", epsilon=1.0).run()
+            )
+        found.append(table.groupby("part").count(where="sex == 'F'", epsilon=0.5).run())
+    return found
+
+
+def test_a_ledger_of_today_is_answered_for_ever(tmp_path):
+    path = tmp_path / "kept.ledger"
+    shutil.copy(KEPT, path)
+    path.chmod(0o600)
+    with dpn.Session(dpn.Budget(epsilon=20.0), path) as session:
+        assert session.audit(HEAD).ok
+        spent, kept = session.spent, len(session.history())
+        for place, release in enumerate(asked_and_kept(session)):
+            assert release.paid == 0
+            if place % 6 in (2, 4):  # statements: the very release
+                assert release.number <= kept
+        assert session.spent == spent
+        parts = session.ledger.spend("visits").by_attribute("part").tolist()
+        stays = session.ledger.spend("stays")
+        assert session.ledger.spent == max(parts) + stays.maximum
+        assert len(session.ledger.tables()["stays"]["parts"]) == 3

@@ -45,6 +45,44 @@ def grown(table: TableSchema, known: Mapping[str, Any], here: int, *, one_part: 
     return replace(table, domain=with_parts(table.columns, parts), parts=parts, asked=None, adds=adds)
 
 
+def place_of(rows: ProtectedRows, parts: Sequence[ProtectedRows], part: int | None) -> int | None:
+    """Return which part some rows are already, from 0; None where they are to be added.
+
+    Parameters
+    ----------
+    rows, parts
+        The rows, and those of the parts that are here.
+    part
+        Which part they are said to be, from 1; None if nothing is said.
+
+    Raises
+    ------
+    ArgumentError
+        If it is neither one that is here nor the next one.
+    LedgerMismatch
+        If that part has other rows.
+    """
+    if part is None:
+        return next((place for place, there in enumerate(parts) if there.same_as(rows)), None)
+    if isinstance(part, bool) or not isinstance(part, int) or not 1 <= part <= len(parts) + 1:
+        raise ArgumentError(
+            f"part= is the number of a part: the next one here is part {len(parts) + 1}; not {shorten(part)}"
+        )
+    if part > len(parts):
+        return None
+    if not parts[part - 1].same_as(rows):
+        raise LedgerMismatch(f"part {part} of {shorten(rows.table.name)} has other rows than these")
+    return part - 1
+
+
+def already_words(name: str, place: int, known: int) -> str:
+    """Return what to tell whoever adds rows that are a part already, of a table of which so many are known."""
+    return (
+        f"these rows are part {place + 1} of {shorten(name)} already, and were not added again. If they are others that"
+        f" happen to be the same, write part={known + 1}"
+    )
+
+
 def check_part(name: str, rows: ProtectedRows, place: int, known: Sequence[str]) -> None:
     """Check that rows are the part that the ledger knows by this place, if it knows one.
 

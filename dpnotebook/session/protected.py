@@ -132,6 +132,11 @@ class Frames:
             forget = weakref.ref(data, lambda _: self._entries.pop(key, None))
             self._entries[key] = (forget, protected, part)
 
+    def is_part(self, data: Any, protected: ProtectedTable, part: int) -> bool:
+        """Return whether `data` is a frame that is bound to a part of a table."""
+        known, table, place = self._entries.get(id(data), (None, None, 0))
+        return known is not None and known() is data and table is protected and place == part
+
     def find(self, frame: pd.DataFrame) -> ProtectedTable:
         """Return the protected table of a frame.
 

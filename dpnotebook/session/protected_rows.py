@@ -93,12 +93,17 @@ class ProtectedRows:
             if source.place[0] == "postgres":  # notes it, to tell when a connection is lost whether the rows are these
                 source.fingerprint(self._used or columns, key)
 
+    def same_as(self, other: ProtectedRows) -> bool:
+        """Whether both were given as the same rows, in any order, with those of units that earlier parts have."""
+        return self._declared_digest == other._declared_digest and self._whole_digest == other._whole_digest
+
     @cached_property
-    def given(self) -> str:
-        """A keyed digest of the rows as they were given, those of units that have rows in earlier parts included."""
-        if self.table.unit is None:
-            return self.fingerprint
-        return digest_of(self._given, self._used or list(self._given.columns), self.table.unit, self._key)
+    def _declared_digest(self) -> str:
+        return digest_of(self._given, self._used, self.table.unit, self._key) if self._used else ""
+
+    @cached_property
+    def _whole_digest(self) -> str:
+        return digest_of(self._given, list(self._given.columns), self.table.unit, self._key)
 
     def beside(self, words: Collection[str]) -> list[str]:
         """Return the columns that the fingerprint leaves out and words of a statement name, in order of their names.

@@ -43,7 +43,15 @@ from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
-from dpnotebook.session.growing import check_all_parts, check_part, check_parts_are, first_part, grown
+from dpnotebook.session.growing import (
+    already_words,
+    check_all_parts,
+    check_part,
+    check_parts_are,
+    first_part,
+    grown,
+    place_of,
+)
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.protected import ProtectedTable, frames
@@ -327,7 +335,7 @@ class Session:
             population=table.population,
         )
 
-    def extend(self, name: str, data: Any, *, one_part: bool = False) -> ProtectedTable:
+    def extend(self, name: str, data: Any, *, one_part: bool = False, part: int | None = None) -> ProtectedTable:
         """Add a part to a protected table: the rows of another month, another batch.
 
         Rows never change parts, so what is asked of one part costs nothing in the others: as long as every part is
@@ -337,8 +345,8 @@ class Session:
         `part`, whose levels are 1, 2, 3, in the order in which parts were added.
 
         In another kernel protect the first part again, and extend it by the others in the same order: until then the
-        table is asked about the parts that are here. Rows that are a part already are not added a second time. Other
-        kernels that have the table open are refused until they protect it again.
+        table is asked about the parts that are here. Rows that are a part already are not added a second time, unless
+        `part=` says that they are. Other kernels that have the table open are refused until they protect it again.
 
         Parameters
         ----------
@@ -365,6 +373,11 @@ class Session:
         LedgerConflict
             If another kernel changed the table at the same moment, or what was charged is not answered yet.
 
+        Warns
+        -----
+        LedgerWarning
+            If the rows are a part already.
+
         Examples
         --------
         >>> import pandas as pd
@@ -390,10 +403,12 @@ class Session:
             schema = grown(protected.table, registered, len(protected.parts), one_part=one_part)
             known, earlier = parts_of(registered), () if schema.adds else protected.parts
             rows = ProtectedRows(schema, data, self.ledger.key, earlier=earlier)
-            for place, there in enumerate(protected.parts):
-                if there.given == rows.given:
-                    frames.bind(data, protected, place)
-                    return protected
+            there = place_of(rows, protected.parts, part)
+            if there is not None:
+                if part is None and not frames.is_part(data, protected, there):
+                    warn(already_words(name, there, len(known)), about=f"{self.ledger.path} {name} {there}")
+                frames.bind(data, protected, there)
+                return protected
             place = len(protected.parts)
             check_part(name, rows, place, known)
             candidate = ProtectedTable(self, schema, [*protected.parts, rows])
