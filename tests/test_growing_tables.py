@@ -321,6 +321,15 @@ def test_a_statement_is_charged_to_the_parts_that_it_reads():
             assert plan.cost.units == max(before + more) - max(before) == pytest.approx(release.paid * UNITS)
 
 
+def test_what_is_said_of_how_many_rows_there_are_is_of_each_part(kernel):
+    session, frames = kernel(), copies()
+    visits = session.protect(frames, "visits", domain=DOMAIN, rows=600)
+    one, three = (table.mean("age", epsilon=0.1).plan for table in (frames[1].dp, visits))
+    assert "600 rows" in one.assumption
+    assert "1,800 rows" in three.assumption
+    assert three.error < 0.5 * one.error
+
+
 # What a unit loses: what every release could change by whoever is left out, against what was paid.
 
 

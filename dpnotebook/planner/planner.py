@@ -87,7 +87,7 @@ def make_plan(
     accountant = ledger.accountant
     assumption = assumption or Assumption()
     if assumption.rows is None:
-        assumption = Assumption(table.rows, assumption.value)
+        assumption = Assumption(table.rows_of(question.where), assumption.value)
     own = fresh or strategy is not None
     given, asked = accuracy, None
     if accuracy.relative is not None:
@@ -386,10 +386,10 @@ def resolved(accuracy: Accuracy, question: Question, asked: LinearTarget | None,
                 f"{accuracy.percent} of it; ask once with error={spread / 2:,.2g} or so"
             )
     counts = question.measures[0].kind in ("count", "cdf", "workload") and question.where.is_everything
-    if table.rows is not None and counts and asked is not None:
-        return accuracy.resolved(accuracy.relative * table.rows / asked.count)
-    rows = f", or say about how many rows there are with rows= when you protect {shorten(table.name)}" if counts else ""
+    if (rows := table.rows_of(question.where)) is not None and counts and asked is not None:
+        return accuracy.resolved(accuracy.relative * rows / asked.count)
+    said = f", or say about how many rows there are with rows= when you protect {shorten(table.name)}" if counts else ""
     raise AccuracyError(
         f"error='{accuracy.percent}' is planned from a past noisy answer, and there is none to this question yet; ask "
-        f"it once with error= or epsilon= (any accuracy will do){rows if table.rows is None else ''}"
+        f"it once with error= or epsilon= (any accuracy will do){said if table.rows is None else ''}"
     )

@@ -24,7 +24,7 @@ class TableSchema:
     unit, max_rows
         The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
     rows
-        About how many rows it has, where the owner has said so; never read from the data.
+        About how many rows it has, or each part of it, where the owner has said so; never read from the data.
     population
         The population that its units belong to; None: one of this table alone.
     parts
@@ -49,6 +49,15 @@ class TableSchema:
     def columns(self) -> Domain:
         """The domain of its columns: without the attribute that tells parts apart."""
         return without_parts(self.domain) if self.parts else self.domain
+
+    def rows_of(self, where: Predicate) -> float | None:
+        """Return about how many rows the parts have that a condition lets in, where that was said."""
+        if self.rows is None or not self.parts:
+            return self.rows
+        inside = np.zeros(self.parts, dtype=bool)
+        for box in where.products():
+            inside |= box.get(PART, True)
+        return self.rows * int(inside.sum())
 
     @property
     def elsewhere(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
+from dpnotebook.predicate import Predicate
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -58,7 +59,7 @@ class Relations:
             unit=table.unit,
             max_rows=table.max_rows,
             domain=table.domain,
-            rows=table.rows,
+            rows=table.rows_of(Predicate.everything(table.domain)),
             elements=self.workspace.elements(table.name),
             population=table.population,
             rounded=self.workspace.rounded(table.name),

@@ -213,7 +213,7 @@ class Session:
         max_rows
             With `unit`: most rows of one unit that count; more are sampled away, once, here.
         rows
-            About how many rows there are, if that is public; used for the expected error of means only.
+            About how many rows there are, in each part, if that is public; used for the expected error of means only.
 
         Raises
         ------
