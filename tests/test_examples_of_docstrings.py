@@ -1,5 +1,6 @@
 """Every public name has an example in its docstring, and every example runs and says what it says."""
 
+import builtins
 import contextlib
 import doctest
 import inspect
@@ -74,6 +75,7 @@ def test_the_example_runs(name, tmp_path, monkeypatch):
         pytest.importorskip("mbi")
     said = []
     found = doctest.DocTestRunner(optionflags=FLAGS).run(example(name), out=said.append)
+    vars(builtins).pop("_", None)  # what was shown last: IPython would not keep that of its own beside it
     with contextlib.suppress(dpn.NotProtected):
         dpn.active_session().close()
     assert found.failed == 0, "".join(said)

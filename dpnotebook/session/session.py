@@ -504,7 +504,7 @@ class Session:
             raise NotProtected(f"no table {shorten(name)} is protected in this session (protected: {known})") from None
 
     def tables(self) -> pd.DataFrame:
-        """Return what is protected: name, attributes, cells, unit, population, max_rows.
+        """Return what is protected: name, attributes, cells, unit, population, max_rows, parts.
 
         Examples
         --------
@@ -523,10 +523,11 @@ class Session:
                 "unit": protected.table.unit or "row",
                 "population": protected.table.whose,
                 "max_rows": protected.table.max_rows,
+                "parts": len(protected.parts),
             }
             for name, protected in self._tables.items()
         ]
-        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "population", "max_rows"])
+        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "population", "max_rows", "parts"])
 
     @property
     def relations(self) -> Mapping[str, Relation]:
