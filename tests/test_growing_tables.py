@@ -589,6 +589,26 @@ def test_a_charge_that_waits_is_answered_before_a_part_comes(kernel, monkeypatch
     assert session.spent.epsilon == pytest.approx(0.5)
 
 
+def test_where_adding_a_part_is_interrupted_nothing_reads_it(kernel, monkeypatch):
+    session = kernel()
+    visits = session.protect(JANUARY.copy(), "visits", domain=DOMAIN)
+
+    def stops(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session.ledger, "grow", stops)
+        with pytest.raises(KeyboardInterrupt):
+            session.extend("visits", FEBRUARY)
+    assert "part" not in visits.domain
+    assert "part" not in session.relations["visits"].columns
+    asked = session.sql("SELECT ANON_COUNT(*) AS n FROM visits", epsilon=5.0).run()
+    assert asked.value == pytest.approx(900, abs=20)
+    session.extend("visits", FEBRUARY)
+    asked = session.sql("SELECT ANON_COUNT(*) AS n FROM visits", epsilon=5.0).run()
+    assert asked.value == pytest.approx(1_500, abs=20)
+
+
 def test_a_part_that_is_not_here_is_not_counted_as_empty(kernel, monkeypatch):
     session = kernel()
     visits = session.protect(MONTHS, "visits", domain=DOMAIN)
@@ -658,6 +678,11 @@ def test_bad_input_is_told_and_nothing_changes(kernel):
         (DomainError, "'cost' does not hold the same kind", lambda: wrong_cost(session, frames[1])),
         (ArgumentError, "one_part= is True or False", lambda: session.extend("people", frames[1], one_part="yes")),
         (DomainError, "same kind of values in all parts", lambda: wrong_unit(session, frames[1])),
+        (
+            DomainError,
+            "'who' is of whole numbers in one part of 'people' and",
+            lambda: unit_missing(session, frames[1]),
+        ),
         (DomainError, "needs at least one part", lambda: session.protect([], "empty", domain=DOMAIN)),
     ]
     for kind, words, use in refused:
@@ -681,6 +706,10 @@ def wrong_cost(session, frame):
 
 def wrong_unit(session, frame):
     session.extend("people", frame.assign(who=frame["who"].astype(str).astype("string")), one_part=True)
+
+
+def unit_missing(session, frame):
+    session.extend("people", frame.assign(who=frame["who"].where(frame["who"] != 1_003)))
 
 
 def test_a_table_with_a_column_of_that_name_cannot_grow(kernel):

@@ -127,6 +127,12 @@ class DuckDBHome:
                     f"{' and '.join(sorted(here))}; convert it, or leave it out"
                 )
             kinds[name] = "number" if len(here) > 1 else here.pop()
+        units = {kind for part in parts for name, _, kind in self._described(part)[2] if name == table.unit}
+        if units & {*FLOATING} and units & {*INTEGERS}:
+            raise DomainError(
+                f"{shorten(table.unit)} is of whole numbers in one part of {shorten(table.name)} and of floating-point "
+                "numbers in another, as where some are missing; convert it to one type in all parts"
+            )
         table.elements = {name: kind for part in parts for name, kind in part.elements.items() if name in kinds}
         table.rounded = frozenset(name for part in parts for name in part.rounded if name in kinds)
         return kinds | {PART: "integer"}

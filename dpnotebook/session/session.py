@@ -360,6 +360,8 @@ class Session:
             out. If False, each part has up to `max_rows` rows of a unit, drawn for itself; what parts cost adds up, and
             a question over several of them costs as much as over that many times `max_rows` rows. It is said with the
             first part that is added and holds for all.
+        part
+            Which part it is, numbered from 2; the next one, or the one that has these very rows, unless given.
 
         Raises
         ------
@@ -421,7 +423,7 @@ class Session:
                 else:
                     since = self.ledger.domains(name)[-1].since
                     self.ledger.grow(name, fingerprint=rows.fingerprint, since=since, adds=schema.adds)
-            except LedgerError:
+            except BaseException:  # statements must not read what the ledger does not know of
                 self._statements.relations.protect(protected)
                 raise
             protected.hold(schema, candidate.parts)
