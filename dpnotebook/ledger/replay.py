@@ -19,7 +19,7 @@ from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
 from dpnotebook.ledger.extension import check_levels, extended, grown, level
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.spend import Spend, bound_of, from_runs
+from dpnotebook.privacy.spend import Spend, bounds_at, from_runs
 
 # A snapshot is due when this many cells were added to since the last: replaying what follows it takes well under 1 s.
 SNAPSHOT_WORK = 1 << 24
@@ -83,8 +83,8 @@ class TableEntries:
         The number of the last entry that is about the table.
     since
         The number of the entry that says what it is: its registration, or the latest correction or extension of that.
-    outside
-        What rows have paid, at most, that have no cell.
+    outside_of
+        What rows have paid, at most, that have no cell; of each part.
     earlier
         What was said of it before its extensions, first to last.
     units
@@ -108,7 +108,7 @@ class TableEntries:
     digest: str
     version: int
     since: int
-    outside: int = 0
+    outside_of: list[int] = field(default_factory=lambda: [0])
     earlier: list[Earlier] = field(default_factory=list)
     maximum: int = 0
     units: int = 0
@@ -124,12 +124,15 @@ class TableEntries:
         self.spend, self.digest, self.maximum = spend, digest or snapshot.digest(spend), spend.maximum
         self.own, self.checked = False, True
 
+    @property
+    def outside(self) -> int:
+        """What rows have paid, at most, that have no cell, in whatever part."""
+        return max(self.outside_of)
+
     def since_parts(self, parts: Container[int]) -> frozenset[int]:
         """Return the entries that said what it was while it had so many parts and nothing but parts has come since."""
-        found, count = (
-            {self.since} if len(parts_of(self.registered)) in parts else set(),
-            len(parts_of(self.registered)),
-        )
+        count = len(parts_of(self.registered))
+        found = {self.since} if count in parts else set()
         for one in reversed(self.earlier):
             if one.parts == count:  # its domain was extended then
                 break
@@ -355,7 +358,9 @@ class Replay:
         said = ("fingerprint", "domain", "sizes", *(("parts",) if "parts" in values else ()))
         table.registered = known | {part: values[part] for part in said}
         table.follow(spend, digest)
-        table.outside, table.since, table.version = outside, entry.number, entry.number
+        if not same_rows:
+            table.outside_of = [outside] * len(table.outside_of)
+        table.since, table.version = entry.number, entry.number
 
     def _grow(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["name"]]
@@ -380,6 +385,7 @@ class Replay:
         table.registered = known | {part: values[part] for part in ("domain", "sizes")}
         table.registered |= {"parts": [*parts, values["fingerprint"]], "adds": values["adds"]}
         table.follow(spend, digest)
+        table.outside_of.append(0)
         table.since, table.version = entry.number, entry.number
 
     def after_growth(self, name: str, values: Mapping[str, Any]) -> Spend:
@@ -445,7 +451,8 @@ class Replay:
         table.units += units
         self.spent += units
         if "measures" not in values["plan"]:  # rows without a cell take no part in what the planner measures
-            table.outside += bound_of(values["cost"])
+            bounds = bounds_at(values["cost"], PART if "parts" in table.registered else "", len(table.outside_of))
+            table.outside_of = [before + more for before, more in zip(table.outside_of, bounds, strict=True)]
         self._add(table, charge, entry, values)
         if "random_state" in values:
             self.lines[-1].random_state = token = str(values["random_state"])

@@ -102,14 +102,24 @@ class CellCost:
         )
 
 
-def bound_of(coded: Iterable[Mapping[str, Any]]) -> int:
-    """Return `CellCost.bound` of the cost that `CellCost.to_json` wrote, without unpacking it."""
-    return sum(
-        math.ceil(
-            Fraction(term["rate"]) * math.prod(max(value for value, _ in norm) for norm in term["norms"].values())
-        )
-        for term in coded
-    )
+def bounds_at(coded: Iterable[Mapping[str, Any]], attribute: str, size: int) -> list[int]:
+    """Return, for every level of an attribute, `CellCost.bound` of a cost there, that `CellCost.to_json` wrote.
+
+    Parameters
+    ----------
+    coded
+        The cost; it is not unpacked.
+    attribute, size
+        Which one, and how many levels it has; a cost that does not name it is the same at all of them.
+    """
+    bounds = [0] * size
+    for term in coded:
+        others = math.prod(max(value for value, _ in norm) for name, norm in term["norms"].items() if name != attribute)
+        own = [value for value, count in term["norms"].get(attribute, [[1, size]]) for _ in range(count)]
+        bounds = [
+            bound + math.ceil(Fraction(term["rate"]) * others * norm) for bound, norm in zip(bounds, own, strict=True)
+        ]
+    return bounds
 
 
 class Spend:

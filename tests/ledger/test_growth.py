@@ -185,6 +185,43 @@ def test_its_domain_is_extended_for_all_parts(path, adds):
     assert audit_file(path).ok
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_had_no_cell_have_paid_for_the_statements_over_their_part(path, seed):
+    """They come in by a level that is added; one part after another was asked by statements, which cost one of them."""
+    source, parts = np.random.default_rng(seed), 4
+    ledger = Ledger(path, Budget(1000.0))
+    story = Story(ledger, seed)
+    lost = np.zeros(parts, dtype=np.int64)
+    for part in range(parts):
+        if part:
+            story.grow(adds=False)
+        for _ in range(3):
+            asked = source.random(part + 1) < 0.5
+            norms = {"part": asked.astype(np.int64)} if part else {}
+            rate = Fraction(int(source.integers(1, 10**6)))
+            if part and not asked.any():
+                continue
+            charge = ledger.charge("people", f"s{part} {rate}", {}, CellCost((CostTerm(rate, norms),)))
+            ledger.record(charge.number, [np.array([7])], {})
+            paid = int(rate) * (asked if part else np.ones(1, dtype=np.int64))
+            lost[: part + 1] += paid
+            story.cells = story.cells + paid
+    spent = ledger.spent
+    assert spent == lost.max() < lost.sum()
+    wider = with_parts(Domain({"age": Range(0, 3), "sex": ["F", "M", "X"]}), parts)
+    fingerprints = [f"new {part}" for part in range(parts)]
+    ledger.extend("people", fingerprint="new 0", domain=wider.to_json(), since=since(ledger), parts=fingerprints)
+    assert ledger.spent == spent == ledger.spend("people").maximum
+    spend = ledger.spend("people")
+    assert not spend.labels
+    found = np.broadcast_to(spend.cells + spend.everywhere, (4, 3, parts))
+    assert (found[:, 2] >= lost).all()
+    assert (found[:, :2] == story.cells).all()
+    assert ledger.audit().ok
+    ledger.close()
+    assert audit_file(path).ok
+
+
 def test_what_is_charged_and_not_answered_is_waited_for(path):
     old, new = Ledger(path, Budget(1.0)), Ledger(path, Budget(1.0))
     for ledger in (old, new):
