@@ -1066,6 +1066,6 @@ def test_what_fails_inside_is_not_said_of_the_session(monkeypatch):
     def fails(*_, **__):
         raise TypeError("of ours")
 
-    monkeypatch.setattr("dpnotebook.session.protected.source_of", fails)
+    monkeypatch.setattr("dpnotebook.session.protected_rows.source_of", fails)
     with pytest.raises(TypeError, match="of ours"):
         dpn.Session(dpn.Budget(1.0)).protect("people.parquet", "people", domain={"age": dpn.Range(0, 9)})
