@@ -573,9 +573,8 @@ def test_other_rows_that_are_alike_are_another_part():
     assert few.count(epsilon=1.0).run().value == 3
 
 
-def test_a_charge_that_waits_is_answered_before_a_part_comes(kernel, monkeypatch):
-    session = kernel()
-    visits = session.protect(JANUARY, "visits", domain=DOMAIN)
+def interrupted(visits, monkeypatch):
+    """Charge a count, and stop before it is answered."""
 
     def stops(*_):
         raise KeyboardInterrupt
@@ -584,6 +583,12 @@ def test_a_charge_that_waits_is_answered_before_a_part_comes(kernel, monkeypatch
         patch.setattr(visits.engine, "totals", stops)
         with pytest.raises(KeyboardInterrupt):
             visits.count(epsilon=0.5).run()
+
+
+def test_a_charge_that_waits_is_answered_before_a_part_comes(kernel, monkeypatch):
+    session = kernel()
+    visits = session.protect(JANUARY, "visits", domain=DOMAIN)
+    interrupted(visits, monkeypatch)
     session.extend("visits", FEBRUARY)
     assert session.release(1).value == pytest.approx(900, abs=100)
     assert session.spent.epsilon == pytest.approx(0.5)
@@ -612,14 +617,7 @@ def test_where_adding_a_part_is_interrupted_nothing_reads_it(kernel, monkeypatch
 def test_a_part_that_is_not_here_is_not_counted_as_empty(kernel, monkeypatch):
     session = kernel()
     visits = session.protect(MONTHS, "visits", domain=DOMAIN)
-
-    def stops(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(visits.engine, "totals", stops)
-        with pytest.raises(KeyboardInterrupt):
-            visits.count(epsilon=0.5).run()
+    interrupted(visits, monkeypatch)
     other = kernel()
     other.protect(JANUARY, "visits", domain=DOMAIN)
     with pytest.raises(EngineError, match="answering it failed"):
