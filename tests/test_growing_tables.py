@@ -328,6 +328,8 @@ def test_what_is_said_of_how_many_rows_there_are_is_of_each_part(kernel):
     assert "600 rows" in one.assumption
     assert "1,800 rows" in three.assumption
     assert three.error < 0.5 * one.error
+    scattered = " or ".join(f"(age == {age} and sex == 'F')" for age in range(0, 20, 2))
+    assert "1,800 rows" in visits.mean("age", where=scattered, epsilon=0.1).plan.assumption
 
 
 # What a unit loses: what every release could change by whoever is left out, against what was paid.
@@ -571,6 +573,8 @@ def test_other_rows_that_are_alike_are_another_part():
     session.extend("few", pd.DataFrame({"sex": ["F"]}), part=2)
     session.extend("few", pd.DataFrame({"sex": ["F"]}), part=3)
     assert few.count(epsilon=1.0).run().value == 3
+    alike = session.protect([pd.DataFrame({"sex": ["M"]})] * 4, "alike", domain={"sex": ["F", "M"]})
+    assert values(alike.groupby("part").count(epsilon=1.0).run()) == [1] * 4
 
 
 def interrupted(visits, monkeypatch):
@@ -748,6 +752,15 @@ def test_the_rows_of_a_part_are_not_shown(kernel):
     with pytest.raises(DomainError, match="registered as public"):
         session.extend("others", published)
     assert not others.table.parts
+
+
+def test_rows_that_a_part_leaves_out_are_not_shown_either(kernel):
+    session, back = kernel(), FEBRUARY.assign(who=np.arange(600) % 300)  # all of them were here in January
+    session.protect(JANUARY, "visits", domain=DOMAIN, unit="who", max_rows=3)
+    session.extend("visits", back, one_part=True)
+    with pytest.raises(DomainError, match="these are the rows of 'visits', which is protected"):
+        session.register(back.copy(), "february", public=True)
+    assert session.table("visits").count(where="part == 2", error=30).run().value == pytest.approx(0, abs=120)
 
 
 # A ledger that is kept: what tables in parts wrote when they were new opens, and answers, for ever.

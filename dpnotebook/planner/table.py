@@ -10,6 +10,7 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.domain.parts import PART, without_parts
 from dpnotebook.errors import DomainError, shorten
+from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 
 
@@ -54,10 +55,7 @@ class TableSchema:
         """Return about how many rows the parts have that a condition lets in, where that was said."""
         if self.rows is None or not self.parts:
             return self.rows
-        inside = np.zeros(self.parts, dtype=bool)
-        for box in where.products():
-            inside |= box.get(PART, True)
-        return self.rows * int(inside.sum())
+        return self.rows * len(allowed_levels(where, PART, self.domain))
 
     @property
     def elsewhere(self) -> tuple[int, ...]:

@@ -75,11 +75,11 @@ def place_of(rows: ProtectedRows, parts: Sequence[ProtectedRows], part: int | No
     return part - 1
 
 
-def already_words(name: str, place: int, known: int) -> str:
-    """Return what to tell whoever adds rows that are a part already, of a table of which so many are known."""
+def already_words(name: str, place: int, here: int) -> str:
+    """Return what to tell whoever adds rows that are a part already, of a table of which so many are here."""
     return (
         f"these rows are part {place + 1} of {shorten(name)} already, and were not added again. If they are others that"
-        f" happen to be the same, write part={known + 1}"
+        f" happen to be the same, write part={here + 1}"
     )
 
 
@@ -122,8 +122,8 @@ def check_all_parts(table: TableSchema, given: int) -> None:
         )
 
 
-def first_part(data: Any) -> tuple[Any, list[Any]]:
-    """Return the first part of a table that is given in parts, and the others; of one that is not, it and none.
+def given_parts(data: Any) -> list[Any]:
+    """Return the parts of a table that is given in parts; of one that is not, it alone.
 
     Raises
     ------
@@ -131,7 +131,7 @@ def first_part(data: Any) -> tuple[Any, list[Any]]:
         If there is none.
     """
     if not isinstance(data, list):
-        return data, []
+        return [data]
     if not data:
         raise DomainError("a table in parts needs at least one part: this list is empty")
-    return data[0], data[1:]
+    return data

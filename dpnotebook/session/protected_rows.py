@@ -71,7 +71,7 @@ class ProtectedRows:
                 raise DomainError(
                     f"{shorten(folded[name.casefold()])} and {shorten(name)} differ only in case; rename one of them"
                 )
-        self._given = source
+        self.given = source  # with the rows of units that earlier parts have
         if earlier and table.unit is not None:
             source = _declared(without_units(source, table.unit, [rows.whole for rows in earlier]), domain)
         self.whole: Source = source
@@ -99,11 +99,11 @@ class ProtectedRows:
 
     @cached_property
     def _declared_digest(self) -> str:
-        return digest_of(self._given, self._used, self.table.unit, self._key) if self._used else ""
+        return digest_of(self.given, self._used, self.table.unit, self._key) if self._used else ""
 
     @cached_property
     def _whole_digest(self) -> str:
-        return digest_of(self._given, list(self._given.columns), self.table.unit, self._key)
+        return digest_of(self.given, list(self.given.columns), self.table.unit, self._key)
 
     def beside(self, words: Collection[str]) -> list[str]:
         """Return the columns that the fingerprint leaves out and words of a statement name, in order of their names.

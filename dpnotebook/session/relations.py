@@ -168,7 +168,8 @@ def _alike(now: Mapping[str, Any] | None, known: Mapping[str, Any]) -> bool:
 
 
 def _shows(public: Source, protected: ProtectedTable) -> bool:
-    return any(is_same(public, rows.whole) for rows in protected.parts)
+    """Whether a public table shows rows of a protected one, those that a part left out included."""
+    return any(is_same(public, rows.whole) or is_same(public, rows.given) for rows in protected.parts)
 
 
 def _queries(statement: Statement) -> list[str]:

@@ -48,7 +48,7 @@ from dpnotebook.session.growing import (
     check_all_parts,
     check_part,
     check_parts_are,
-    first_part,
+    given_parts,
     grown,
     place_of,
 )
@@ -250,20 +250,20 @@ class Session:
             known, table = declared.known, declared.table
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
-            data, later = first_part(data)
+            parts = given_parts(data)
             fingerprint = known.get("fingerprint") if declared.same else None
-            rows_of_parts = [ProtectedRows(table, data, self.ledger.key, fingerprint)]
-            if declared.extends is not None and table.parts:
-                check_all_parts(table, len(later) + 1)
-                rows_of_parts = self._rows(table, [data, *later])
+            together = declared.extends is not None and table.parts > 0
+            if together:
+                check_all_parts(table, len(parts))
+            rows_of_parts = self._rows(table, parts if together else parts[:1], [fingerprint])
             protected = ProtectedTable(self, table, rows_of_parts)
             self._statements.relations.check_secret(protected)
-            corrected = self._told_ledger(protected, [data, *later], declared, report)
+            corrected = self._told_ledger(protected, parts, declared, report)
             self._statements.relations.protect(protected)
             self._tables[name] = protected
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
-            for part, one in enumerate([data, *later[: len(rows_of_parts) - 1]]):
+            for part, one in enumerate(parts[: len(rows_of_parts)]):
                 frames.bind(one, protected, part)
             self._finish_pending(name, report)
             if corrected:
@@ -272,8 +272,9 @@ class Session:
             elif declared.extends is not None:
                 words = self._questions.extended_words(table, declared.extends)
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
-        for one in later[len(rows_of_parts) - 1 :]:
-            self.extend(name, one, one_part=table.unit is not None and not known.get("adds", True))
+        for number, one in enumerate(parts[len(rows_of_parts) :], start=len(rows_of_parts) + 1):
+            one_part = table.unit is not None and not known.get("adds", True)
+            self.extend(name, one, one_part=one_part, part=number)
         return protected
 
     def _rows(self, table: TableSchema, parts: Sequence[Any], known: Sequence[str | None] = ()) -> list[ProtectedRows]:
@@ -408,7 +409,7 @@ class Session:
             there = place_of(rows, protected.parts, part)
             if there is not None:
                 if part is None and not frames.is_part(data, protected, there):
-                    warn(already_words(name, there, len(known)), about=f"{self.ledger.path} {name} {there}")
+                    warn(already_words(name, there, len(protected.parts)), about=f"{self.ledger.path} {name} {there}")
                 frames.bind(data, protected, there)
                 return protected
             place = len(protected.parts)
@@ -427,7 +428,6 @@ class Session:
                 self._statements.relations.protect(protected)
                 raise
             protected.hold(schema, candidate.parts)
-            self._statements.relations.protect(protected)
             self._pipeline.forget_plans()
             self._questions.histories.forget(name)
             frames.bind(data, protected, place)
