@@ -119,7 +119,7 @@ class DuckDBHome:
     def _kinds_of_parts(self, table: Held, parts: Sequence[Held]) -> dict[str, Kind]:
         found = [self.kinds(part) for part in parts]
         kinds: dict[str, Kind] = {}
-        for name in table.source.columns[:-1]:
+        for name in [name for name in found[0] if all(name in kind for kind in found)]:
             here = {kind[name] for kind in found}
             if len(here) > 1 and here != {"integer", "number"}:
                 raise DomainError(
@@ -183,12 +183,9 @@ class DuckDBHome:
         """Return the SQL of all parts of a table, and names, SQL and types of its columns."""
         described = [self._described(part)[1:] for part in parts]
         held = [{name: (column, kind) for name, column, kind in types} for _, types in described]
-        counts = Counter(name.casefold() for name in table.source.columns)
-        names = [
-            name
-            for name in table.source.columns[:-1]
-            if counts[name.casefold()] == 1 and all(name in part for part in held)
-        ]
+        every = [name for name in held[0] if all(name in part for part in held)]
+        counts = Counter(name.casefold() for name in every)
+        names = [name for name in every if counts[name.casefold()] == 1]
         selects = []
         for place, ((relation, _), columns) in enumerate(zip(described, held, strict=True)):
             shown = [f"{plain_value(*columns[name], name == table.unit)} AS {identifier(name)}" for name in names]

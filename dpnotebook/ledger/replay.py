@@ -348,19 +348,13 @@ class Replay:
         if len(parts_of(values)) != len(parts_of(known)):
             raise Broken(f"entry {entry.number} changes how many parts a table has")
         spend, outside = self.after_extension(values["name"], values)
-        digest = snapshot.digest(spend)
-        if values["name"] in self._snapshots:  # the spend is read later: what it is here was not added up
-            digest = values["cells"]
-        elif digest != values["cells"] or spend.maximum != table.units:
-            raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
         same_rows = values["same_sample"] and not values["leaves_rows_out"]
         table.earlier.append(Earlier(table.since, known["domain"], same_rows, len(parts_of(known))))
         said = ("fingerprint", "domain", "sizes", *(("parts",) if "parts" in values else ()))
         table.registered = known | {part: values[part] for part in said}
-        table.follow(spend, digest)
         if not same_rows:
             table.outside_of = [outside] * len(table.outside_of)
-        table.since, table.version = entry.number, entry.number
+        self._follow(entry, values, spend)
 
     def _grow(self, entry: Entry, values: dict[str, Any]) -> None:
         table = self.tables[values["name"]]
@@ -376,16 +370,20 @@ class Replay:
         if told != others or named["levels"] != list(range(1, len(parts) + 2)) or named["name"] != PART:
             raise Broken(f"entry {entry.number} changes more of a table than how many parts it has")
         spend = self.after_growth(values["name"], values)
-        digest = snapshot.digest(spend)
+        table.earlier.append(Earlier(table.since, before, same_rows=True, parts=len(parts)))
+        table.registered = known | {part: values[part] for part in ("domain", "sizes")}
+        table.registered |= {"parts": [*parts, values["fingerprint"]], "adds": values["adds"]}
+        table.outside_of.append(0)
+        self._follow(entry, values, spend)
+
+    def _follow(self, entry: Entry, values: Mapping[str, Any], spend: Spend) -> None:
+        """Take the spend of a table after an entry that says anew what it is, and that changes no total."""
+        table, digest = self.tables[values["name"]], snapshot.digest(spend)
         if values["name"] in self._snapshots:  # the spend is read later: what it is here was not added up
             digest = values["cells"]
         elif digest != values["cells"] or spend.maximum != table.units:
             raise Broken(f"entry {entry.number} does not add up to the spend that was written with it")
-        table.earlier.append(Earlier(table.since, before, same_rows=True, parts=len(parts)))
-        table.registered = known | {part: values[part] for part in ("domain", "sizes")}
-        table.registered |= {"parts": [*parts, values["fingerprint"]], "adds": values["adds"]}
         table.follow(spend, digest)
-        table.outside_of.append(0)
         table.since, table.version = entry.number, entry.number
 
     def after_growth(self, name: str, values: Mapping[str, Any]) -> Spend:

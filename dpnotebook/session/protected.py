@@ -98,9 +98,10 @@ class ProtectedTable(Verbs):
         """Return the columns that the fingerprint leaves out and words of a statement name; see `ProtectedRows`."""
         return sorted({name for rows in self.parts for name in rows.beside(words)})
 
-    def digest_beside(self, columns: Sequence[str]) -> str:
-        """Return a keyed digest of columns that the fingerprint leaves out, of every part; see `ProtectedRows`."""
-        return " ".join(rows.digest_beside([name for name in columns if rows.has(name)]) for rows in self.parts)
+    def digest_beside(self, columns: Sequence[str]) -> str | list[str]:
+        """Return a keyed digest of columns that the fingerprint leaves out; of a table that grew, one for each part."""
+        found = [rows.digest_beside(columns) for rows in self.parts]
+        return found if self.table.parts else found[0]
 
     def undeclared_like(self, known: str) -> str:
         """Return the digest that earlier versions kept of all that is not declared; see `ProtectedRows`."""

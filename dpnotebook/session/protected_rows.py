@@ -122,8 +122,9 @@ class ProtectedRows:
         ----------
         columns
             Their names; the digest is of all of them together, so that they cannot trade values between rows either.
+            Those that other parts have are left out.
         """
-        key = tuple(columns)
+        key = tuple(name for name in columns if name in self._left_out)
         if key and key not in self._beside:
             self._beside[key] = digest_of(self.whole, [*self._used, *key], self.table.unit, self._key)
         return self._beside[key] if key else ""
@@ -140,11 +141,7 @@ class ProtectedRows:
             return known if self._undeclared else ""
         return self._earlier(self._left_out, known)
 
-    def has(self, column: str) -> bool:
-        """Whether they have a column."""
-        return column in self.whole.columns
-
-    @property
+    @cached_property
     def _left_out(self) -> list[str]:
         return [name for name in self.whole.columns if name not in self._used] if self._used else []
 

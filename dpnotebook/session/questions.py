@@ -206,20 +206,23 @@ class Questions:
 
 def adding_words(plan: Plan, table: TableSchema) -> str:
     """Return what a plan says of parts that units may be in together; empty where it reads one at most."""
-    parts = len({part for item in plan.measurements for part in parts_read(item.measurement)})
-    if parts < 2:
+    if (parts := len(_parts_of(plan))) < 2:
         return ""
     return f"reads {parts} parts, each with up to {table.max_rows} rows of one {table.one}: what they cost adds up"
 
 
 def check_parts(plan: Plan, table: TableSchema) -> None:
     """Raise NotProtected if a plan measures what is in parts of a table that are not protected in the session."""
-    needed = {part + 1 for item in plan.measurements for part in parts_read(item.measurement)}
-    if missing := sorted(needed & set(table.elsewhere)):
+    if missing := sorted(_parts_of(plan) & set(table.elsewhere)):
         raise NotProtected(
             f"part {missing[0]} of {shorten(table.name)} is not protected in this session, and this needs it; nothing "
             f"was spent. session.extend({shorten(table.name, 120)}, ...) adds it, as when it came first"
         )
+
+
+def _parts_of(plan: Plan) -> set[int]:
+    """Return which parts of its table a plan reads, numbered from 1."""
+    return {part + 1 for item in plan.measurements for part in parts_read(item.measurement)}
 
 
 def _reveal(

@@ -163,8 +163,8 @@ def _alike(now: Mapping[str, Any] | None, known: Mapping[str, Any]) -> bool:
     """Whether columns are as they were; of a table that grew, in the parts that were there and are here."""
     if now is None or now["names"] != known["names"]:
         return False
-    pairs = zip(now["digest"].split(" "), known["digest"].split(" "), strict=False)
-    return all(digest == before for digest, before in pairs)
+    here, before = ([one["digest"]] if isinstance(one["digest"], str) else one["digest"] for one in (now, known))
+    return all(digest == other for digest, other in zip(here, before, strict=False))
 
 
 def _shows(public: Source, protected: ProtectedTable) -> bool:

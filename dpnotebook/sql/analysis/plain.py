@@ -29,16 +29,8 @@ def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None)
     contribution
         "l2", or None.
     """
-    plain = (
-        contribution is None
-        and not found.measured.written
-        and not select.args.get("joins")
-        and not expression_queries(select)
-    )
-    if not plain:
-        return None
-    below = _rows_below(select, _common_tables(select))
-    if below is None:
+    below, conditions = _rows_of_one_table(select), row_conditions(select)
+    if contribution is not None or found.measured.written or below is None or conditions is None:
         return None
     items: list[exp.Expr] = []
     taken: set[str] = set()
@@ -53,13 +45,10 @@ def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None)
             taken.add(name)
             items.append(exp.alias_(node.copy(), name, quoted=True))
     tree = exp.Select(expressions=items)
-    if (where := select.args.get("where")) is not None:
-        tree.set("where", where.copy())
     if found.keys:
         tree.set("group", exp.Group(expressions=[column.written.written.copy() for column in found.keys]))
     if not below.renames(tree):
         return None
-    conditions = [*below.conditions, *([] if where is None else [tree.args["where"].this])]
     if conditions:
         tree.set("where", exp.Where(this=exp.and_(*conditions)))
     return tree.from_(below.table)
@@ -73,16 +62,11 @@ def row_conditions(select: exp.Select) -> tuple[exp.Expr, ...] | None:
     select
         The statement.
     """
-    if select.args.get("joins") or expression_queries(select):
-        return None
-    below = _rows_below(select, _common_tables(select))
-    if below is None:
-        return None
-    own = exp.Select()
-    if (where := select.args.get("where")) is None:
-        return below.conditions
-    own.set("where", where.copy())
-    return (*below.conditions, own.args["where"].this) if below.renames(own) else None
+    below, where = _rows_of_one_table(select), select.args.get("where")
+    if below is None or where is None:
+        return None if below is None else below.conditions
+    own = where.copy()
+    return (*below.conditions, own.this) if below.renames(own) else None
 
 
 @dataclass(frozen=True)
@@ -113,6 +97,13 @@ class _RowsBelow:
                 return False
             node.replace(own.copy())
         return True
+
+
+def _rows_of_one_table(select: exp.Select) -> _RowsBelow | None:
+    """Return what an aggregation is of, where that is rows of one table that nothing else has a part in."""
+    if select.args.get("joins") or expression_queries(select):
+        return None
+    return _rows_below(select, _common_tables(select))
 
 
 def _common_tables(select: exp.Select) -> dict[str, _RowsBelow | None]:
