@@ -198,6 +198,7 @@ class TestRoutes:
             "WITH t AS (SELECT drug, COUNT(*) AS n FROM visits GROUP BY drug) SELECT drug, 2 * n AS twice FROM t "
             "WHERE n > 200 ORDER BY n",
             epsilon=1,
+            contribution="rows",
         )
         counts = data["drug"].value_counts()
         counts = counts[counts > 200].sort_values()
@@ -214,6 +215,7 @@ class TestRoutes:
             "SELECT 'a' AS what, n FROM (SELECT COUNT(*) AS n FROM visits WHERE drug = 'aspirin') "
             "UNION ALL SELECT 'b', n FROM (SELECT COUNT(*) AS n FROM visits WHERE drug = 'statin')",
             epsilon=1,
+            contribution="rows",
         )
         assert query.plan.cost.epsilon == pytest.approx(1, rel=1e-6)
         counts = visits()["drug"].value_counts()
@@ -223,7 +225,7 @@ class TestRoutes:
     def test_a_join_with_a_public_table(self, exact):
         exact.register(pd.DataFrame({"drug": ["aspirin", "statin"], "price": [2, 5]}), "drugs", public=True)
         query = "SELECT price, COUNT(*) AS n FROM visits JOIN drugs USING (drug) GROUP BY price"
-        frame = exact.sql(query, epsilon=1).run().frame.set_index("price")
+        frame = exact.sql(query, epsilon=1, contribution="rows").run().frame.set_index("price")
         counts = visits()["drug"].value_counts()
         assert frame["n"].to_dict() == {2: counts["aspirin"], 5: counts["statin"]}
 
@@ -231,7 +233,7 @@ class TestRoutes:
         people = pd.DataFrame({"id": np.arange(400), "city": np.where(np.arange(400) % 3, "Ulm", "Bonn")})
         exact.protect(people, "people", unit="id", max_rows=1)
         query = "SELECT city, COUNT(*) AS n FROM people p JOIN visits v ON p.id = v.patient GROUP BY city"
-        frame = exact.sql(query, epsilon=1).run().frame.set_index("city")
+        frame = exact.sql(query, epsilon=1, contribution="rows").run().frame.set_index("city")
         cities = people.set_index("id")["city"].loc[visits()["patient"]].value_counts()
         assert frame["n"].to_dict() == cities.to_dict()
 

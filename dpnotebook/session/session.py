@@ -54,6 +54,7 @@ from dpnotebook.session.growing import (
 )
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
+from dpnotebook.session.profiles import profiles
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import Query
@@ -546,7 +547,7 @@ class Session:
         confidence: float = 0.95,
         parameters: Mapping[str, Any] | None = None,
         fresh: bool = False,
-        contribution: Literal["l2"] | None = None,
+        contribution: Literal["l2", "rows"] | None = None,
     ) -> Query:
         """Return a query for a SQL statement: aggregates over protected tables, and what is worked out from them.
 
@@ -566,8 +567,9 @@ class Session:
         fresh
             Measure anew although the ledger has an answer.
         contribution
-            "l2": bound all that a privacy unit adds to all groups together by one L2 norm, the upper bound of each
-            aggregate, instead of sampling its groups. Needs a budget with delta.
+            How what a privacy unit adds is bounded. "l2": all that it adds to all groups together, by one L2 norm,
+            which needs a budget with Gaussian noise. "rows": by a sample of at most `max_rows` of its rows. None: by a
+            norm where that suits everything that is asked, for it errs least, and by rows elsewhere.
 
         Raises
         ------
@@ -897,6 +899,32 @@ class Session:
         kept = ["delta"] if self.ledger.threshold_delta else []
         first = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how"]
         return pd.DataFrame(rows, columns=[*first, *kept, "state"])
+
+    def profile(self) -> pd.DataFrame:
+        """Return what statements have found of how much each privacy unit adds; reads the ledger alone, at no cost.
+
+        A statement over units with several rows first finds, with a part of its epsilon, how long the vectors of units
+        are: all that one adds, over all groups. Later statements like it use that for nothing; here it is read.
+
+        Returns
+        -------
+        A row for each aggregate that it was found for: the number of the `release`, its `table` and `statement`, the
+        aggregate (`of`), how many `groups` there were, about how many `units`, the lengths that `half` and `most` (95%)
+        of them do not pass, up to the next step of sqrt(2), and between which values (`low`, `high`) most rows are that
+        an average is of. NaN where noise hides it.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn, pandas as pd
+        >>> stays = pd.DataFrame({"patient": [i // 4 for i in range(8000)], "ward": [i % 2 for i in range(8000)]})
+        >>> session = dpn.Session(budget=dpn.Budget(epsilon=2.0, delta=1e-6), confirm="never")
+        >>> _ = session.protect(stays, "stays", unit="patient", max_rows=10)
+        >>> release = session.sql("SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward", epsilon=1).run()
+        >>> session.profile()[["release", "of", "groups", "half", "most"]].round(2)  # two rows in either ward
+           release        of  groups  half  most
+        0        1  COUNT(*)       2  2.83  2.83
+        """
+        return profiles(self.ledger, self._tables)
 
     @property
     def saved(self) -> Saving:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -20,11 +21,15 @@ from dpnotebook.progress import Progress
 from dpnotebook.session.release import Release, column_name, column_of
 from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
+from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.plan import StatementPlan
+from dpnotebook.sql.profile import clips as clips_of
+from dpnotebook.sql.profile import measured_profile
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
+Run = Callable[[str], dict[str, NDArray[Any]]]
 Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
 
 
@@ -50,16 +56,40 @@ def statement_plan_to_json(
     digests
         Of what it reads of undeclared columns and of public tables, to tell later whether they are still the same.
     """
-    return dict(digests) | {
-        "words": plan.title,
-        "units": plan.units,
-        "alone": plan.units,
-        "actions": [],
-        "confidence": plan.confidence,
-        "shares": list(plan.shares),
-        "deltas": [str(delta) for delta in plan.deltas],
-        "statement": statement_to_json(statement),
+    return (
+        dict(digests)
+        | {
+            "words": plan.title,
+            "units": plan.units,
+            "alone": plan.units,
+            "actions": [],
+            "confidence": plan.confidence,
+            "shares": list(plan.shares),
+            "deltas": [str(delta) for delta in plan.deltas],
+            "statement": statement_to_json(statement),
+        }
+        | _known_to_json(plan)
+    )
+
+
+def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
+    """Return what is known of the profiles of tables, and what the statement adds to it."""
+    if not any(plan.clips) and not plan.profiles:
+        return {}
+    return {
+        "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
+        "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
+        "profiles": list(plan.profiles),
     }
+
+
+def _bounds_to_json(bounds: Bounds | None) -> list[str] | None:
+    return None if bounds is None else [str(bound) for bound in bounds]
+
+
+def _bounds_from_json(plan: Mapping[str, Any], part: str, place: int) -> dict[int, Bounds | None]:
+    told = plan[part][place] if plan.get(part) else {}
+    return {int(i): None if bounds is None else tuple(map(Fraction, bounds)) for i, bounds in told.items()}
 
 
 def measure_statement(
@@ -98,7 +128,8 @@ def measure_statement(
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
         source, secret = randomness.source("noise", i), randomness.secret("sample", i)
         law = draw or partial(draw_integers, source=source)
-        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide)
+        known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
+        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known)
         numbers.append(answer)
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
@@ -114,23 +145,59 @@ def _measured(
     draw: Draw,
     secret: str,
     hide: bool,
+    clips: Mapping[int, Bounds | None],
+    values: Mapping[int, Bounds | None],
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
 
     def run(query: str) -> dict[str, NDArray[Any]]:
         return execute(query, (*select.tables, *select.public))
 
-    share = shares(select, units, accountant)
-    unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i)]
-    found = all_magnitudes(select, unbounded, run, secret)
-    bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
+    share = shares(select, units, accountant, clips)
+    unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i, clips)]
+    counted: dict[int, Integers] = {}
+    profile: dict[str, Any] = {}
+    lost: dict[int, float] = {}
+    if not unbounded:
+        bounds = dict(clips)
+    elif select.contribution.kind == "l2":
+        groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
+        told = {i: found for i, found in values.items() if found is not None}
+        norms, profile = measured_profile(select, told, share, accountant, groups, run, secret, draw)
+        chosen = clips_of(select, norms, share, accountant)
+        bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
+        lost = {i: clip.lost for i, clip in chosen.items() if math.isfinite(clip.lost)}
+    else:
+        found = all_magnitudes(select, unbounded, run, secret)
+        bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
-    drawn = noisy(planned, exact, draw)
-    least = planned if hide or planned.tau is None else replace(planned, tau=1)  # a group that anybody is in
-    shown = released(least, exact, drawn)
+    drawn = noisy(planned, exact, draw, counted)
+    shown = released(_showing(planned, hide), exact, drawn)
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
-    return drawn[shown], {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+    about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
+    if profile:
+        about |= {"profile": profile, "lost": {str(i): taken for i, taken in lost.items()}}
+    return drawn[shown], about
+
+
+def _showing(planned: Measuring, hide: bool) -> Measuring:
+    """Return which groups are shown; where none are hidden, every group that anybody is in."""
+    return planned if hide or planned.tau is None else replace(planned, tau=1)
+
+
+def _groups(
+    select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
+) -> tuple[int, dict[int, Integers]]:
+    """Return how many groups will be shown, and the noisy numbers of units, by their block, that this follows from."""
+    if planned.counted is None:
+        return len(totals(select, (), run, secret).keys), {}
+    block = planned.blocks[planned.counted]
+    units = planned.component(block.columns[0])
+    counting = replace(planned, components=(units,), parts=(), counted=0, blocks=(replace(block, columns=(0,)),))
+    exact = totals(select, counting.components, run, secret)
+    drawn = noisy(counting, exact, draw)
+    return max(int(released(_showing(counting, hide), exact, drawn).sum()), 1), {planned.counted: drawn}
 
 
 def reveal_statement(
@@ -174,7 +241,12 @@ def reveal_statement(
 
 
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
-    """Return which aggregates have no answer, because noise hid the bounds that were to be found for them."""
+    """Return what was found of the rows of units, and which aggregates have no answer as noise hid their bounds."""
+    found = tuple(
+        f"{select.aggregates[int(i)].words}: {clipped(Measuring.from_json(told['measuring']), int(i), taken)}"
+        for told, select in zip(record.details["selects"], statement.selects, strict=True)
+        for i, taken in told.get("lost", {}).items()
+    )
     words = [
         aggregate.words or aggregate.name
         for told, select in zip(record.details["selects"], statement.selects, strict=True)
@@ -182,8 +254,9 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
         if not part.found
     ]
     if not words:
-        return ()
+        return found
     return (
+        *found,
         f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
         "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon",
     )

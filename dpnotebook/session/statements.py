@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.errors import DPError, EngineError, NotProtected, shorten
+from dpnotebook.errors import DPError, EngineError, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.table import TableSchema
@@ -88,7 +88,7 @@ class Statements:
         confidence, fresh
             As for a query.
         contribution
-            "l2" to bound the whole vector of a unit at once.
+            "l2" to bound the whole vector of a unit at once, "rows" to sample its rows; None for what suits best.
 
         Raises
         ------
@@ -99,8 +99,11 @@ class Statements:
         from dpnotebook.sql.dry_run import check_outer
         from dpnotebook.sql.linear.questions import linear_question
         from dpnotebook.sql.prices import at_epsilon, conflicting
+        from dpnotebook.sql.profile import with_usual_norms
 
-        statement = analyse(text, self.relations.known, parameters, contribution)
+        if contribution not in (None, "l2", "rows"):
+            raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
+        statement = analyse(text, self.relations.known, parameters, self._wanted(contribution))
         check_outer(statement, self.relations.known)
         statement, own = at_epsilon(statement, self.ledger.accountant)
         if own is not None:
@@ -109,10 +112,35 @@ class Statements:
         else:
             accuracy = Accuracy(**given, confidence=confidence)
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
-        question = linear_question(statement, tables, parameters) if contribution is None else None
-        if question is None:
-            return Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
-        return Query(session, question, accuracy, fresh, statement=statement)
+        question = linear_question(statement, tables, parameters) if contribution != "l2" else None
+        if question is not None:
+            return Query(session, question, accuracy, fresh, statement=statement)
+        if contribution != "rows" and any(select.contribution.kind == "l2" for select in statement.selects):
+            if contribution is None:
+                other = at_epsilon(analyse(text, self.relations.known, parameters), self.ledger.accountant)[0]
+            else:
+                other = with_usual_norms(statement)
+            statement = self._norms_or(other, statement, accuracy, fresh)
+        return Query(session, self._of_parts(statement, tables, parameters), accuracy, fresh)
+
+    def _wanted(self, contribution: str | None) -> str | None:
+        """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""
+        return "planned" if contribution is None and self.ledger.accountant.noise == "gaussian" else contribution
+
+    def _norms_or(self, other: Statement, clipped: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
+        """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.
+
+        These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
+        """
+        from dpnotebook.sql.prices import split
+        from dpnotebook.sql.profile import all_norms_known
+
+        books, accountant = self.ledger.moment(clipped.table), self.ledger.accountant
+        if accuracy.epsilon is None:
+            return clipped if all(all_norms_known(select, books) for select in clipped.selects) else other
+        enough = sum(split(other.selects, accountant.least_units(accuracy.epsilon), accountant))
+        paid = any(int(record.plan["units"]) >= enough for record in books.records(other.key))
+        return other if paid and not fresh and not books.records(clipped.key) else clipped
 
     @staticmethod
     def _of_parts(statement: Statement, tables: Mapping[str, TableSchema], parameters: Mapping[str, Any]) -> Statement:

@@ -41,6 +41,7 @@ class Component:
         What a unit adds, by the kind of contribution:
 
         * "units": 1 where the unit is in the group.
+        * "groups": "l2" only: 1 where the unit is in the group, as a vector over them.
         * "count": its rows (of which x is not NULL, if there is an input); "groups": clamped to [low, high].
         * "sum": "groups": its SUM(x), clamped, in steps; "rows": each row's x, clamped, in steps. A unit without
           a value adds nothing.
@@ -52,8 +53,9 @@ class Component:
         * "bins": of its sampled rows, how many have their clamped x in each bin.
 
         Sampled are all rows that take part under "rows", at most `ROWS_SAMPLED` of the unit in the group otherwise.
-        Under "l2" "units", "count" and "sum" are the unit's vector over all groups, scaled down to norm `high` (for
-        "units": to norm 1), then cut off towards zero to whole steps.
+        Under "l2" "units", "groups", "count" and "sum" are the vector of a unit over all groups, scaled down to `high`
+        (for "units": to norm 1), then cut off towards zero to whole steps. "values", "centred" and "square" of all rows
+        of the unit are one vector, `together`, that is scaled down to a norm of `largest` steps.
     input
         Number of the input column; None where there is none.
     low, high
@@ -67,6 +69,8 @@ class Component:
         For "bins": increasing edges e_0 < ... < e_n of n bins, each closed below; the last one on both sides.
     other
         Of pairs: the other column; None where single values count.
+    together
+        Under "l2": the number of the vector that this is a part of; None where it is one by itself.
     """
 
     statistic: str
@@ -77,6 +81,7 @@ class Component:
     largest: int
     edges: tuple[float, ...] = ()
     other: Partner | None = None
+    together: int | None = None
 
     @property
     def inputs(self) -> tuple[int, ...]:

@@ -12,8 +12,11 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
+from dpnotebook.sql.aggregates.budget_split import needs_bounds
+from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.prices import Priced, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -32,11 +35,21 @@ class StatementPlan(Plan):
         What the threshold of each takes of the delta that is kept for thresholds.
     delta_left
         What is left of that before the statement.
+    clips
+        Of each private aggregation, to what vectors are clipped whose norms were measured before, by the numbers of
+        the aggregates.
+    profiles
+        By what the parts of a profile will be found that this statement measures.
+    values
+        Of each private aggregation, between which values most rows were found to lie before.
     """
 
     shares: tuple[int, ...] = ()
     deltas: tuple[Fraction, ...] = ()
     delta_left: Fraction = Fraction(0)
+    clips: tuple[Mapping[int, Clip], ...] = ()
+    profiles: tuple[str, ...] = ()
+    values: tuple[Mapping[int, Bounds], ...] = ()
 
     @property
     def free(self) -> bool:
@@ -85,12 +98,14 @@ def make_statement_plan(
     """
     accountant = books.accountant
     rows = _rows(statement, relations) if rows is None else rows
-    units = units_for(statement, accuracy, books, rows)
+    known = [known_norms(select, books) for select in statement.selects]
+    units = units_for(statement, accuracy, books, rows, known)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None if fresh else _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is not None:
         number, units = past
-    priced = price(statement, units, books, accuracy.confidence, rows)
+    priced = price(statement, units, books, accuracy.confidence, rows, known, renew=accuracy.epsilon is not None)
+    missing = _missing(statement, priced) if past is None else []
     first = _leading(priced.parts)
     total = sum(priced.shares)
     cells = cost_of(statement, total, books)
@@ -101,7 +116,7 @@ def make_statement_plan(
     others: list[Alternative] = []
     if alternatives:
         others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
-        others += _other_prices(statement, total, accuracy, books, rows)
+        others += _other_prices(statement, total, accuracy, books, rows, known)
     return StatementPlan(
         question=statement,  # type: ignore[arg-type]
         accuracy=accuracy,
@@ -132,7 +147,27 @@ def make_statement_plan(
         shares=priced.shares,
         deltas=priced.deltas,
         delta_left=books.delta_remaining,
+        clips=priced.clips,
+        profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
+        values=tuple(_known_values(select, missing, books) for select in statement.selects),
     )
+
+
+def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, int]]:
+    """Return the aggregates whose norms have to be measured first."""
+    return [
+        (select, i)
+        for select, known in zip(statement.selects, priced.clips, strict=True)
+        for i in range(len(select.aggregates))
+        if select.contribution.kind == "l2" and needs_bounds(select, i, known)
+    ]
+
+
+def _known_values(
+    select: PrivateSelect, missing: Sequence[tuple[PrivateSelect, int]], books: StatementBooks
+) -> dict[int, Bounds]:
+    found = {i: known_values(one, i, books) for one, i in missing if one is select}
+    return {i: bounds for i, bounds in found.items() if bounds is not None}
 
 
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
@@ -144,13 +179,18 @@ def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[
 
 
 def _other_prices(
-    statement: Statement, total: int, accuracy: Accuracy, books: StatementBooks, rows: float | None
+    statement: Statement,
+    total: int,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    rows: float | None,
+    known: Sequence[Mapping[int, Norms]],
 ) -> list[Alternative]:
     accountant, found = books.accountant, []
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = price(statement, units, books, accuracy.confidence, rows)
+            priced = price(statement, units, books, accuracy.confidence, rows, known)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)
@@ -186,8 +226,8 @@ def _warnings(
     rows: float | None,
 ) -> tuple[str, ...]:
     found: list[str] = []
-    for measured in priced.measurings:
-        found += warnings(measured, confidence, rows)
+    for measured, known in zip(priced.measurings, priced.clips, strict=True):
+        found += warnings(measured, confidence, rows, {i: clip.lost for i, clip in known.items()})
     return tuple(dict.fromkeys(found))
 
 

@@ -18,10 +18,11 @@ from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
-from dpnotebook.sql.aggregates.budget_split import shares
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, operands, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.profile import Clip, Norms, clips, is_enough
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 
@@ -50,22 +51,50 @@ class Priced:
     deltas: tuple[Fraction, ...]
     measurings: tuple[Measuring, ...]
     parts: tuple[PlannedMeasure, ...]
+    clips: tuple[Mapping[int, Clip], ...]
 
 
 def price(
-    statement: Statement, units: int, books: StatementBooks, confidence: float, rows: float | None = None
+    statement: Statement,
+    units: int,
+    books: StatementBooks,
+    confidence: float,
+    rows: float | None = None,
+    known: Sequence[Mapping[int, Norms]] = (),
+    renew: bool = True,
 ) -> Priced:
-    """Return what each private aggregation of a statement gets of a price in units, and the errors that gives."""
+    """Return what each private aggregation of a statement gets of a price in units, and the errors that gives.
+
+    Parameters
+    ----------
+    statement, units, books, confidence, rows
+        What is asked, at which price, of which ledger, and with which confidence; about how many rows a group has.
+    known
+        What is known of the norms of each private aggregation.
+    renew
+        Whether norms that are known from much noisier histograms are found anew; never for an error, which would not be
+        known then.
+    """
     accountant = books.accountant
-    parts, measurings, deltas = [], [], []
+    parts, measurings, deltas, clipped = [], [], [], []
     each = split(statement.selects, units, accountant)
-    for select, share in zip(statement.selects, each, strict=True):
+    for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
         delta = threshold_delta(select, share, books)
         costs = shares(select, share, accountant)
-        measured = measuring(select, costs, accountant, delta)
+        told = known[place] if known else {}
+        usable = {
+            i: norms
+            for i, norms in told.items()
+            if not renew or is_enough(select, i, norms, _finding(select, costs, i))
+        }
+        if usable:
+            costs = shares(select, share, accountant, usable)
+        found = clips(select, usable, costs, accountant)
+        measured = measuring(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
         deltas.append(delta)
+        clipped.append(found)
         for i, (aggregate, error) in enumerate(
             zip(select.aggregates, expected(measured, confidence, rows), strict=True)
         ):
@@ -74,7 +103,13 @@ def price(
             parts.append(
                 PlannedMeasure(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note)
             )
-    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts))
+    return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
+
+
+def _finding(select: PrivateSelect, costs: Shares, index: int) -> int:
+    """Return what a histogram would cost that the norm of an aggregate is found from."""
+    at = next(at for at, (i, _) in enumerate(operands(select)) if i == index)
+    return costs.auto[found_with(select, at)]
 
 
 def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) -> Fraction:
@@ -104,7 +139,13 @@ def threshold_delta(select: PrivateSelect, units: int, books: StatementBooks) ->
     return delta
 
 
-def units_for(statement: Statement, accuracy: Accuracy, books: StatementBooks, rows: float | None) -> int:
+def units_for(
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    rows: float | None,
+    known: Sequence[Mapping[int, Norms]] = (),
+) -> int:
     """Return the least price in units, rounded up to four figures, at which a statement is as accurate as asked.
 
     Parameters
@@ -113,6 +154,8 @@ def units_for(statement: Statement, accuracy: Accuracy, books: StatementBooks, r
         What is asked, how good the answer must be or what it may cost, and the budget.
     rows
         About how many rows a group has.
+    known
+        What is known of the norms of each private aggregation.
 
     Raises
     ------
@@ -129,7 +172,7 @@ def units_for(statement: Statement, accuracy: Accuracy, books: StatementBooks, r
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
     def reached(units: int) -> float:
-        parts = price(statement, units, books, accuracy.confidence, rows).parts
+        parts = price(statement, units, books, accuracy.confidence, rows, known, renew=False).parts
         if len(kinds := sorted({part.unit for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"

@@ -29,9 +29,10 @@ class Contribution:
         "rows": a uniform sample of at most `most` rows of the unit, every value clamped. "groups": rows are first
         aggregated by unit and group, and a uniform sample of at most `most` groups of the unit is kept; each
         aggregate of the unit in a group is clamped. "l2": the vector of all that the unit adds, over all groups, is
-        scaled down to the L2 norm that is the upper bound of the aggregate.
+        scaled down to an L2 norm: of counts and sums their upper bound, of averages what stands behind their bounds.
     most
-        Rows or groups; not used by "l2".
+        Rows or groups. Of "l2" how many rows of a unit are meant to count, where that is known: a norm that the data
+        does not tell is that of so many rows; 1 where it is not.
     """
 
     kind: ContributionKind
@@ -91,6 +92,8 @@ class Aggregate:
         As it is written, without what only privacy needs.
     other
         Of pairs of columns: the second one, its input, its bounds and where these are from.
+    values
+        Where norms are to be found: lower and upper bound of the column, as declared; None where there are none.
     """
 
     kind: str
@@ -106,6 +109,7 @@ class Aggregate:
     edges: tuple[float, ...] | None = None
     words: str = ""
     other: Aggregate | None = None
+    values: tuple[Fraction, ...] | None = None
 
     @property
     def operands(self) -> tuple[Aggregate, ...]:
@@ -141,6 +145,8 @@ class Aggregate:
             "population": self.population,
             "edges": None if self.edges is None else list(self.edges),
         }
+        if self.values is not None:
+            values["values"] = [str(bound) for bound in self.values]
         return values if self.other is None else values | {"other": self.other.canonical}
 
 

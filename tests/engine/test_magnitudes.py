@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dpnotebook.engine.source import source_of
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
+from dpnotebook.sql.rewrite.profiles import norms, values
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect
 
 _spec = importlib.util.spec_from_file_location("everywhere", Path(__file__).parent / "everywhere.py")
@@ -49,10 +51,24 @@ def select(kind, most):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["groups", "l2"])
-def test_groups_have_the_same_magnitudes(both, kind):
+def test_vectors_have_the_same_norms(both):
+    kinds = [("count", None), ("units", None), ("sum", 0), ("average", 0), ("variance", 0), ("sum", 1)]
+    asked = [(Aggregate(kind, kind, column), (Fraction(-5), Fraction(200))) for kind, column in kinds]
+    here, there = (norms(select("l2", 1), asked, run) for run in both)
+    assert [counts.tolist() for counts in here] == [counts.tolist() for counts in there]
+    assert all(counts.sum() > 10 for counts in here)
+
+
+def test_as_many_units_have_a_value(both):
+    """Numbers are written differently as texts, so that another row of a unit may be drawn."""
+    for between in (None, (-3.0, 40.0)):
+        here, there = (values(select("l2", 1), 1, 207, between, run, "5f" * 16) for run in both)
+        assert here.sum() == there.sum() > 10
+
+
+def test_groups_have_the_same_magnitudes(both):
     asked = [Aggregate("count", "n"), Aggregate("sum", "s", 0), Aggregate("average", "a", 0), Aggregate("sum", "t", 1)]
-    here, there = (all_magnitudes(select(kind, 2), asked, run, "5f" * 16) for run in both)
+    here, there = (all_magnitudes(select("groups", 2), asked, run, "5f" * 16) for run in both)
     for aggregate in asked:
         assert here[aggregate].tolist() == there[aggregate].tolist()
         assert here[aggregate].sum() > 10
@@ -117,7 +133,12 @@ def test_awkward_values_fail_nowhere(both, contribution, high):
     steps = 2**20
     step = Fraction(high) / steps
     if contribution.kind == "l2":
-        wanted = [component("sum", 0, high, step, steps)]
+        wanted = [component("sum", 0, high, step, steps), component("groups", 0, high, step, steps)]
+        # Of values between -2 and 2 the squares of half-widths; the largest have a norm that is clipped.
+        wanted += [
+            replace(component(name, -2, 2, Fraction(worth, 2**10), 2**11), together=1)
+            for name, worth in (("values", 1), ("centred", 2), ("square", 4))
+        ]
     else:
         rows = 1 if contribution.kind == "rows" else 5
         squares = Fraction(high) ** 2 / steps

@@ -38,6 +38,8 @@ def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(
             component("count", 0, 3, Fraction(1, 2**20), 3 * 2**20, None),
             component("count", 0, 3, Fraction(1, 2**20), 3 * 2**20, column),
             component("sum", 0, high, step, math.floor(high / step), column),
+            component("groups", 0, Fraction(5, 4), Fraction(1, 2**20), 5 * 2**18, None),
+            *together(low, high, column),
         ]
     rows = 1 if contribution.kind == "rows" else ROWS_SAMPLED
     found = [
@@ -53,6 +55,13 @@ def every(contribution, low=-10, high=10, step=Fraction(1, 4), column=0, edges=(
     if contribution.kind == "groups":
         found += [component("average", low, high, step, column=column), component("values", low, high, 1, 1, column)]
     return found
+
+
+def together(low, high, column=0, norm=3, steps=2**20):
+    """Return the parts of one vector: number of values, their centred sum and that of their squares, in half-widths."""
+    half, step = (high - low) / 2, Fraction(norm, steps)
+    parts = {"values": step, "centred": step * half, "square": step * half * half}
+    return [Component(name, column, low, high, each, steps, together=7) for name, each in parts.items()]
 
 
 def pairs(contribution, half=64):
@@ -312,19 +321,32 @@ def of_rows(u, mine, select, components, key):
 
 def of_vector(groups, components):
     """Return what one unit adds where its vector over groups is scaled down to a norm."""
-    result = {group: [] for group in groups}
+    result, vectors = {group: [] for group in groups}, []
     for c in components:
         vector = {}
         for group, rows in groups.items():
             values = [] if c.input is None else [number(row[c.input]) for row in rows]
             values = [value for value in values if value is not None]
             present = len(rows) if c.input is None else sum(row[c.input] is not None for row in rows)
-            exact = {"units": Fraction(1), "count": Fraction(present), "sum": sum(values, Fraction(0))}
-            vector[group] = exact[c.statistic]
-        squared = sum(value * value for value in vector.values())
-        factor = 1.0 if squared <= c.high**2 else float(c.high) / math.sqrt(squared)
+            away = [min(max(value, c.low), c.high) - (c.low + c.high) / 2 for value in values]
+            exact = {
+                "units": Fraction(1), "groups": Fraction(1), "count": Fraction(present),
+                "values": Fraction(len(values)), "sum": sum(values, Fraction(0)),
+                "centred": sum(away, Fraction(0)), "square": sum((x * x for x in away), Fraction(0)),
+            }  # fmt: skip
+            vector[group] = exact[c.statistic] / c.step
+        vectors.append(vector)
+    for c, vector in zip(components, vectors, strict=True):
+        parts = [
+            other
+            for other, of in zip(vectors, components, strict=True)
+            if other is vector or (c.together is not None and of.together == c.together)
+        ]
+        squared = sum(value * value for part in parts for value in part.values())
+        most = c.largest if c.together is not None else c.high / c.step
+        factor = 1.0 if squared <= most**2 else float(most) / math.sqrt(squared)
         for group, value in vector.items():
-            result[group].append(math.trunc(float(value) * factor / float(c.step) * (1 + 1e-15)))
+            result[group].append(math.trunc(float(value) * factor * (1 + 1e-15)))
     return result
 
 

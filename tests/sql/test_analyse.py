@@ -284,10 +284,13 @@ def test_negative_ranges_keep_their_sign_over_several_rows():
 
 def test_l2_bounds_are_of_the_norm():
     select = one("SELECT age, COUNT(*), SUM(age) FROM visits GROUP BY age", contribution="l2")
-    assert select.contribution == Contribution("l2")
-    assert [item.bounds for item in select.aggregates] == [(0, 8), (0, 115 * 8)]
-    with pytest.raises(SQLError, match="COUNT and SUM"):
-        one("SELECT AVG(age) FROM visits", contribution="l2")
+    assert select.contribution == Contribution("l2", 8)
+    assert [item.bounds for item in select.aggregates] == [None, None]
+    assert [item.values for item in select.aggregates] == [None, (0, 115)]
+    written = "SELECT age, SUM(age, contribution_bounds_per_group => (0, 90)) FROM visits GROUP BY age"
+    assert one(written, contribution="l2").aggregates[0].bounds == (0, 90)
+    with pytest.raises(SQLError, match="works for counts, sums"):
+        one("SELECT MEDIAN(age) FROM visits", contribution="l2")
     with pytest.raises(SQLError, match="leave max_"):
         one(
             "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 4) COUNT(*) FROM visits",

@@ -278,9 +278,9 @@ def test_what_cannot_be_asked_is_said(asked, says):
 
 
 def test_a_vector_that_is_clipped_to_a_norm_has_no_correlation():
-    with pytest.raises(SQLError, match="works for COUNT and SUM"):
+    with pytest.raises(SQLError, match="works for counts, sums"):
         analyse("SELECT CORR(x, y) FROM t", RELATIONS, contribution="l2")
-    with pytest.raises(SQLError, match="bounds counts and sums"):
+    with pytest.raises(SQLError, match="bounds counts, sums"):
         plan(select(pair("correlation", 0, 1, 0, 1), kind="l2"), GAUSSIAN)
 
 

@@ -6,13 +6,16 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from added_up import SECRET, component, connect, every, pairs, select
+from added_up import SECRET, component, connect, every, pairs, select, together
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
+from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, magnitudes, totals
+from dpnotebook.sql.rewrite.profiles import norms
+from dpnotebook.sql.rewrite.profiles import values as units_by_value
 from dpnotebook.sql.select import Aggregate, Contribution, Key
 from dpnotebook.sql.statement import Relation
 
@@ -51,6 +54,9 @@ def check(rows, chosen, components):
         for some in (rows, [row for row in rows if row[0] != "out"])
     ]
     changed, start = difference(*both), 0
+    vectors = [i for i, c in enumerate(components) if c.together is not None]  # of components with one integer each
+    if vectors:
+        assert (np.abs(changed[:, vectors]).astype(object) ** 2).sum() <= components[vectors[0]].largest ** 2
     for c in components:
         mine = np.abs(changed[:, start : start + c.width]).astype(object)
         for power in (1, 2) if chosen.contribution.kind != "l2" else (2,):
@@ -103,6 +109,7 @@ def test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for(contribution):
         components = [component("count", 0, 3, column=None), component("count", 0, 3), component("sum", 0, 3)]
         if contribution.kind == "l2":
             components = [component("sum", 0, 300, 1, 300), component("units", 0, 1, Fraction(1, 64), 64, None)]
+            components.append(component("groups", 0, 2, Fraction(1, 500), 1000, None))
     both = [totals(chosen, components, connect(table(some)), SECRET) for some in (rows, rows[120:])]
     changed = np.abs(difference(*both)).astype(object)
     for place, each in enumerate(components):
@@ -114,6 +121,23 @@ def test_a_unit_with_far_too_much_changes_as_much_as_is_paid_for(contribution):
             assert (changed[:, place] ** 2).sum() <= each.norm(contribution, 2)
             if contribution.kind == "groups":
                 assert (changed[:, place] ** 2).sum() == each.norm(contribution, 2)
+
+
+def test_a_vector_of_several_sums_is_as_long_as_is_paid_for():
+    """All of its parts together: whatever one unit has, in however many groups, and no less where it has much."""
+    random = np.random.default_rng(5)
+    parts = together(Fraction(-7, 3), Fraction(11))
+    for size, groups in ((1, 1), (3, 2), (40, 6), (900, 300), (5000, 2)):
+        for values in (random.normal(4, 6, size), np.full(size, 11.0), random.standard_cauchy(size) ** 3):
+            rows = [("out", f"{random.integers(groups)}", float(x)) for x in values] + [
+                ("a", "0", 1.0),
+                ("b", "1", None),
+            ]
+            both = [totals(select(kind="l2"), parts, connect(table(some)), SECRET) for some in (rows, rows[size:])]
+            found = (difference(*both).astype(object) ** 2).sum()
+            assert found <= parts[0].largest ** 2
+            if size > 100:
+                assert found > 0.999 * parts[0].largest ** 2
 
 
 @pytest.mark.parametrize("largest", [1, 2, 3, 7, 64, 1000, 2**20 + 1, 2**24, 2**24 + 1, 2**28 - 3, 2**31])
@@ -192,15 +216,14 @@ def test_a_unit_in_many_levels_changes_only_as_many_as_count():
         assert (changed != 0).sum() == (30 if contribution.kind == "l2" else contribution.most)
 
 
-def reference_bin(value):
-    """Return the number of a value's bin of magnitudes."""
-    edges = magnitude_edges()
+def reference_bin(value, edges=magnitude_edges()):  # noqa: B008
+    """Return the number of a value's bin; of magnitudes, unless others are given."""
     return int(np.clip(np.searchsorted(edges, value, side="right") - 1, 0, edges.size - 2))
 
 
 @pytest.mark.parametrize("single", [False, True])
 def test_magnitudes_are_those_of_what_units_would_add(single):
-    """Each unit is in one group: sums, averages, counts and norms are what they are."""
+    """Each unit is in one group: sums, averages and counts are what they are, and their sizes are the norms."""
     random = np.random.default_rng(0)
     values = [
         *(2.0**k for k in range(-45, 66, 3)),
@@ -224,21 +247,53 @@ def test_magnitudes_are_those_of_what_units_would_add(single):
         "average": [math.fsum(mine) / len(mine) for mine in present],
     }
     asked = [Aggregate("count", "n"), *(Aggregate(kind, kind, 0) for kind in ("sum", "average"))]
-    for contribution in (Contribution("groups", 2), Contribution("l2")):
-        chosen = select(kind=contribution.kind, most=contribution.most, single=single)
-        found = all_magnitudes(chosen, asked, connect(table(rows)), SECRET)
-        for aggregate in asked:
-            numbers = expected[aggregate.kind]
-            numbers = [abs(x) for x in numbers] if contribution.kind == "l2" else numbers
-            counts = np.bincount([reference_bin(x) for x in numbers], minlength=magnitude_edges().size - 1)
-            assert found[aggregate].tolist() == counts.tolist()
+    found = all_magnitudes(select(kind="groups", most=2, single=single), asked, connect(table(rows)), SECRET)
+    for aggregate in asked:
+        counts = np.bincount([reference_bin(x) for x in expected[aggregate.kind]], minlength=magnitude_edges().size - 1)
+        assert found[aggregate].tolist() == counts.tolist()
+    counts = norms(select(kind="l2", single=single), [(one, None) for one in asked[:2]], connect(table(rows)))
+    for found, numbers in zip(counts, (expected["count"], expected["sum"]), strict=True):
+        sizes = [reference_bin(abs(x), norm_edges()) for x in numbers if abs(x) > 2.0**-46]  # smaller ones are zero
+        assert found.tolist() == np.bincount(sizes, minlength=norm_edges().size - 1).tolist()
 
 
 def test_norms_are_those_of_whole_vectors():
     rows = [("a", "x", 3.0), ("a", "y", -4.0), ("b", "x", 1e150), ("b", "y", 1e-20), ("c", "x", None), ("d", "x", 0.0)]
-    (counts,) = all_magnitudes(select(kind="l2"), [Aggregate("sum", "s", 0)], connect(table(rows)), SECRET).values()
-    assert counts.sum() == 3
-    assert all(counts[reference_bin(norm)] for norm in (5.0, 2.0**63, 0.0))
+    of_sums, of_averages, of_groups = norms(
+        select(kind="l2"),
+        [
+            (Aggregate("sum", "s", 0), None),
+            (Aggregate("average", "a", 0), (Fraction(1), Fraction(5))),
+            (Aggregate("units", "u"), None),
+        ],
+        connect(table(rows)),
+    )
+    assert of_sums.sum() == 2  # who adds nothing is nowhere
+    assert all(of_sums[reference_bin(norm, norm_edges())] for norm in (5.0, 2.0**63))
+    # Clamped to [1, 5], from the middle in half-widths: (1, 0) and (1, -1); (1, 1) and (1, -1); (1, -1).
+    wanted = [reference_bin(norm**0.5, norm_edges()) for norm in (3.0, 4.0, 2.0)]
+    assert of_averages.tolist() == np.bincount(wanted, minlength=of_averages.size).tolist()
+    wanted = [reference_bin(norm**0.5, norm_edges()) for norm in (2.0, 2.0, 1.0, 1.0)]
+    assert of_groups.tolist() == np.bincount(wanted, minlength=of_groups.size).tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3, 80])
+def test_one_unit_is_counted_once_in_the_histograms_of_a_profile(size):
+    """Whatever it has, in however many rows and groups: in one bin of norms, and in one of values."""
+    random = np.random.default_rng(size)
+    others = [(unit, random.choice(["x", "y"]), float(x)) for unit in "abc" for x in random.normal(3, 9, 12)]
+    for _ in range(6):
+        mine = [("out", random.choice(["x", "y", "z"]), HUGE[i]) for i in random.integers(len(HUGE), size=size)]
+        both = [connect(table(some)) for some in (others + mine, others)]
+        asked = [
+            (Aggregate(kind, kind, 0), (Fraction(-1), Fraction(4))) for kind in ("count", "sum", "average", "variance")
+        ]
+        asked.append((Aggregate("units", "u"), None))
+        for with_it, without in zip(*(norms(select(kind="l2"), asked, run) for run in both), strict=True):
+            assert 0 <= (with_it - without).min() <= (with_it - without).sum() <= 1
+        for between in (None, (-5.0, 5.0)):
+            with_it, without = (units_by_value(select(kind="l2"), 0, 207, between, run, SECRET) for run in both)
+            assert 0 <= (with_it - without).min() <= (with_it - without).sum() <= 1
 
 
 def test_the_row_or_group_of_a_unit_that_counts_is_drawn():

@@ -94,7 +94,7 @@ def test_a_clipped_vector_is_scaled_down_to_its_norm(keys):
         assert found.keys() == expected.keys()
         for group, numbers in expected.items():
             # A unit's entry is cut off to a whole step, and the norm of a scaled vector is known to 2^-18.
-            sizes = np.array([1, 3 * 2**20 * 2.0**-16, 3 * 2**20 * 2.0**-16, 1])
+            sizes = np.array([1, *[3 * 2**20 * 2.0**-16] * 2, 1, *[3 * 2**20 * 2.0**-16] * 4])
             assert (abs(np.array(found[group]) - numbers) <= units * sizes).all()
 
 
@@ -131,7 +131,7 @@ def test_a_unit_may_have_ten_thousand_rows(kind, most):
         assert found == expected
     else:
         # Every entry of the big unit is scaled, and its norm is known to 2^-18.
-        bounds = np.array([1, 3 * 2**20 * 2.0**-17, 3 * 2**20 * 2.0**-17, 1])
+        bounds = np.array([1, *[3 * 2**20 * 2.0**-17] * 2, 1, *[3 * 2**20 * 2.0**-17] * 4])
         assert all((abs(np.array(found[group]) - expected[group]) <= bounds).all() for group in expected)
 
 
@@ -387,7 +387,7 @@ def test_what_a_unit_adds_is_worked_out_once(kind, most):
 
 def test_components_without_a_meaning_are_refused():
     run = connect({"u": ["a"], "k0": ["g"], "x0": [1.0]})
-    for kind, wrong in (("rows", "average"), ("l2", "average"), ("l2", "bins"), ("l2", "square")):
+    for kind, wrong in (("rows", "average"), ("l2", "average"), ("l2", "bins"), ("l2", "product")):
         with pytest.raises(ValueError):
             totals(select(kind=kind), [component(wrong, 0, 1, 1, 5, edges=(0.0, 1.0))], run, SECRET)
     with pytest.raises(ValueError):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
+from added_up import connect
 from private_selects import aggregate, pair, plan, select, totals
 
 import dpnotebook as dpn
@@ -22,10 +23,12 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.budget_split import shares
+from dpnotebook.sql.aggregates.budget_split import PROFILE, shares
+from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
+from dpnotebook.sql.profile import clips, measured_profile
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
 
@@ -197,6 +200,63 @@ def test_drawn_noise_hides_a_clipped_vector():
     assert loss(measured, change) == pytest.approx(1, rel=1e-6)
     assert tells_apart(measured, change, draw_integers) < SIGMAS
     assert tells_apart(measured, change, less) > SIGMAS
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("kind", "numbers"), [("average", 2), ("variance", 3)])
+def test_drawn_noise_hides_a_clipped_vector_of_several_sums(kind, numbers):
+    chosen = select(aggregate(kind), kind="l2", selection="all")
+    bounds = {0: (Fraction(0), Fraction(8), Fraction(30))}
+    measured = plan(chosen, GAUSSIAN, math.ceil(UNITS / (1 - PROFILE)), found=bounds)
+    (block,), largest = measured.blocks, measured.components[0].largest
+    assert block.measured == len(measured.components) == numbers
+    assert {component.largest for component in measured.components} == {largest}
+    # In 4 groups alike, as long as may be.
+    change = np.full((4, numbers), math.floor(largest / math.sqrt(4 * numbers)), dtype=np.int64)
+    assert loss(measured, change) == pytest.approx(1, rel=1e-6)
+    assert tells_apart(measured, change, draw_integers) < SIGMAS
+    assert tells_apart(measured, change, less) > SIGMAS
+
+
+def test_norms_are_found_in_noisy_numbers():
+    """A histogram of nobody is that of the noise: whoever is in the table, it is another every time."""
+    chosen = replace(select(aggregate("count"), kind="l2"), rows="SELECT u, k0, x0 FROM t", tables=("t",))
+    given, run = shares(chosen, UNITS, GAUSSIAN), connect(pd.DataFrame({"u": ["a"], "k0": ["g"], "x0": [1.0]}))
+    chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"')
+    found = [measured_profile(chosen, {}, given, GAUSSIAN, 1, run, "5f" * 16, draw_integers)[0][0] for _ in range(40)]
+    counts = np.array([norms.counts for norms in found], dtype=float)
+    assert counts.std() == pytest.approx(float(found[0].scale), rel=0.05)
+    assert found[0].scale == GAUSSIAN.scale(given.auto[0], 1)
+
+
+@pytest.mark.parametrize("known", [(), (1, 3)])
+def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
+    """Every histogram counts a unit once, and every vector is as long as its norm: all of them, by the noise drawn."""
+    kinds = ("count", "sum", "average", "variance", "units")
+    chosen = select(*(aggregate(kind, name=kind) for kind in kinds), kind="l2")
+    total, drawn = GAUSSIAN.units(0.7), []
+    given = shares(chosen, total, GAUSSIAN, known)
+    units = np.arange(3000)
+    run = connect(pd.DataFrame({"u": units.astype(str), "k0": (units % 3).astype(str), "x0": units % 50 + 1.0}))
+
+    def draw(noise, scale, size):
+        drawn.append(scale)
+        return np.zeros(size, dtype=np.int64)
+
+    chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
+    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, run, "5f" * 16, draw)
+    assert set(norms) == set(range(5)) - set(known)
+    spent = sum(1 / scale**2 for scale in drawn)
+    found = {i: clip.bounds for i, clip in clips(chosen, norms, given, GAUSSIAN).items()}
+    assert None not in found.values()
+    usual = {
+        i: (Fraction(0), Fraction(5), Fraction(9))[: 3 if kinds[i] in ("average", "variance") else 2] for i in known
+    }
+    measured = measuring(chosen, given, GAUSSIAN, Fraction(1, 10**6), found | usual)
+    for block in measured.blocks:
+        spent += measured.component(block.columns[0]).largest ** 2 / block.scale**2
+    assert spent * UNITS <= total
+    assert float(spent * UNITS / total) > 0.98  # finer bins that are not needed are not counted
 
 
 @pytest.mark.statistical

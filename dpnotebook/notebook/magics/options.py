@@ -1,7 +1,7 @@
 """The first line of `%%dpsql`: who is asked, how accurately, and what becomes of the answer.
 
     %%dpsql [NAME <<] [-e E | --error N|P%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] [--fresh] [-q]
-          [--contribution l2]
+          [--contribution l2|rows]
     SELECT ...
 
 Options stand on the first line only and SQL below it; in the line form, `%dpsql ... SELECT ...`, the SQL begins at the
@@ -39,7 +39,7 @@ def parser() -> MagicArgumentParser:
     made = MagicArgumentParser(
         prog="%%dpsql",
         usage="%%%%dpsql [NAME <<] [-e E | --error N|P%%] [--confidence C] [-n] [-y | --ask] [-o NAME] [-s SESSION] "
-        "[--fresh] [-q] [--contribution l2]",
+        "[--fresh] [-q] [--contribution l2|rows]",
         description="Ask protected tables in SQL: see what the answer costs and how wrong it will be, then run it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -64,8 +64,8 @@ def parser() -> MagicArgumentParser:
     made.add_argument("--fresh", action="store_true", help="measure anew although a release answers this")
     made.add_argument(
         "--contribution",
-        metavar="l2",
-        choices=("l2",),
+        metavar="l2|rows",
+        choices=("l2", "rows"),
         help="bound all that a person adds, over all groups together, by one L2 norm instead of sampling their groups: "
         "less noise where people are in many groups; needs Gaussian noise",
     )

@@ -34,6 +34,8 @@ from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
 from dpnotebook.sql.select import Aggregate, Contribution
 
+ROUGH = 3.0  # standard error from which on counts of vectors that are scaled down are shown as whole numbers
+
 
 class Presence(Statistic):
     """That a unit is in a group."""
@@ -51,6 +53,16 @@ class Presence(Statistic):
     def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
         """Return the norm: in one group a unit weighs 1, in more of them less."""
         return number(float(component.largest * component.step / part))
+
+
+class PresenceInGroups(Statistic):
+    """That a unit is in a group, in each of them."""
+
+    name = "groups"
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return 1."""
+        return number(float(1 / part))
 
 
 class RowCount(Statistic):
@@ -108,12 +120,14 @@ def _rows(component: Component, columns: Columns) -> str:
 class Added(AggregateFunction):
     """A count, or a sum: its answer is one noisy number."""
 
-    adds = True
+    adds = clipped = True
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
         """Return the noisy numbers, with the interval of their noise."""
         value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
         std_error, width = _errors(measuring, part, confidence)
+        if part.points and std_error > ROUGH:
+            value = np.rint(value)
         return Estimates(value, np.full(value.size, std_error), value - width, value + width)
 
     def expected(
@@ -136,9 +150,25 @@ class CountUnits(Added):
 
     kind = "units"
     word, counted_in = "count", "units"
-    statistics = (Presence(),)
+    statistics = (Presence(), PresenceInGroups())
     of = "units"
     shown = "units"
+
+    def needs_bounds(self, contribution: Contribution) -> bool:
+        """Return whether all of a unit is clipped: it is in one group or in many."""
+        return contribution.kind == "l2"
+
+    def counts_units(self, aggregate: Aggregate, contribution: Contribution) -> bool:
+        """Return whether a unit counts as one in a group."""
+        return contribution.kind != "l2"
+
+    def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
+        """Return 1."""
+        return [number(1.0)]
+
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return the norm of a unit that is in as many groups as it has rows."""
+        return Fraction(0), Fraction(math.isqrt(rows - 1) + 1)
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT(DISTINCT unit)."""
@@ -146,6 +176,10 @@ class CountUnits(Added):
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Count units."""
+        if builder.contribution.kind == "l2":
+            component = _vector("groups", aggregate, bounds[1], builder, cost)
+            blocks = (builder.plain(component, cost),)
+            return replace(input_of(aggregate, bounds), blocks=blocks, step=component.step, points=True)
         return replace(input_of(aggregate, bounds), blocks=(builder.units(cost),), step=Fraction(1, builder.one))
 
 
@@ -206,6 +240,10 @@ class Count(Added):
         rows = columns.rows(None if aggregate.input is None else f"p{aggregate.input}")
         return f"CAST({rows} AS DOUBLE)"
 
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return the number of rows."""
+        return Fraction(0), Fraction(rows)
+
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the numbers of rows."""
         low, high = bounds
@@ -216,7 +254,8 @@ class Count(Added):
         else:  # a count is never negative, so that its lower bound never makes it one
             step = max(Fraction(1), builder.step(abs(high), WHOLE, cost))
             component = Component("count", aggregate.input, low, high, step, max(1, math.floor(abs(high) / step)))
-        return replace(input_of(aggregate, bounds), blocks=(builder.plain(component, cost),), step=component.step)
+        blocks, vector = (builder.plain(component, cost),), builder.contribution.kind == "l2"
+        return replace(input_of(aggregate, bounds), blocks=blocks, step=component.step, points=vector)
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether rows are meant to count, and not only that a unit has some."""
@@ -243,6 +282,10 @@ class Sum(Added):
         if kind == "l2":
             return Fraction(0), max(abs(low), abs(high)) * times
         return values
+
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return what so many values come to, where their bounds are known."""
+        return None if values is None else (Fraction(0), max(map(abs, values)) * rows)
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the sums of units; whole numbers in whole steps."""

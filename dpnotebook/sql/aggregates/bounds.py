@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale, draw_integers
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -82,23 +82,20 @@ def find_bounds(
                 exact = np.asarray(magnitudes(operand), dtype=np.int64)
                 scale = histogram_scale(accountant, shares.auto[at])
                 noisy[at] = exact + draw(accountant.noise, scale, exact.size), scale
-            mine = _bounds(select, operand, *noisy[first], accountant.noise)
+            mine = _bounds(operand, *noisy[first], accountant.noise)
         before = bounds.get(i, ())
         bounds[i] = None if before is None or mine is None else before + mine
     return bounds
 
 
-def _bounds(
-    select: PrivateSelect, aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise
-) -> Bounds | None:
+def _bounds(aggregate: Aggregate, noisy: NDArray[np.int64], scale: Fraction, noise: Noise) -> Bounds | None:
     """Return bounds that suit what they bound; None where they are not found."""
-    function, clipped = function_of(aggregate.kind), select.contribution.kind == "l2"
-    integer = function.whole(aggregate) and not clipped  # norms of whole numbers are none
-    bounds = found(noisy, scale, noise, integer, around_zero=function.adds)
+    function = function_of(aggregate.kind)
+    bounds = found(noisy, scale, noise, function.whole(aggregate), around_zero=function.adds)
     if bounds is None:
         return None
     lower, upper = bounds
-    if clipped or function.of == "values":
+    if function.of == "values":
         lower, upper = Fraction(0), upper if upper > 0 else Fraction(1)
     return lower, upper
 
@@ -114,12 +111,17 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         If noise would be out of its range.
     """
     widest = -(Fraction(2) ** MOST), Fraction(2) ** MOST
-    unknown = {i: widest * len(one.operands) for i, one in enumerate(select.aggregates) if needs_bounds(select, i)}
+    clipped = select.contribution.kind == "l2"
+    unknown = {
+        i: widest * len(one.operands) + widest[1:] * (clipped and function_of(one.kind).centres)
+        for i, one in enumerate(select.aggregates)
+        if needs_bounds(select, i)
+    }
     if unknown:
         measuring(select, shares, accountant, delta, unknown)
     for units in shares.auto:
         if units:
-            checked_scale(histogram_scale(accountant, units))
+            checked_scale(histogram_scale(accountant, max(units // HISTOGRAMS, 1) if clipped else units))
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
-from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.accountant import UNITS, Accountant
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -16,6 +17,12 @@ TOO_SMALL = "this epsilon is too small to be shared between all that is asked; a
 # What the count that only the threshold needs gets beside each function, where vectors are clipped to a length. A group
 # that more noise on its units hides is then one whose clipped sum is all noise, and the sums keep 4/5 of the cost.
 HIDDEN_L2 = Fraction(1, 4)
+
+# What an aggregate gives, where vectors are clipped to a length, for finding that length: a tenth, and more as far as
+# the histograms would be noisier than this, so that a few hundred units are found; never more than half.
+PROFILE = Fraction(1, 10)
+QUIET = 20
+HISTOGRAMS = 5  # of values between which vectors are centred, at finer and finer bins, and of lengths
 
 
 @dataclass(frozen=True)
@@ -33,12 +40,15 @@ class Shares:
         Of the count of units that only the threshold needs; 0 where there is none.
     serving
         Number of the aggregate whose count the threshold uses; None where it needs one of its own, or none.
+    known
+        Numbers of the aggregates whose bounds were found before.
     """
 
     main: tuple[int, ...]
     auto: tuple[int, ...]
     selection: int = 0
     serving: int | None = None
+    known: frozenset[int] = frozenset()
 
     @property
     def total(self) -> int:
@@ -46,7 +56,7 @@ class Shares:
         return sum(self.main) + sum(self.auto) + self.selection
 
 
-def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
+def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Collection[int] = ()) -> Shares:
     """Share a cost evenly between the functions and the threshold's count, but for those that say their own.
 
     Parameters
@@ -57,6 +67,8 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
         What it may cost in all, in the accountant's units.
     accountant
         What the units are.
+    known
+        Numbers of the aggregates whose bounds were found before.
 
     Raises
     ------
@@ -78,22 +90,39 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant) -> Shares:
         raise SQLError(_nothing_left(select, own, units, accountant) if claimed else TOO_SMALL)
     given = [each if share is None else share for share in own]
     columns = operands(select)
-    sought = [at for at, (_, operand) in enumerate(columns) if _is_sought(select, operand)]
-    halves = [share // 2 if needs_bounds(select, i) else 0 for i, share in enumerate(given)]
-    main = [share - half for share, half in zip(given, halves, strict=True)]
+    sought = [at for at, (i, operand) in enumerate(columns) if i not in known and _is_sought(select, operand)]
+    finding = [_finding(select, i, share) if needs_bounds(select, i, known) else 0 for i, share in enumerate(given)]
+    main = [share - spent for share, spent in zip(given, finding, strict=True)]
     auto = [0] * len(columns)
     for at in sought:
         i = columns[at][0]
-        auto[found_with(select, at)] += halves[i] // sum(columns[other][0] == i for other in sought)
+        auto[found_with(select, at, known)] += finding[i] // sum(columns[other][0] == i for other in sought)
     if min(given) < least:
         raise SQLError(TOO_SMALL)
     selection = math.floor(each * weight) if own_selection is None else own_selection
-    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving)
+    return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, frozenset(known))
 
 
-def needs_bounds(select: PrivateSelect, index: int) -> bool:
-    """Return whether bounds of an aggregate must be found from the data."""
-    return any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
+def _finding(select: PrivateSelect, index: int, share: int) -> int:
+    """Return what of the share of an aggregate is for finding its bounds."""
+    if select.contribution.kind != "l2":
+        return share // 2
+    aggregate = select.aggregates[index]
+    histograms = HISTOGRAMS if function_of(aggregate.kind).centres and aggregate.values is None else 1
+    return math.floor(min(max(share * PROFILE, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
+
+
+def needs_bounds(select: PrivateSelect, index: int, known: Collection[int] = ()) -> bool:
+    """Return whether bounds of an aggregate must be found from the data, unless they are known."""
+    return index not in known and any(_is_sought(select, operand) for operand in select.aggregates[index].operands)
+
+
+def cost_of(select: PrivateSelect, shares: Shares, index: int) -> int:
+    """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
+    aggregate = select.aggregates[index]
+    read_off = function_of(aggregate.kind).measured_with
+    others = (i for i, other in enumerate(select.aggregates) if i != index and read_off(aggregate, other))
+    return shares.main[index] + sum(shares.main[i] for i in others)
 
 
 def operands(select: PrivateSelect) -> list[tuple[int, Aggregate]]:
@@ -105,10 +134,11 @@ def _is_sought(select: PrivateSelect, operand: Aggregate) -> bool:
     return operand.bounds is None and function_of(operand.kind).needs_bounds(select.contribution)
 
 
-def found_with(select: PrivateSelect, index: int) -> int:
+def found_with(select: PrivateSelect, index: int, known: Collection[int] = ()) -> int:
     """Return the number of the first of `operands` whose bounds are found from the same histogram as those of one."""
-    mine = _histogram(select, index)
-    return next(i for i in range(index + 1) if i == index or (mine is not None and _histogram(select, i) == mine))
+    mine, columns = _histogram(select, index), operands(select)
+    before = (i for i in range(index) if mine is not None and columns[i][0] not in known)
+    return next((i for i in before if _histogram(select, i) == mine), index)
 
 
 def _histogram(select: PrivateSelect, index: int) -> tuple[str, int | None] | None:

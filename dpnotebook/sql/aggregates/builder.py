@@ -71,6 +71,13 @@ class Builder:
         self.blocks.append(NoisyNumbers(columns, matrix, self._accountant.scale(cost, norm)))
         return len(self.blocks) - 1
 
+    def vector(self, components: tuple[Component, ...], cost: int) -> int:
+        """Measure parts of one vector that is clipped to a norm as they are, and return the number of the block."""
+        columns = tuple(self.column(component) for component in components)
+        each: Matrix = tuple(tuple(int(i == j) for j in range(len(columns))) for i in range(len(columns)))
+        self.blocks.append(NoisyNumbers(columns, each, self._accountant.scale(cost, components[0].largest ** 2)))
+        return len(self.blocks) - 1
+
     def strategy(self, component: Component, strategy: Strategy, cost: int) -> int:
         """Measure the integers of a component by a strategy, and return the number of the block; equal ones are one."""
         start = self.column(component)

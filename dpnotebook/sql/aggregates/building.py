@@ -9,7 +9,7 @@ from fractions import Fraction
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import checked_scale
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -54,11 +54,18 @@ def measuring(
     for i, aggregate in enumerate(select.aggregates):
         _check_contribution(aggregate, select.contribution, accountant.noise)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
-        known = bounds or UNKNOWN * len(aggregate.operands)
-        part = function_of(aggregate.kind).build(builder, aggregate, known, _cost(select, shares, i))
+        function = function_of(aggregate.kind)
+        clipping = select.contribution.kind == "l2"
+        rows = select.contribution.most
+        usual = function.usual_norm(aggregate.values, rows) if clipping and rows > 1 else None
+        known = bounds or usual or UNKNOWN * len(aggregate.operands) + UNKNOWN[1:] * (clipping and function.centres)
+        part = function.build(builder, aggregate, known, cost_of(select, shares, i))
         if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none
-            sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
-            part = replace(part, found=False) if i in found else replace(part, bounds=None, sought=sought)
+            if i in found:
+                part = replace(part, found=False)
+            else:
+                sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
+                part = replace(part, bounds=None, sought=None if usual else sought, usual=usual)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)
@@ -84,15 +91,7 @@ def measuring(
 def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
     """Return what the histograms cost that the bounds of an aggregate are found from."""
     mine = [at for at, (i, operand) in enumerate(operands(select)) if i == index and operand.bounds is None]
-    return [shares.auto[found_with(select, at)] for at in mine]
-
-
-def _cost(select: PrivateSelect, shares: Shares, index: int) -> int:
-    """Return what an aggregate may cost, with what those pay that are read off the same measurement."""
-    aggregate = select.aggregates[index]
-    read_off = function_of(aggregate.kind).measured_with
-    others = (i for i, other in enumerate(select.aggregates) if i != index and read_off(aggregate, other))
-    return shares.main[index] + sum(shares.main[i] for i in others)
+    return [shares.auto[found_with(select, at, shares.known)] for at in mine]
 
 
 def _check_contribution(aggregate: Aggregate, contribution: Contribution, noise: Noise) -> None:
@@ -101,9 +100,9 @@ def _check_contribution(aggregate: Aggregate, contribution: Contribution, noise:
             'contribution="l2" clips vectors by their Euclidean length, which Gaussian noise hides: '
             "it needs a Budget(epsilon, delta) with Gaussian noise"
         )
-    if contribution.kind == "l2" and not function_of(aggregate.kind).adds:
+    if contribution.kind == "l2" and not function_of(aggregate.kind).clipped:
         words = aggregate.words or aggregate.name
         raise SQLError(
-            f'contribution="l2" bounds counts and sums, and {words} is neither; '
+            f'contribution="l2" bounds counts, sums, averages and variances, and {words} is none; '
             "ask for it in a statement of its own, with max_groups_contributed"
         )

@@ -73,7 +73,7 @@ class OfPairs(Ratio):
     rowwise = True
     errors_of = "covariances and correlations"
     least = 2 * sum(GAUSSIAN_SHARES)
-    squares: ClassVar[bool] = False  # whether those of squares are measured too
+    clipped = centres = False
 
     def below(self, call: Call) -> bool:
         """Return False: engines have other ways to add up the products of a unit's rows."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -31,10 +33,26 @@ def expected(measuring: Measuring, confidence: float, rows: float | None = None)
 
 
 def _expected(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
+    if not part.found:
+        note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
+        return Expectation(np.array([math.nan]), math.nan, note)
+    if part.bounds is None and measuring.contribution.kind == "l2":
+        return _of_norms(measuring, part, confidence, rows)
     if part.bounds is None:
         note = "how wrong it will be depends on its bounds, which are found from the data first, with half of its share"
         return Expectation(np.array([math.nan]), math.nan, note)
     return function_of(part.kind).expected(measuring, part, confidence, rows)
+
+
+def _of_norms(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
+    """Return what is known of an error while it depends on a norm that is to be found."""
+    found = "how much one unit adds is found from the data first, with a part of its share"
+    if part.usual is None:
+        return Expectation(np.array([math.nan]), math.nan, f"{found}: how wrong it will be depends on that")
+    function, most = function_of(part.kind), measuring.contribution.most
+    usual = function.expected(measuring, replace(part, bounds=part.usual), confidence, rows)
+    note = f"errors are those of units with {most:,} rows in one group; {found}, and mostly makes them smaller"
+    return replace(usual, note="; ".join(filter(None, (usual.note, note))))
 
 
 def unit(select: PrivateSelect, index: int) -> str:
@@ -47,7 +65,13 @@ def steps(measuring: Measuring) -> tuple[str, ...]:
     """Return how it is worked out, a line for each step."""
     found = [_contribution(measuring)]
     law = "discrete Laplace" if measuring.noise == "laplace" else "Gaussian"
-    if any(part.bounds is None for part in measuring.parts):
+    clipped = measuring.contribution.kind == "l2"
+    if clipped and any(part.bounds is None for part in measuring.parts):
+        found.append(
+            "find first how much one unit adds, with a part of each aggregate's share: a noisy histogram that counts "
+            "each unit once. Later statements like this one use what it found for nothing"
+        )
+    elif any(part.bounds is None for part in measuring.parts):
         found.append(
             "find bounds first: a noisy histogram of orders of magnitude, each unit counted once, at half the "
             "aggregate's share of the cost"
@@ -68,7 +92,9 @@ def _contribution(measuring: Measuring) -> str:
     return f"add up each unit's rows by group, clamp them, and keep {groups} of each unit"
 
 
-def warnings(measuring: Measuring, confidence: float, rows: float | None = None) -> tuple[str, ...]:
+def warnings(
+    measuring: Measuring, confidence: float, rows: float | None = None, lost: Mapping[int, float] | None = None
+) -> tuple[str, ...]:
     """Return what a person should know before they ask: what may be wrong beside noise.
 
     Parameters
@@ -79,8 +105,10 @@ def warnings(measuring: Measuring, confidence: float, rows: float | None = None)
         Of the intervals.
     rows
         About how many rows there are.
+    lost
+        What clipping to norms takes from a group at most, by the number of the aggregate, where a profile tells it.
     """
-    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence)
+    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {})
     return tuple(dict.fromkeys(found))
 
 
@@ -121,7 +149,20 @@ def _least(measuring: Measuring) -> float:
     return measuring.tau / measuring.one + measuring.min_units - 1
 
 
-def _clipping(measuring: Measuring, confidence: float) -> list[str]:
+def clipped(measuring: Measuring, index: int, lost: float) -> str:
+    """Return what clipping to a norm does to an answer, in words; it takes about `lost` from a group, at most."""
+    part = measuring.parts[index]
+    assert part.bounds is not None
+    function, norm = function_of(part.kind), float(part.bounds[-1])
+    if function.centres:
+        return f"units with more than about {norm:,.3g} rows count less in averages than they would"
+    taken = "hardly any has more"
+    if lost:
+        taken = f"that takes about {lost:,.3g} from a group, at most, beside the noise"
+    return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
+
+
+def _clipping(measuring: Measuring, confidence: float, lost: Mapping[int, float]) -> list[str]:
     """Return what bounds may do: what they cut off is in no interval, and usually the larger error."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
     found = []
@@ -135,10 +176,13 @@ def _clipping(measuring: Measuring, confidence: float) -> list[str]:
         )
     if kind == "rows":
         return found
-    for part in measuring.parts:
+    for i, part in enumerate(measuring.parts):
+        if kind == "l2" and part.bounds is not None and math.isfinite(lost.get(i, math.nan)):
+            found.append(clipped(measuring, i, lost[i]))
+            continue
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue
-        low, high = (float(bound) for bound in part.bounds)
+        low, high = (float(bound) for bound in part.bounds[:2])
         width = _expected(measuring, part, confidence, None).half_width
         cut = (
             f"a unit's length over all groups is cut off at {high:,.6g}"

@@ -163,7 +163,11 @@ class AggregateFunction:
     rowwise
         Whether it looks at single rows, however units are bounded.
     adds
-        Whether it adds up what units have, so that all of a unit can be clipped to one norm.
+        Whether it adds up what units have in one number.
+    clipped
+        Whether all of a unit can be clipped to one norm.
+    centres
+        Whether values count from the middle of their bounds then.
     levelled
         Whether the levels of a declared column are used.
     least
@@ -189,6 +193,8 @@ class AggregateFunction:
     equal_bounds: ClassVar[bool] = False
     rowwise: ClassVar[bool] = False
     adds: ClassVar[bool] = False
+    clipped: ClassVar[bool] = False
+    centres: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
     shown: ClassVar[str] = "sum"
@@ -277,6 +283,32 @@ class AggregateFunction:
             for part in (whole, rest)
         )
         return f"({large} * {number(2.0**COARSE)} + {small} * {number(2.0**FINEST)})"
+
+    def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
+        """Return SQL of the parts of a unit's vector in a group, as numbers; what it is clipped to is its norm.
+
+        Parameters
+        ----------
+        aggregate
+            What is asked.
+        values
+            Bounds of the values of the column, where these matter.
+        columns
+            What is added up over the rows of the unit in the group; more is added to it.
+        """
+        return [self.group_magnitude(aggregate, columns)]
+
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return the bounds, with the norm of so many rows of a unit, where data does not tell them; None if unknown.
+
+        Parameters
+        ----------
+        values
+            Bounds of the values of the column; None where they are not known.
+        rows
+            Rows of a unit that are meant to count.
+        """
+        return None
 
     # What is measured, with which noise
 

@@ -52,9 +52,12 @@ class AggregateInput:
     blocks
         Numbers of its blocks.
     bounds
-        Lower and upper, as they were written or found, of each column; None while they are to be found.
+        Lower and upper, as they were written or found, of each column; of averages whose vectors are clipped, their
+        norm behind them. None while they are to be found.
     sought
         While they are to be found: the scale of the noise on the histogram that they are read off.
+    usual
+        While they are to be found: the bounds of as many rows as a unit is meant to have, where that is known.
     found
         Whether they are known in the end; where noise hid them, nothing is answered.
     step
@@ -66,7 +69,8 @@ class AggregateInput:
     edges
         Of quantiles: the edges of the bins.
     points
-        Of quantiles: whether a bin holds only the whole number at its lower edge.
+        Of quantiles: whether a bin holds only the whole number at its lower edge; of counts whose vectors are clipped:
+        whether they are shown as whole numbers, where noise is larger than that.
     """
 
     kind: str
@@ -82,6 +86,7 @@ class AggregateInput:
     points: bool = False
     sought: Fraction | None = field(default=None, compare=False)
     found: bool = True
+    usual: tuple[Fraction, ...] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,8 @@ def _component_to_json(component: Component) -> dict[str, Any]:
     }
     if component.other is not None:
         values["other"] = [component.other.input, str(component.other.low), str(component.other.high)]
+    if component.together is not None:
+        values["together"] = component.together
     return values
 
 
@@ -256,6 +263,7 @@ def _component_from_json(entry: Mapping[str, Any]) -> Component:
         entry["largest"],
         tuple(entry["edges"]),
         None if column is None else Partner(column, *map(Fraction, bounds)),
+        entry.get("together"),
     )
 
 

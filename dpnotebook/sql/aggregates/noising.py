@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import EngineError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.sql.aggregates.measuring import Measuring, NoisyNumbers
@@ -25,7 +26,9 @@ def exact(measuring: Measuring, totals: Totals) -> Integers:
     return np.concatenate(parts, axis=1) if parts else np.zeros((len(totals.keys), 0), dtype=np.int64)
 
 
-def noisy(measuring: Measuring, totals: Totals, draw: Draw = draw_integers) -> Integers:
+def noisy(
+    measuring: Measuring, totals: Totals, draw: Draw = draw_integers, known: Mapping[int, Integers] | None = None
+) -> Integers:
     """Return what is measured with noise, of every group that the engine found, whether it will be shown or not.
 
     Parameters
@@ -36,6 +39,8 @@ def noisy(measuring: Measuring, totals: Totals, draw: Draw = draw_integers) -> I
         What the engine found.
     draw
         Draws noise of a law and a scale.
+    known
+        Noisy numbers of some blocks, by their number, that were drawn before and are not drawn again.
 
     Returns
     -------
@@ -46,6 +51,9 @@ def noisy(measuring: Measuring, totals: Totals, draw: Draw = draw_integers) -> I
     numbers = exact(measuring, totals)
     for i, block in enumerate(measuring.blocks):
         place = measuring.place(i)
+        if known and i in known:
+            numbers[:, place] = _same_groups(known[i], len(numbers))
+            continue
         size = len(numbers) * block.measured
         numbers[:, place] += draw(measuring.noise, block.scale, size).reshape(len(numbers), block.measured)
     return numbers
@@ -72,6 +80,13 @@ def released(measuring: Measuring, totals: Totals, noisy: Integers) -> NDArray[n
     fewest = measuring.min_units if measuring.one == 1 else 1
     least = measuring.tau + (measuring.min_units - 1) * measuring.one
     return np.asarray((units >= fewest) & (noisy[:, measuring.place(measuring.counted).start] >= least))
+
+
+def _same_groups(noisy: Integers, groups: int) -> Integers:
+    """Return noisy numbers of all groups; raises EngineError if there are others than before."""
+    if len(noisy) != groups:
+        raise EngineError("the groups of a table changed while it was read")
+    return noisy
 
 
 def _combined(block: NoisyNumbers, numbers: Integers) -> Integers:

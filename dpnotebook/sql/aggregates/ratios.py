@@ -23,7 +23,7 @@ from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
-from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
     USUAL_ROWS,
     AggregateFunction,
@@ -60,6 +60,10 @@ class ValueCount(Statistic):
     def of_group(self, component: Component, columns: Columns, parts: Parts) -> str:
         """Return the number of values, at most as many as count."""
         return f"least({columns.rows(component.column)}, {component.largest})"
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the number of values."""
+        return steps.whole(f"CAST({columns.rows(component.column)} AS DOUBLE)", part)
 
 
 class ClampedMean(Statistic):
@@ -111,6 +115,25 @@ class CentredValue(OfValues):
         bounded, middle = _bounded(component)
         return steps.within(steps.whole(bounded, component.step, middle), -most, most)
 
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the sum of all values, each clamped."""
+        total = centred_total(component.column, component.low, component.high, part, columns)
+        return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
+
+
+def centred_total(column: str, low: Fraction, high: Fraction, part: Fraction, columns: Columns) -> str:
+    """Return the name of the sum of clamped values less the middle of their bounds, in whole parts."""
+    away = steps.whole(steps.clamped(column, low, high), part, (low + high) / 2)
+    return columns.total(f"CASE WHEN {column} IS NOT NULL THEN {steps.exact(steps.integer(away))} END")
+
+
+def squared_total(column: str, low: Fraction, high: Fraction, part: Fraction, columns: Columns) -> str:
+    """Return the name of the sum of squares of clamped values less the middle of their bounds, in whole parts."""
+    least = number(float(part) ** 0.5 / 4)  # what rounds to zero anyway is not squared
+    away = f"greatest(abs({steps.clamped(column, low, high)} - {number(float((low + high) / 2))}), {least})"
+    whole = steps.exact(steps.integer(steps.whole(f"{away} * {away}", part)))
+    return columns.total(f"CASE WHEN {column} IS NOT NULL THEN {whole} END")
+
 
 class SquaredValue(OfValues):
     """Squares of values, clamped, less the middle of their bounds."""
@@ -124,6 +147,11 @@ class SquaredValue(OfValues):
         least = Fraction(float(component.step) ** 0.5) / 4
         away = f"greatest(abs({bounded} - {number(float(middle))}), {number(float(least))})"
         return steps.within(steps.whole(f"{away} * {away}", component.step), 0, most)
+
+    def of_vector(self, component: Component, part: Fraction, columns: Columns) -> str:
+        """Return the sum of the squares of all values."""
+        total = squared_total(component.column, component.low, component.high, part, columns)
+        return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO})"
 
 
 def _bounded(component: Component) -> tuple[str, Fraction]:
@@ -216,9 +244,47 @@ def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, 
 
 
 class Ratio(AggregateFunction):
-    """A mean, or what is made of means: its errors depend on how many values a group has."""
+    """A mean, or what is made of means: its errors depend on how many values a group has.
+
+    Where all of a unit is clipped to a norm its number of values, their centred sum and that of their squares are parts
+    of one vector: a unit that weighs less does so in all of them.
+    """
 
     errors_of: ClassVar[str] = "averages and variances"
+    clipped = centres = True
+    squares: ClassVar[bool] = False  # whether those of squares are measured too
+
+    def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
+        """Return the number of values, their centred sum in half-widths, and that of their squares."""
+        assert values is not None
+        low, high = values
+        column, half = f"y{aggregate.input}", (high - low) / 2
+        part = _small_part(half)
+        found = [
+            f"CAST({columns.rows(column)} AS DOUBLE)",
+            _times(centred_total(column, low, high, part, columns), part / half),
+        ]
+        if self.squares:
+            part = _small_part(half * half)
+            found.append(_times(squared_total(column, low, high, part, columns), part / half**2))
+        return found
+
+    def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
+        """Return the bounds of the values, and the norm of so many at a bound."""
+        most = math.sqrt(3 if self.squares else 2) * rows
+        return None if values is None else (*values, Fraction(math.ceil(most * 2**FINE), 2**FINE))
+
+    def build_vector(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
+        """Add the parts of the vector of each unit, whose norm is the last of the bounds."""
+        low, high, norm = bounds
+        half, step = (high - low) / 2, builder.step(norm, WHOLE, cost)
+        largest, together = max(1, math.floor(norm / step)), len(builder.blocks)
+        parts = [("values", Fraction(1)), ("centred", half), *([("square", half * half)] if self.squares else [])]
+        components = tuple(
+            Component(name, aggregate.input, low, high, step * worth, largest, together=together)
+            for name, worth in parts
+        )
+        return replace(input_of(aggregate, bounds), blocks=(builder.vector(components, cost),), step=half, half=1)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
@@ -262,6 +328,8 @@ class Average(Ratio):
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add a centred sum, and the number of values."""
+        if builder.contribution.kind == "l2":
+            return self.build_vector(builder, aggregate, bounds, cost)
         groups = builder.contribution.kind == "groups"
         low, high = bounds
         step, half = builder.centred(bounds, cost)
@@ -284,7 +352,7 @@ class Average(Ratio):
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
         """Return the noisy sum over the noisy number, with the interval of Fieller's theorem."""
         assert part.bounds is not None
-        low, high = map(float, part.bounds)
+        low, high = map(float, part.bounds[:2])
         middle, half = (low + high) / 2, _half(part)
         found = moments(measuring, part, noisy, _worth(measuring, part))
         n, c = found.sums
@@ -326,10 +394,12 @@ class Variance(Ratio):
     said, word = ("VAR_POP",), "var"
     nodes: ClassVar[tuple[type[exp.Expr], ...]] = (exp.Variance, exp.VariancePop)
     statistics = (ValueCount(), CentredValue(), SquaredValue())
-    rowwise = True
+    rowwise = squares = True
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the number of values, their centred sum, and that of their squares."""
+        if builder.contribution.kind == "l2":
+            return self.build_vector(builder, aggregate, bounds, cost)
         rows, column, (low, high) = builder.rows, aggregate.input, bounds
         step, half = builder.centred(bounds, cost)
         unit = half * step * step  # squares are up to `half` of it
@@ -444,6 +514,15 @@ class Deviation(Variance):
         return aggregate.argument
 
 
+def _small_part(width: Fraction) -> Fraction:
+    """Return a power of two that is a small part of a width."""
+    return Fraction(2) ** (width.numerator.bit_length() - width.denominator.bit_length() - FINE)
+
+
+def _times(total: str, worth: Fraction) -> str:
+    return f"coalesce(CAST({total} AS DOUBLE), {steps.ZERO}) * {number(float(worth))}"
+
+
 def _half(part: AggregateInput) -> float:
     """Return the half-width of bounds, rounded up to whole steps."""
     return float(part.step) * part.half
@@ -452,10 +531,9 @@ def _half(part: AggregateInput) -> float:
 def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:
     """Return what an integer is worth: of the number of values, of centred values, of their squares."""
     half = _half(part)
-    every = (1.0, float(part.step) / half, float(part.square) / half**2)
-    columns = {column for i in part.blocks for column in measuring.blocks[i].columns}
-    order = {column: ORDER[measuring.component(column).statistic] for column in columns}
-    return {column: every[order[column]] for column in sorted(columns, key=order.__getitem__)}
+    components = {i: measuring.component(i) for block in part.blocks for i in measuring.blocks[block].columns}
+    order = {i: ORDER[component.statistic] for i, component in components.items()}
+    return {i: float(components[i].step) / half ** order[i] for i in sorted(components, key=order.__getitem__)}
 
 
 def scaled(factor: float | Floats, *columns: Floats) -> Estimates:

@@ -89,7 +89,8 @@ def private_aggregation(
             select.args["group"],
         )
     private = clause is not None or any(call_at(node).private for node in calls)
-    limits, notes = contribution_of(clause, private, contribution, source, relations, len(group.all), text)
+    asked = [call_at(node) for node in calls]
+    limits, notes = contribution_of(clause, private, contribution, source, relations, len(group.all), text, asked)
     names = Names(text)
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
@@ -116,7 +117,7 @@ def private_aggregation(
         None if clause is None else clause.delta,
         None if clause is None else clause.selection_epsilon,
         source.single,
-        tuple(dict.fromkeys([*notes, *reader.notes, *_bounds_notes(aggregates)])),
+        tuple(dict.fromkeys([*notes, *reader.notes, *_bounds_notes(aggregates, limits.contribution.kind == "l2")])),
         private,
     )
     return Aggregation(measured, keys, called, group, source)
@@ -172,13 +173,14 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
     return [key.node for key in group.all]
 
 
-def _bounds_notes(aggregates: list[Aggregate]) -> list[str]:
+def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
+    """Return what a plan says of bounds; norms that vectors are clipped to are spoken of when it is known of them."""
     found = []
     for aggregate in aggregates:
         for operand in aggregate.operands:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
-            if operand.bounds_from == "auto":
+            if operand.bounds_from == "auto" and not clipped:
                 found.append(f"bounds of {words} are found from the data, with half of its share (AUTO)")
             elif function_of(operand.kind).of == "numbers" and operand.bounds_from == "declared" and operand.bounds:
                 low, high = map(_shown, operand.bounds)

@@ -38,7 +38,8 @@ def analyse(
     parameters
         Values of `:name` in the statement.
     contribution
-        "l2" to scale all that a unit adds, over all groups, down to one L2 norm; None for limits of rows or groups.
+        "l2" to scale all that a unit adds, over all groups, down to one L2 norm; "rows" or None for limits of rows or
+        groups; "planned" for a norm where that suits all that is asked, and limits elsewhere.
 
     Raises
     ------
@@ -47,8 +48,8 @@ def analyse(
     NotProtected
         If it names a table that is neither protected nor public.
     """
-    if contribution not in (None, "l2"):
-        raise SQLError(f"contribution= is 'l2' or left out, not {shorten(contribution)}")
+    if contribution not in (None, "l2", "rows", "planned"):
+        raise SQLError(f"contribution= is 'l2', 'rows' or left out, not {shorten(contribution)}")
     _check_writable(statement, *(parameters or {}).values())
     surface = read_surface(statement, parameters or {})
     try:

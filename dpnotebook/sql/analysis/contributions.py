@@ -31,6 +31,7 @@ def contribution_of(
     relations: Mapping[str, Relation],
     keys: int,
     text: Text,
+    calls: Sequence[Call] = (),
 ) -> tuple[Limits, list[str]]:
     """Return how a unit is bounded, and what the plan says about it.
 
@@ -41,7 +42,7 @@ def contribution_of(
     private
         Whether there is a clause or a private function.
     wanted
-        "l2", or None.
+        "l2", "rows", None, or "planned": "l2" where that suits everything that is asked.
     source
         What is read.
     relations
@@ -50,6 +51,8 @@ def contribution_of(
         How many keys there are.
     text
         The statement.
+    calls
+        What is asked.
 
     Raises
     ------
@@ -62,11 +65,12 @@ def contribution_of(
     unit = source.owner.one
     notes: list[str] = []
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
-    if wanted == "l2":
-        if limits:
-            at = None if clause is None else clause.token
-            raise text.error("contribution='l2' bounds all that a unit adds; leave max_..._contributed out", at)
-        kind = Contribution("l2")
+    planned = wanted == "planned" and not private and not source.single and max_rows > 1 and _can_be_clipped(calls)
+    if limits and wanted in ("l2", "rows"):
+        at = None if clause is None else clause.token
+        raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
+    if wanted == "l2" or planned:
+        kind = Contribution("l2", max_rows)
         notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
     elif clause is not None and clause.max_rows is not None:
         kind = Contribution("rows", clause.max_rows)
@@ -86,6 +90,12 @@ def contribution_of(
         if table.unit is not None:
             notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
     return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
+
+
+def _can_be_clipped(calls: Sequence[Call]) -> bool:
+    """Return whether all of a unit can be clipped to norms that are found, and nobody has written other bounds."""
+    functions = [function_of(call.kind) for call in calls]
+    return all(function.clipped for function in functions) and not any(isinstance(call.bounds, tuple) for call in calls)
 
 
 def bounds_of(
@@ -112,12 +122,16 @@ def bounds_of(
         If the bounds are of another kind than the contribution's, or were declared of a column that was redefined.
     """
     function, text = function_of(call.kind), limits.text
-    if limits.contribution.kind == "l2" and not function.adds:
-        raise text.error("contribution='l2' works for COUNT and SUM; leave it out, or ask for those", node)
+    if limits.contribution.kind == "l2" and not function.clipped:
+        raise text.error(
+            "contribution='l2' works for counts, sums, averages and variances; leave it out, or ask for those", node
+        )
     if function.of == "units":
-        return None, "declared"
+        return None, "auto" if limits.contribution.kind == "l2" else "declared"
     if isinstance(call.bounds, tuple):
         _check_written(call, limits, node)
+        if limits.contribution.kind == "l2" and function.centres:
+            return None, "auto"  # they are of its values; the norm is found
         return call.bounds, "written"
     if not function.needs_bounds(limits.contribution):
         return function.declared(None, limits), "declared"
@@ -134,8 +148,20 @@ def bounds_of(
                 node,
             )
         return None, "auto"
-    bounds = function.declared(values, limits)
+    found = limits.contribution.kind == "l2" and (function.centres or not limits.single)
+    bounds = None if found else function.declared(values, limits)
     return bounds, "auto" if bounds is None else "declared"
+
+
+def values_of(call: Call, attribute: Attribute | None, limits: Limits) -> Bounds | None:
+    """Return between which values rows lie, as written or declared, where a norm is to be found; None if unknown."""
+    if limits.contribution.kind != "l2":
+        return None
+    if isinstance(call.bounds, tuple):
+        return call.bounds if function_of(call.kind).centres else None
+    if call.bounds == "auto" or not isinstance(attribute, Range | Bins):
+        return None
+    return Fraction(attribute.bounds[0]), Fraction(attribute.bounds[1])
 
 
 def _check_written(call: Call, limits: Limits, node: exp.Expr) -> None:

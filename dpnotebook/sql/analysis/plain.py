@@ -27,10 +27,10 @@ def plain_tree(select: exp.Select, found: Aggregation, contribution: str | None)
     found
         What it measures.
     contribution
-        "l2", or None.
+        "l2" where it was asked for; the planner bounds rows.
     """
     below, conditions = _rows_of_one_table(select), row_conditions(select)
-    if contribution is not None or found.measured.written or below is None or conditions is None:
+    if contribution == "l2" or found.measured.written or below is None or conditions is None:
         return None
     items: list[exp.Expr] = []
     taken: set[str] = set()

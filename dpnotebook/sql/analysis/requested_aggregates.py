@@ -12,7 +12,7 @@ from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Range
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
-from dpnotebook.sql.analysis.contributions import bounds_of, edges_of
+from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
 from dpnotebook.sql.analysis.release_names import Names
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
@@ -92,7 +92,8 @@ def _aggregate(
                 f"COUNT(DISTINCT {what})",
                 node,
             )
-        return Aggregate(call.kind, "", None, None, "declared", call.epsilon, integer=True, words=words)
+        bounds, origin = bounds_of(call, None, None, limits, node)
+        return Aggregate(call.kind, "", None, bounds, origin, call.epsilon, integer=True, words=words)
     if function.of == "values":
         resolved = resolve(written, source.scope, environment, reader)
         bounds, origin = bounds_of(call, None, None, limits, node)
@@ -153,6 +154,7 @@ def _of_numbers(
         integer,
         edges,
         words,
+        values=values_of(call, attribute, limits) if bounds is None else None,
     )
 
 

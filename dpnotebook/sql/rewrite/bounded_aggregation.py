@@ -179,8 +179,13 @@ def _parts_of(components: Sequence[Component]) -> dict[int, Fraction]:
 def _clip(parts: Parts, components: Sequence[Component]) -> None:
     """Scale down each unit's vectors over groups to their norms."""
     vectors = [(c, f"v{j}") for j, c in enumerate(components)]
-    squares = [(f"n{name}", clipping.squares(c, name)) for c, name in vectors]
-    clipped = [f"{clipping.clipped(c, name, 'n' + name)} AS {name}" for c, name in vectors]
+    norms = {name: f"n{name}" if c.together is None else f"w{c.together}" for c, name in vectors}
+    added: dict[str, str] = {}
+    for c, name in vectors:  # what is a part of one vector has one norm
+        square, before = clipping.squares(c, name), added.get(norms[name])
+        added[norms[name]] = square if before is None else f"{before} + {square}"
+    squares = list(added.items())
+    clipped = [f"{clipping.clipped(c, name, norms[name])} AS {name}" for c, name in vectors]
     if parts.select.single:
         parts.choose("norms", [*(name for _, name in vectors), *(f"{square} AS {name}" for name, square in squares)])
         parts.choose("clipped", clipped)

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.dialect.attributes import number
 from dpnotebook.sql.aggregates.bounds import magnitude_edges
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.rewrite import steps
@@ -23,7 +22,6 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 Run = Callable[[str], dict[str, NDArray[Any]]]
 
-RATIO = 40  # bits of the ratio of two squares
 DIGEST = 32  # characters of a digest
 
 
@@ -41,7 +39,7 @@ def all_magnitudes(
     ----------
     select, aggregates
         What is asked. Of a unit with several groups, or rows where rows are bounded or looked at one by one, one that
-        is drawn at random counts (rows that are equal are one row here); where vectors are clipped, their norm.
+        is drawn at random counts (rows that are equal are one row here).
     run
         Executes a query in DuckDB's SQL and gives its columns, masked where NULL.
     key
@@ -76,23 +74,30 @@ def magnitudes_sql(select: PrivateSelect, aggregates: Sequence[Aggregate], key: 
     if _looks_at_rows(select, aggregates[0]):
         parts.keep_listed(columns)
         sizes = [function_of(a.kind).row_magnitude(a) for a in aggregates]
-        _count_one(parts, sizes, [*group_texts(parts), *map(text_of, columns)])
+        count_one(parts, sizes, [*group_texts(parts), *map(text_of, columns)])
     else:
         _add_up(parts, aggregates)
-        if select.contribution.kind == "l2":
-            _norms(parts, values)
-            bins = [f"CASE WHEN {v} IS NOT NULL THEN {_bin(v)} END AS b{v}" for v in values]
-            parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
-        else:
-            _count_one(parts, values, group_texts(parts) if parts.keys else None)
+        count_one(parts, values, group_texts(parts) if parts.keys else None)
+    return counted(parts, len(values))
+
+
+def magnitude_bin(value: str) -> str:
+    """Return the bin of the magnitude of a value."""
+    return steps.bin_number(value, tuple(magnitude_edges().tolist()))
+
+
+def counted(parts: Parts, histograms: int) -> str:
+    """Return the query that counts the units in each bin of several histograms, `bv0`, ...: `which`, `bin`, `v0`."""
     before = parts.hold()
-    one = [f"SELECT {j} AS which, b{name} AS bin FROM {before}" for j, name in enumerate(values)]
+    one = [f"SELECT {j} AS which, bv{j} AS bin FROM {before}" for j in range(histograms)]
     parts.add("spread", " UNION ALL ".join(one))
     parts.add("present", f"SELECT which, bin FROM {parts.last} WHERE bin IS NOT NULL")
     return parts.finished(["CAST(count(*) AS BIGINT) AS v0"], ["which", "bin"], keys=False)
 
 
-def _count_one(parts: Parts, values: Sequence[str], texts: Sequence[str] | None) -> None:
+def count_one(
+    parts: Parts, values: Sequence[str], texts: Sequence[str] | None, bin_of: Callable[[str], str] = magnitude_bin
+) -> None:
     """Turn rows into the bins of each unit, `bv0`, ...: of one that is drawn of those with a value, or NULL.
 
     Parameters
@@ -101,8 +106,10 @@ def _count_one(parts: Parts, values: Sequence[str], texts: Sequence[str] | None)
         What each row has for each aggregate.
     texts
         What tells the rows of a unit apart; None where it has one row.
+    bin_of
+        Gives SQL of the bin of a value.
     """
-    bins = [f"CASE WHEN {value} IS NOT NULL THEN {_bin(value)} END" for value in values]
+    bins = [f"CASE WHEN {value} IS NOT NULL THEN {bin_of(value)} END" for value in values]
     if parts.select.single or texts is None:
         parts.add("binned", f"SELECT {', '.join(f'{b} AS bv{j}' for j, b in enumerate(bins))} FROM {parts.last}")
         return
@@ -116,10 +123,6 @@ def _count_one(parts: Parts, values: Sequence[str], texts: Sequence[str] | None)
     parts.add("binned", f"SELECT {', '.join(found)} FROM {parts.last}")
 
 
-def _bin(value: str) -> str:
-    return steps.bin_number(value, tuple(magnitude_edges().tolist()))
-
-
 def _add_up(parts: Parts, aggregates: Sequence[Aggregate]) -> None:
     """Turn rows into what each unit would add to each group, not clamped; NULL where it has no value."""
     rows = Columns(parts.select.single)
@@ -129,24 +132,4 @@ def _add_up(parts: Parts, aggregates: Sequence[Aggregate]) -> None:
 
 
 def _looks_at_rows(select: PrivateSelect, aggregate: Aggregate) -> bool:
-    return select.contribution.kind == "rows" or function_of(aggregate.kind).rowwise
-
-
-def _norms(parts: Parts, values: Sequence[str]) -> None:
-    """Turn each unit's vectors over groups into their norms; squares of ratios are added up as integers."""
-    every = parts.hold()
-    peaks = ", ".join(f"max(abs({v})) AS m{v}" for v in values)
-    parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
-    parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
-    squares = []
-    for v in values:
-        ratio = f"floor({v} / m{v} * ({v} / m{v}) * {number(2.0**RATIO)} + {number(0.5)})"
-        square = f"CASE WHEN m{v} > {steps.ZERO} THEN {steps.exact(steps.integer(ratio))} END"
-        squares += [f"max(m{v}) AS m{v}", f"sum({square}) AS q{v}"]
-    parts.add("added", f"SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u")
-    norms = [f"CASE WHEN m{v} > {steps.ZERO} THEN m{v} * {_root(f'q{v}')} ELSE m{v} END AS {v}" for v in values]
-    parts.add("valued", f"SELECT u, {', '.join(norms)} FROM {parts.last}")
-
-
-def _root(squares: str) -> str:
-    return f"sqrt(CAST({squares} AS DOUBLE) / {number(2.0**RATIO)})"
+    return select.contribution.kind != "groups" or function_of(aggregate.kind).rowwise

@@ -77,6 +77,13 @@ def bin_number(value: str, edges: tuple[float, ...]) -> str:
     return _search(value, [float(edge) for edge in edges[1:-1]], 0)
 
 
+def equal_bin(value: str, low: float, high: float, bins: int) -> str:
+    """Return the number of the bin of a number, of bins of equal width; what is outside is in the end bins."""
+    width = (high - low) / bins
+    place = f"floor(({clamped(value, low, high)} - {_double(low)}) / {_double(width)})"
+    return within(place, 0, bins - 1)
+
+
 def _search(value: str, edges: list[float], first: int) -> str:
     if not edges:
         return str(first)

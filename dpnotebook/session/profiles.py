@@ -1,0 +1,62 @@
+"""What statements have found of how much units add, as a table: read off the ledger, at no cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from dpnotebook.ledger import Ledger
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpnotebook.sql.profile import Norms
+    from dpnotebook.sql.select import PrivateSelect
+
+COLUMNS = ("release", "table", "statement", "of", "groups", "units", "half", "most", "low", "high")
+
+
+def profiles(ledger: Ledger, tables: Iterable[str]) -> pd.DataFrame:
+    """Return what was found of the norms of units' vectors, one row for each aggregate that it was measured for.
+
+    Parameters
+    ----------
+    ledger
+        Where it was recorded.
+    tables
+        Names of protected tables.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for table in tables:
+        for record in ledger.records(table):
+            if record.plan.get("profiles"):
+                rows += _rows(record.number, table, record.plan, record.details["selects"])
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from dpnotebook.sql.statement_json import statement_from_json
+
+    found = []
+    for told, select in zip(selects, statement_from_json(plan["statement"]).selects, strict=True):
+        for i, norms in _measured(select, told.get("profile", {})).items():
+            units, half, most = norms.described
+            low, high = (math.nan, math.nan) if norms.values is None else map(float, norms.values)
+            aggregate = select.aggregates[i]
+            said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
+            found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))
+    return found
+
+
+def _measured(select: PrivateSelect, told: dict[str, Any]) -> dict[int, Norms]:
+    from dpnotebook.sql.profile import Norms, profile_keys
+
+    known = {}
+    for i in range(len(select.aggregates)):
+        key = profile_keys(select, i)[0]
+        if key in told:
+            known[i] = Norms.from_json(told[key])
+    return known

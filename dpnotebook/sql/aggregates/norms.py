@@ -1,0 +1,150 @@
+"""To what norm the vectors of units are clipped: where the bias of clipping and the noise together are least.
+
+A unit's vector is all that it adds, over all groups. A noisy histogram counts every unit once, by the norm of its
+vector. A bin is found where it, or a run of bins from it on, holds more than noise would hardly ever put there. What
+clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as that of
+a heavy-tailed law as far as its noisy counts let it. How much of that falls on one group is not known, so all of it is
+taken to point the same way, which it at most does.
+
+The bins are narrow where Wilson et al., section 4.2.5, have powers of two, and what is chosen is no quantile: the norm
+of the largest units is paid for by the noise on every group.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpnotebook.sql.aggregates.bounds import LEAST, MOST
+
+Floats = NDArray[np.float64]
+
+STEPS = 2  # bins of norms in a factor of two
+FINER = 4  # norms to choose from in a bin
+SURE = 1e-6  # how likely noise alone may fill some bin or run of bins
+MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
+TAIL = 0.4  # what each bin behind the last one that is found has of the one before, where noise hides it
+HEAVY_TAIL = 0.5  # the same where it has much: for what is told to be taken away at most
+BEHIND = 24  # bins of a tail
+ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
+FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
+
+
+def norm_edges() -> Floats:
+    """Return the edges of the bins: 2^-40, ..., 2^63 in steps of sqrt(2); what lies outside is in an end bin.
+
+    A little more than these, as most norms are whole: those of units with one row or two are the most of their bins.
+    """
+    return np.asarray(2.0 ** (np.arange(LEAST * STEPS, MOST * STEPS + 1) / STEPS)) * (1.0 + ABOVE)
+
+
+def norm_to_clip_at(
+    counts: ArrayLike, scale: float, noise: float, groups: int, whole: bool = False, usual: float = math.inf
+) -> tuple[Fraction, float] | None:
+    """Return the norm with the least expected squared error, and about what clipping to it takes away.
+
+    Parameters
+    ----------
+    counts
+        Noisy number of units in each bin of `norm_edges`, shape (bins,).
+    scale
+        Standard deviation of the Gaussian noise on each.
+    noise
+        Standard deviation of the noise on the answer of a group, for a norm of 1.
+    groups
+        How many groups there are.
+    whole
+        Whether vectors are of whole numbers, as those of counts: then few norms are small.
+    usual
+        A norm that no unit is meant to pass: behind it there is no tail, unless noise does not hide that some do.
+
+    Returns
+    -------
+    The norm, and about the root mean square over groups of what it takes away, at most; None where noise hides all.
+    """
+    noisy = np.asarray(counts, dtype=float)
+    end = runs_end(noisy, scale)
+    if end is None:
+        return None
+    most = int(np.searchsorted(norm_edges(), usual * (1.0 - ABOVE)))
+    last = min(end + BEHIND if end > most else min(most, end + BEHIND), noisy.size)
+    norms, excess = _excess(last, whole)
+    lost, at_most = (
+        np.maximum(excess @ with_tail(noisy[:last], scale, end, falls), 0.0) / math.sqrt(groups)
+        for falls in (TAIL, HEAVY_TAIL)
+    )
+    best = int(np.argmin(lost**2 + (noise * norms) ** 2))
+    return Fraction(float(f"{norms[best]:.4g}")), float(at_most[best])
+
+
+def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
+    """Return about how many units there are, and the ends of the bins that half and 95% of them do not pass.
+
+    Parameters
+    ----------
+    counts, scale
+        As for `norm_to_clip_at`; all are NaN where noise hides the units.
+    """
+    noisy = np.asarray(counts, dtype=float)
+    end, start = runs_end(noisy, scale), runs_end(noisy[::-1], scale)
+    if end is None or start is None:
+        return math.nan, math.nan, math.nan
+    first = max(noisy.size - start, 0)
+    below = np.maximum.accumulate(np.cumsum(noisy[first:end]))
+    units = float(below[-1])
+    half, most = (float(norm_edges()[first + 1 + np.searchsorted(below, share * units)]) for share in (0.5, 0.95))
+    return round(units), half, most
+
+
+def with_tail(noisy: Floats, scale: float, end: int, falls: float) -> Floats:
+    """Return the counts of the bins that are found, and what those behind them may hold.
+
+    A bin is expected to have a part of what the one before has, give or take as much; its noisy count says the rest.
+    """
+    counts = noisy.copy()
+    before = max(counts[end - 1], 0.0)
+    for i in range(end, counts.size):
+        usual = falls * before
+        believed = usual**2 / (usual**2 + scale**2)
+        counts[i] = before = max(usual + believed * (counts[i] - usual), 0.0)
+    return counts
+
+
+def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS) -> int | None:
+    """Return where the last run of bins ends that Gaussian noise would hardly have filled; None where there is none.
+
+    Runs are of 1, 2, 4, ... bins, up to `most`.
+    """
+    from scipy.special import ndtri
+
+    widths = [1 << i for i in range(most.bit_length())]
+    level = -float(ndtri(SURE / sum(noisy.size - width + 1 for width in widths)))
+    sums = np.concatenate([[0.0], np.cumsum(noisy)])
+    heights = np.full((len(widths), noisy.size), -np.inf)
+    for i, width in enumerate(widths):
+        heights[i, : noisy.size - width + 1] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
+    found = np.flatnonzero(heights.max(axis=0) >= level)
+    if not found.size:
+        return None
+    last = int(found[-1])
+    return last + widths[int(heights[:, last].argmax())]
+
+
+@lru_cache(maxsize=8)
+def _excess(end: int, whole: bool) -> tuple[Floats, Floats]:
+    """Return norms to choose from, and by how much a norm in each of the first bins passes them, on average.
+
+    Norms are taken to be spread evenly over the logarithms in a bin; those of few whole numbers are at its end.
+    """
+    low, high = norm_edges()[:end], norm_edges()[1 : end + 1]
+    norms = 2.0 ** (np.arange(LEAST * STEPS * FINER, (LEAST * STEPS + end) * FINER + 1) / (STEPS * FINER))
+    cut = np.clip(norms[:, None], low, high)
+    excess = (high - cut - norms[:, None] * np.log(high / cut)) * STEPS / math.log(2)
+    if whole:
+        few = high < FEW * (1 + 2 * ABOVE)
+        excess[:, few] = np.maximum(high[few] / (1.0 + ABOVE) - norms[:, None], 0.0)
+    return norms, excess

@@ -1,0 +1,352 @@
+"""What is known of how much units add: noisy histograms that are measured once and used by every later statement.
+
+Where vectors are clipped to a norm, the best norm depends on data. The first statement that needs it measures, with a
+small share of its cost, how many units have vectors of which norm; for averages, between which values most rows lie.
+What it found is recorded with its answer, and later statements over the same rows and groups read it there for nothing,
+each choosing the norm that suits its own noise.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.noise import integer_variance
+from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
+from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, cost_of, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.noising import Draw
+from dpnotebook.sql.aggregates.norms import described, norm_to_clip_at
+from dpnotebook.sql.aggregates.value_range import COARSE, FINE, ROUNDS, located, trimmed, wider
+from dpnotebook.sql.rewrite import profiles as histograms
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+from dpnotebook.sql.statement import Statement
+
+Run = Callable[[str], dict[str, NDArray[Any]]]
+
+COARSER = 16  # times as much a histogram may cost before one is measured anew that found what it was for
+HIDDEN = 4  # the same where noise hid it
+AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
+
+
+class Books(Protocol):
+    """The ledger, as far as profiles need it."""
+
+    def records(self, question: str, /) -> Sequence[Any]:
+        """Return what was recorded of a question, or of statements that measured this part of a profile."""
+
+
+@dataclass(frozen=True)
+class Norms:
+    """How many units have vectors of which norm.
+
+    Parameters
+    ----------
+    counts
+        Noisy number of units in each bin of `norm_edges`.
+    scale
+        Of the Gaussian noise on each.
+    units
+        What it cost, in the accountant's units.
+    groups
+        How many groups there were.
+    values
+        Bounds of the values, where the vectors depend on them; None where these do not, or were hidden by noise.
+    """
+
+    counts: tuple[int, ...]
+    scale: Fraction
+    units: int
+    groups: int
+    values: Bounds | None = None
+
+    @property
+    def described(self) -> tuple[float, float, float]:
+        """About how many units there are, and norms that half and 95% of them do not pass; NaN where hidden."""
+        return described(self.counts, float(self.scale))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON values."""
+        values = None if self.values is None else [str(bound) for bound in self.values]
+        return {
+            "counts": list(self.counts), "scale": str(self.scale), "units": self.units, "groups": self.groups,
+            "values": values,
+        }  # fmt: skip
+
+    @classmethod
+    def from_json(cls, told: Mapping[str, Any]) -> Norms:
+        """Return what `to_json` wrote."""
+        values = None if told["values"] is None else tuple(map(Fraction, told["values"]))
+        return cls(tuple(told["counts"]), Fraction(told["scale"]), told["units"], told["groups"], values)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What the vectors of an aggregate are clipped to.
+
+    Parameters
+    ----------
+    bounds
+        As `Average` and others have them; None where they are not known.
+    lost
+        About what clipping takes from the answer of a group, at most, in the units of the norm; NaN where that is not
+        known.
+    """
+
+    bounds: Bounds | None
+    lost: float = math.nan
+
+
+def profile_keys(select: PrivateSelect, index: int) -> list[str]:
+    """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
+    aggregate = select.aggregates[index]
+    keys = [_key("norms", select, aggregate)]
+    if function_of(aggregate.kind).centres and aggregate.values is None:
+        keys.append(_key("values", select, aggregate))
+    return keys
+
+
+def known_norms(select: PrivateSelect, books: Books) -> dict[int, Norms]:
+    """Return what was measured before of the norms of the vectors of aggregates, by their numbers."""
+    if select.contribution.kind != "l2":
+        return {}
+    found = {}
+    for i in range(len(select.aggregates)):
+        if needs_bounds(select, i):
+            key = profile_keys(select, i)[0]
+            parts = [Norms.from_json(part) for part in _recorded(books.records(key), key)]
+            if parts:
+                found[i] = max(parts, key=lambda part: part.units)
+    return found
+
+
+def all_norms_known(select: PrivateSelect, books: Books) -> bool:
+    """Return whether everything is known that the error of a private aggregation depends on."""
+    if select.contribution.kind != "l2":
+        return True
+    known = known_norms(select, books)
+    unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
+    return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
+
+
+def with_usual_norms(statement: Statement) -> Statement:
+    """Return a statement that clips to the norms of as many rows as a unit is declared to have."""
+    return replace(statement, selects=tuple(map(_with_usual_norms, statement.selects)))
+
+
+def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
+    if select.contribution.kind != "l2":
+        return select
+    aggregates = [
+        replace(one, bounds=function_of(one.kind).usual_norm(one.values, select.contribution.most), values=None)
+        if needs_bounds(select, i) and not select.written and not function_of(one.kind).centres
+        else one
+        for i, one in enumerate(select.aggregates)
+    ]
+    return replace(select, contribution=replace(select.contribution, most=1), aggregates=tuple(aggregates))
+
+
+def known_values(select: PrivateSelect, index: int, books: Books) -> Bounds | None:
+    """Return between which values most rows were found to lie before."""
+    keys = profile_keys(select, index)
+    if len(keys) < 2:
+        return None
+    parts = [part for part in _recorded(books.records(keys[1]), keys[1]) if part["values"] is not None]
+    return tuple(map(Fraction, max(parts, key=lambda part: int(part["units"]))["values"])) if parts else None
+
+
+def _recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
+    return [
+        select["profile"][key]
+        for record in records
+        for select in record.details.get("selects", ())
+        if key in select.get("profile", {})
+    ]
+
+
+def clips(select: PrivateSelect, known: Mapping[int, Norms], shares: Shares, accountant: Accountant) -> dict[int, Clip]:
+    """Return to what the vectors of aggregates are clipped whose norms were measured.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    known
+        What is known of them.
+    shares
+        What each aggregate may cost, which decides about its noise.
+    accountant
+        The law of the noise.
+    """
+    return {i: _clip(select, i, norms, cost_of(select, shares, i), accountant) for i, norms in known.items()}
+
+
+def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> bool:
+    """Return whether a histogram serves where another one could be measured for so many units."""
+    return norms.units * (HIDDEN if _is_hidden(select, index, norms) else COARSER) >= wanted
+
+
+def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
+    """Return whether noise hides what the vectors of an aggregate are to be clipped to."""
+    aggregate = select.aggregates[index]
+    if function_of(aggregate.kind).centres and aggregate.values is None and norms.values is None:
+        return True
+    return norm_to_clip_at(norms.counts, float(norms.scale), 1.0, 1) is None
+
+
+def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant) -> Clip:
+    aggregate = select.aggregates[index]
+    function, values = function_of(aggregate.kind), aggregate.values or norms.values
+    noise = math.sqrt(integer_variance(accountant.noise, accountant.scale(cost, 1)))
+    away = AWAY if function.centres else 1.0
+    found, most = None, select.contribution.most
+    usual = function.usual_norm(values, most) if most > 1 else None
+    if values is not None or not function.centres:
+        whole, known = function.of in ("values", "units"), math.inf if usual is None else float(usual[-1])
+        found = norm_to_clip_at(norms.counts, float(norms.scale), noise / away, norms.groups, whole, known)
+    if found is not None:
+        norm, lost = found
+        return Clip((*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm), lost)
+    return Clip(usual)
+
+
+def measured_profile(
+    select: PrivateSelect,
+    known: Mapping[int, Bounds],
+    shares: Shares,
+    accountant: Accountant,
+    groups: int,
+    run: Run,
+    secret: str,
+    draw: Draw,
+) -> tuple[dict[int, Norms], dict[str, Any]]:
+    """Measure what is not known of the profile of a private aggregation.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    known
+        Bounds of values that were found before, by the number of the aggregate.
+    shares
+        What it costs.
+    accountant
+        The law of the noise.
+    groups
+        How many groups there are.
+    run, secret
+        Executes a query in DuckDB's SQL; a secret that is fresh in every query.
+    draw
+        Draws noise of a law and a scale.
+
+    Returns
+    -------
+    The norms by the number of the aggregate, and what is recorded, by what it is found by.
+    """
+    found: dict[int, Norms] = {}
+    told: dict[str, Any] = {}
+    values: dict[int, Bounds | None] = {}
+    first: dict[int, int] = {}
+    for at, (i, aggregate) in enumerate(operands(select)):
+        if not needs_bounds(select, i, shares.known):
+            continue
+        first[i] = operands(select)[found_with(select, at, shares.known)][0]
+        if first[i] != i:
+            continue
+        function, cost = function_of(aggregate.kind), shares.auto[at]
+        values[i] = aggregate.values or known.get(i)
+        if function.centres and values[i] is None:
+            each = cost // HISTOGRAMS  # one is of norms
+            noise = math.sqrt(
+                groups * integer_variance(accountant.noise, accountant.scale(cost_of(select, shares, i), 1))
+            )
+            values[i], rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
+            bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
+            told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds}
+            cost -= each * rounds
+        scale = histogram_scale(accountant, cost)
+        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None)
+    wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
+    exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
+    counted = dict(zip(wanted, exact, strict=True))
+    for i, norms in found.items():
+        counts = counted.get(i, np.zeros(histograms.norm_edges().size - 1, dtype=np.int64))
+        noisy = counts + draw(accountant.noise, norms.scale, counts.size)
+        found[i] = Norms(tuple(map(int, noisy)), norms.scale, norms.units, groups, norms.values)
+        told[profile_keys(select, i)[0]] = found[i].to_json()
+    return {i: found[of] for i, of in first.items()}, told
+
+
+def _values(
+    select: PrivateSelect,
+    aggregate: Aggregate,
+    accountant: Accountant,
+    cost: int,
+    run: Run,
+    secret: str,
+    draw: Draw,
+    noise: float,
+) -> tuple[Bounds | None, int]:
+    """Return between which values most rows lie, and from how many histograms: of magnitudes, then of finer bins."""
+    assert aggregate.input is not None
+    scale = histogram_scale(accountant, cost)
+
+    def noisy(bins: int, between: Bounds | None) -> NDArray[np.int64]:
+        ends = None if between is None else (float(between[0]), float(between[1]))
+        counts = histograms.values(select, aggregate.input or 0, bins, ends, run, secret)
+        return counts + draw(accountant.noise, scale, counts.size)
+
+    bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), scale, accountant.noise)
+    if bounds is None:
+        return None, 1
+    bounds, rounds = wider(bounds), 1
+    for _ in range(ROUNDS - 1):
+        found, rounds = located(noisy(FINE, bounds), float(scale), bounds), rounds + 1
+        if found is None:
+            return bounds, rounds
+        bounds, finer = found
+        if not finer:
+            break
+    return trimmed(noisy(COARSE, bounds), float(scale), bounds, noise) or bounds, rounds + 1
+
+
+def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
+    grouped = part == "norms" or select.selection == "public"
+    keys = [[key.levels is not None, list(map(str, key.levels or ()))] for key in select.keys] if grouped else []
+    rows = _rows(select.rows, aggregate.input, grouped)
+    bounds = None if aggregate.values is None else list(map(str, aggregate.values))
+    kind = aggregate.kind if part == "norms" else ""
+    told = [part, kind, aggregate.input is None, bounds, rows, keys, select.groups if grouped else None]
+    return "profile " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _rows(rows: str, column: int | None, grouped: bool) -> str:
+    """Return the SQL of rows with no input but one, and without keys where these are no matter."""
+    import sqlglot
+    from sqlglot import exp
+
+    tree = sqlglot.parse_one(rows, read=DIALECT)
+    if not isinstance(tree, exp.Select):
+        return rows
+    kept = []
+    for item in tree.expressions:
+        if item.alias == "u" or (grouped and item.alias.startswith("k")):
+            kept.append(item)
+        elif column is not None and item.alias == f"x{column}":
+            kept.append(exp.alias_(item.this, "x"))
+    tree.set("expressions", kept)
+    return tree.sql(DIALECT)

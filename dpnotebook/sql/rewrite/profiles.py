@@ -1,0 +1,129 @@
+"""SQL of the histograms that a table's profile is made of: of norms of units' vectors, and of values between bounds.
+
+Every unit is counted once in each of them: with its norm, or with one of its rows that is drawn at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.dialect.attributes import number
+from dpnotebook.sql.aggregates.builder import Bounds
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.norms import norm_edges
+from dpnotebook.sql.rewrite import steps
+from dpnotebook.sql.rewrite.contribution_bounding import Parts
+from dpnotebook.sql.rewrite.contribution_sampling import group_texts, text_of
+from dpnotebook.sql.rewrite.magnitudes import count_one, counted, magnitude_bin
+from dpnotebook.sql.rewrite.partials import Columns
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+
+Run = Callable[[str], dict[str, NDArray[Any]]]
+Counts = NDArray[np.int64]
+
+RATIO = 40  # bits of the ratio of two squares
+
+
+def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[Counts]:
+    """Return how many units have vectors of which norm, for several aggregates.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    wanted
+        Aggregates that can be clipped to a norm, each with the bounds of its values where these matter.
+    run
+        Executes a query in DuckDB's SQL and gives its columns.
+
+    Returns
+    -------
+    Units in each bin of `norm_edges`, an array for each; who adds nothing is in none.
+    """
+    return _counts(run(norms_sql(select, wanted)), len(wanted), norm_edges().size - 1)
+
+
+def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]]) -> str:
+    """Return the query of `norms`: columns `which`, `bin`, `v0`."""
+    parts = Parts(select, "")
+    inputs = {(a.input, function_of(a.kind).of == "values") for a, _ in wanted if a.input is not None}
+    numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
+    parts.take(numbers, present)
+    rows = Columns(select.single)
+    vectors = [function_of(a.kind).vector(a, values, rows) for a, values in wanted]
+    parts.group(rows.listed)
+    names = [[f"v{j}_{i}" for i in range(len(vector))] for j, vector in enumerate(vectors)]
+    listed = zip((name for some in names for name in some), (part for some in vectors for part in some), strict=True)
+    parts.choose("valued", [f"coalesce({part}, {steps.ZERO}) AS {name}" for name, part in listed])
+    _norms(parts, names)
+    edges = tuple(norm_edges().tolist())
+    places = [steps.bin_number(f"v{j}", edges) for j in range(len(wanted))]
+    bins = [f"CASE WHEN v{j} > {steps.ZERO} THEN {place} END AS bv{j}" for j, place in enumerate(places)]
+    parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
+    return counted(parts, len(wanted))
+
+
+def values(
+    select: PrivateSelect, column: int, bins: int, between: tuple[float, float] | None, run: Run, key: str
+) -> Counts:
+    """Return how many units have a value in which bin, each with one of its rows that is drawn at random.
+
+    Parameters
+    ----------
+    select
+        The private aggregation.
+    column
+        Number of the input column.
+    bins
+        How many bins there are.
+    between
+        What bins of equal width lie between; what lies outside is in an end bin. None: those of magnitudes.
+    run, key
+        Executes a query, and a secret that is fresh in every query.
+    """
+    parts = Parts(select, key)
+    columns = parts.take([column], [])
+    parts.keep_listed(columns)
+    of_value = (
+        magnitude_bin if between is None else partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
+    )
+    count_one(parts, [f"y{column}"], [*group_texts(parts), *map(text_of, columns)], of_value)
+    return _counts(run(counted(parts, 1)), 1, bins)[0]
+
+
+def _counts(found: dict[str, NDArray[Any]], histograms: int, bins: int) -> list[Counts]:
+    columns = {name: np.ma.getdata(values) for name, values in found.items()}
+    counts = [np.zeros(bins, dtype=np.int64) for _ in range(histograms)]
+    for j, histogram in enumerate(counts):
+        mine = columns["which"] == j
+        histogram[columns["bin"][mine].astype(np.intp)] = columns["v0"][mine]
+    return counts
+
+
+def _norms(parts: Parts, vectors: Sequence[Sequence[str]]) -> None:
+    """Turn each unit's vectors over groups into their norms `v0`, ...; squares of ratios are added up as integers."""
+    every = parts.hold()
+    peaks = ", ".join(
+        f"max({size}) AS m{j}"
+        for j, names in enumerate(vectors)
+        for size in [f"greatest({', '.join(f'abs({name})' for name in names)})" if names[1:] else f"abs({names[0]})"]
+    )
+    parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
+    parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
+    squares = []
+    for j, names in enumerate(vectors):
+        each = [f"floor({name} / m{j} * ({name} / m{j}) * {number(2.0**RATIO)} + {number(0.5)})" for name in names]
+        whole = " + ".join(steps.exact(steps.integer(square)) for square in each)
+        squares += [f"max(m{j}) AS m{j}", f"sum(CASE WHEN m{j} > {steps.ZERO} THEN {whole} END) AS q{j}"]
+    parts.add("added", f"SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u")
+    found = [
+        f"CASE WHEN m{j} > {steps.ZERO} THEN m{j} * sqrt(CAST(q{j} AS DOUBLE) / {number(2.0**RATIO)}) "
+        f"ELSE m{j} END AS v{j}"
+        for j in range(len(vectors))
+    ]
+    parts.add("valued", f"SELECT u, {', '.join(found)} FROM {parts.last}")

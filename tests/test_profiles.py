@@ -1,0 +1,216 @@
+"""What statements find of how much units add: found once, used by all later ones, and better than sampling rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.errors import EngineError, SQLError
+
+UNITS = 6_000
+BY_CITY = "SELECT city, {} AS n FROM visits GROUP BY city"
+
+
+def visits(seed=3):
+    """Return rows of people who have few or many, in cities of all sizes."""
+    random = np.random.default_rng(seed)
+    rows = np.ceil(random.pareto(1.7, UNITS) + 0.2).astype(int).clip(1, 300)
+    who = np.repeat(np.arange(UNITS), rows)
+    city = np.array(["Ulm", "Bonn", "Jena", "Trier"])[random.choice(4, who.size, p=[0.6, 0.25, 0.1, 0.05])]
+    return pd.DataFrame({"who": who, "city": city, "cost": random.gamma(3, 40, who.size), "year": 1990 + who % 30})
+
+
+VISITS = visits()
+
+
+@pytest.fixture
+def session():
+    made = dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never")
+    made.protect(VISITS, "visits", unit="who", max_rows=50)
+    yield made
+    made.close()
+
+
+def about(session, number):
+    """Return what was recorded of a statement's only aggregation."""
+    return session.ledger.get(number).details["selects"][0]
+
+
+def test_what_one_statement_found_the_next_ones_use_for_nothing(session):
+    first = session.sql(BY_CITY.format("SUM(cost)"), epsilon=1)
+    assert len(first.plan.profiles) == 1
+    assert not np.isfinite(first.plan.error)
+    found = first.run()
+    assert "profile" in about(session, found.number)
+    # Other words, more of them, other cost: the same rows, groups and sums.
+    for text in (BY_CITY.format("SUM(cost)"), "SELECT city, COUNT(*) AS n, SUM(cost) AS s FROM visits AS v GROUP BY 1"):
+        later = session.sql(text, epsilon=0.7)
+        assert not [key for key in later.plan.profiles if key in first.plan.profiles]
+        assert any(clip.bounds for clip in later.plan.clips[0].values())
+    repeated = session.sql(BY_CITY.format("SUM(cost)"), epsilon=2)
+    assert repeated.plan.profiles == ()
+    assert np.isfinite(repeated.plan.error)
+    release = repeated.run()
+    assert release.frame["n_std_error"].iloc[0] == pytest.approx(repeated.plan.std_error)
+    assert "profile" not in about(session, release.number)
+    # Nothing of the second statement's cost is for finding a norm again.
+    scales = [about(session, one.number)["measuring"]["blocks"][0]["scale"] for one in (found, release)]
+    assert scales[0] != scales[1]
+
+
+def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(session):
+    by_city = session.sql(BY_CITY.format("AVG(cost)"), epsilon=2)
+    of_city = by_city.plan.profiles
+    assert len(of_city) == 2
+    by_city.run()
+    by_year = session.sql("SELECT year, AVG(cost) AS a FROM visits GROUP BY year", epsilon=2)
+    assert len(set(by_year.plan.profiles) - set(of_city)) == 1
+    assert by_year.plan.values[0]
+    by_year.run()
+    rows = session.profile()
+    assert rows["release"].tolist() == [1, 2]
+    assert rows["low"].nunique() == rows["high"].nunique() == 1
+    assert rows["groups"].iloc[0] == 4
+    assert rows["units"].tolist() == pytest.approx([UNITS] * 2, rel=0.2)
+
+
+def test_a_restart_knows_what_was_found(tmp_path):
+    for again in (False, True):
+        with dpn.Session(dpn.Budget(20.0, 1e-6), tmp_path / "a.ledger", confirm="never") as session:
+            session.protect(VISITS, "visits", unit="who", max_rows=50)
+            query = session.sql(BY_CITY.format("COUNT(*)"), epsilon=1 + again)
+            assert bool(query.plan.profiles) is not again
+            query.run()
+            assert len(session.profile()) == 1
+
+
+def test_an_error_is_planned_once_norms_are_known(session):
+    before = session.sql(BY_CITY.format("COUNT(*)"), error=200)
+    assert before.question.selects[0].contribution.kind == "rows"
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=1).run()
+    after = session.sql(BY_CITY.format("COUNT(*)"), error=200)
+    assert after.question.selects[0].contribution.kind == "l2"
+    assert after.plan.error <= 200
+    assert after.plan.cost.units < before.plan.cost.units / 4
+
+
+def test_an_error_that_is_much_smaller_than_what_was_asked_is_planned_too(session):
+    """However coarse the histogram is that the norm was found from: else the error would not be known."""
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=0.15).run()
+    plan = session.sql(BY_CITY.format("COUNT(*)"), error=4).plan
+    assert plan.error <= 4
+    assert plan.profiles == ()
+    assert session.sql(BY_CITY.format("COUNT(*)"), epsilon=5).plan.profiles  # for an epsilon it is worth another look
+
+
+def test_what_noise_hid_has_no_answer_and_no_error():
+    few = VISITS[VISITS["who"] < 30]
+    with dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never") as session:
+        session.protect(few, "visits", unit="who", max_rows=50)
+        asked = "SELECT SUM(cost) AS n FROM visits"
+        release = session.sql(asked, epsilon=0.1).run()
+        assert np.isnan(release.value)
+        assert "not found" in release.notes[0]
+        again = session.sql(asked, epsilon=0.11).plan
+        assert again.profiles == ()  # hidden once, hidden again: nothing is spent on looking for it
+        assert not np.isfinite(again.error)
+        assert "noise hid" in again.assumption
+        assert session.sql(asked, epsilon=2).plan.profiles
+        assert session.sql(asked, error=50).question.selects[0].contribution.kind == "rows"
+
+
+@pytest.mark.parametrize("asked", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)", "STDDEV(cost)"])
+def test_answers_are_better_than_those_of_sampled_rows(asked):
+    """Of the truth, with what is cut off: by the median of a few runs, each in a session of its own."""
+    grouped = VISITS.groupby("city")
+    truth = {
+        "COUNT(*)": grouped.size(), "SUM(cost)": grouped["cost"].sum(), "AVG(cost)": grouped["cost"].mean(),
+        "COUNT(DISTINCT who)": grouped["who"].nunique(), "STDDEV(cost)": grouped["cost"].std(),
+    }[asked]  # fmt: skip
+    errors = {}
+    for contribution in (None, "rows"):
+        some = []
+        for _ in range(7):
+            with dpn.Session(dpn.Budget(1.0, 1e-6), ":memory:", confirm="never") as session:
+                session.protect(VISITS, "visits", unit="who", max_rows=300)
+                query = session.sql(BY_CITY.format(asked), epsilon=0.99, contribution=contribution)
+                found = query.run().frame.set_index("city")["n"].reindex(truth.index)
+            some.append(np.sqrt(np.mean((found - truth) ** 2)))
+        errors[contribution] = np.median(some)
+    assert errors[None] < 0.7 * errors["rows"]
+
+
+def test_quantiles_and_what_is_bounded_by_hand_are_as_they_were(session):
+    for text in (
+        BY_CITY.format("MEDIAN(cost)"),
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_groups_contributed = 2) city, COUNT(*) AS n "
+        "FROM visits GROUP BY city",
+        BY_CITY.format("SUM(cost, contribution_bounds_per_group => (0, 500))"),
+    ):
+        assert session.sql(text, epsilon=1).question.selects[0].contribution.kind != "l2"
+    with pytest.raises(SQLError, match="'l2', 'rows' or left out"):
+        session.sql(BY_CITY.format("COUNT(*)"), epsilon=1, contribution="groups")
+    with pytest.raises(SQLError, match="'l2', 'rows' or left out"):
+        session.sql(BY_CITY.format("COUNT(*)"), epsilon=1, contribution="planned")
+
+
+def test_a_pure_session_samples_rows_as_before():
+    with dpn.Session(dpn.Budget(1.0), ":memory:", confirm="never") as session:
+        session.protect(VISITS, "visits", unit="who", max_rows=50)
+        query = session.sql("SELECT COUNT(*) AS n FROM visits WHERE cost > 3", epsilon=0.5)
+        assert query.question.selects[0].contribution.kind == "rows"
+
+
+def test_what_fails_between_the_profile_and_the_sums_is_paid_for_once(session, monkeypatch):
+    """The noise of the second try is that of the first, also of the profile: nobody learns two of them."""
+    query, run, seen = (
+        session.sql(BY_CITY.format("SUM(cost)"), epsilon=1),
+        session._statements.relations.workspace.run,
+        [],
+    )
+
+    def failing(text, tables):
+        seen.append(text)
+        if len(seen) == 3:  # the units of groups, the norms, and then the sums
+            raise RuntimeError("17")
+        return run(text, tables)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(session._statements.relations.workspace, "run", failing)
+        with pytest.raises(EngineError, match="charged, but answering it failed"):
+            query.run()
+    spent = session.spent.epsilon
+    release = query.run()
+    assert session.spent.epsilon == spent
+    assert release.number == 1
+    assert len(session.profile()) == 1
+
+
+def test_noise_is_drawn_once_for_each_of_what_is_told(session):
+    """How many groups are shown decides about the norm: by the very noise that shows them, which is not drawn again."""
+    drawn = []
+
+    def draw(noise, scale, size):
+        drawn.append(size)
+        return np.zeros(size, dtype=np.int64)
+
+    session._statements.draw = draw
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=1).run()
+    assert sorted(drawn) == [4, 4, 206]  # units of cities, rows of cities, people by the norm of their rows
+    drawn.clear()
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=2).run()
+    assert drawn == [4, 4]
+
+
+def test_the_card_and_the_release_say_what_is_cut_off(session):
+    query = session.sql(BY_CITY.format("COUNT(*)"), epsilon=1)
+    assert "find first how much one unit adds" in " ".join(query.plan.steps)
+    assert "50 rows in one group" in query.plan.assumption
+    assert "is cut to a length of" in query.run().notes[0]
+    later = session.sql(BY_CITY.format("COUNT(*)"), epsilon=2)
+    assert "is cut to a length of" in " ".join(later.plan.warnings)
+
+
+def test_a_profile_that_is_empty_says_nothing(session):
+    assert session.profile().empty
+    assert list(session.profile().columns)[:3] == ["release", "table", "statement"]
