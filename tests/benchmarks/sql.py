@@ -112,6 +112,8 @@ def accuracy(draws: int = 5) -> None:
         "two stages, 40 groups of 24 rows": (clause.format(", max_groups_contributed=40", within.format(24)), None),
         "one L2 norm, 76": (clause.format("", within.format(76)), "l2"),
         "one L2 norm, found": (clause.format("", ""), "l2"),
+        "rows, 20 drawn at random": ("SELECT g, COUNT(*) AS n FROM visits GROUP BY g", "rows"),
+        "plain SQL": ("SELECT g, COUNT(*) AS n FROM visits GROUP BY g", None),
     }
     print(f"\n{'root mean squared error of counts, 50 groups, (1, 1e-6)':56}")
     for name, (text, contribution) in ways.items():
@@ -119,10 +121,41 @@ def accuracy(draws: int = 5) -> None:
         for _ in range(draws):
             with closing(dpn.Session(dpn.Budget(1.0, 1e-6), ":memory:", confirm="never")) as session:
                 session.protect(frame, "visits", unit="unit", max_rows=MOST_ROWS)
-                found = session.sql(text, contribution=contribution).run().frame
+                given = {} if "OPTIONS" in text else {"epsilon": 0.999999}
+                found = session.sql(text, contribution=contribution, **given).run().frame
             counts = found.set_index("g")["n"].reindex(truth.index, fill_value=0)  # a hidden group counts as none
             squares.append(((counts - truth) ** 2).mean())
         print(f"{name:56}{np.sqrt(np.mean(squares)):8,.0f} rows")
+
+
+def found_bounds(draws: int = 5, units: int = 40_000) -> None:
+    """Print how wrong plain SUM, AVG and STDDEV are at (1, 1e-6), what is cut off included, beside sampled rows."""
+    random = np.random.default_rng()
+    rows = np.ceil(random.pareto(1.7, units) + 0.2).astype(int).clip(1, 500)
+    unit = np.repeat(np.arange(units), rows)
+    columns = {
+        "normal": random.normal(50, 20, unit.size),
+        "years": random.integers(1930, 2021, unit.size),
+        "10^6 +- 10": random.uniform(1e6 - 10, 1e6 + 10, unit.size),
+        "negative": -random.gamma(3, 20, unit.size),
+        "lognormal": random.lognormal(4, 1, unit.size),
+        "rows^0.2": rows[unit] ** 0.2 * 20 + random.normal(0, 2, unit.size),
+    }
+    print(f"\n{f'root mean squared error, {units:,} units, 10 groups, (1, 1e-6)':56}{'plain':>12}{'rows, 20':>12}")
+    for name, values in columns.items():
+        frame = pd.DataFrame({"unit": unit, "g": random.integers(10, size=unit.size), "x": values})
+        for asked, truth in (("SUM", "sum"), ("AVG", "mean"), ("STDDEV", "std")):
+            exact, errors = frame.groupby("g")["x"].agg(truth), []
+            for contribution in (None, "rows"):
+                squares = []
+                for _ in range(draws):
+                    with closing(dpn.Session(dpn.Budget(1.0, 1e-6), ":memory:", confirm="never")) as session:
+                        session.protect(frame, "visits", unit="unit", max_rows=MOST_ROWS)
+                        text = f"SELECT g, {asked}(x) AS n FROM visits GROUP BY g"
+                        found = session.sql(text, epsilon=0.999999, contribution=contribution).run().frame
+                    squares.append(((found.set_index("g")["n"].reindex(exact.index) - exact) ** 2).mean())
+                errors.append(np.sqrt(np.median(squares)))
+            print(f"{f'{asked} of {name}':56}{errors[0]:12,.4g}{errors[1]:12,.4g}")
 
 
 def planning() -> None:
@@ -147,6 +180,7 @@ def main() -> None:
     planning()
     compare(10**6)
     accuracy()
+    found_bounds()
     if "all" in sys.argv:
         compare(10**7, 2)
 
