@@ -211,6 +211,34 @@ def test_the_card_and_the_release_say_what_is_cut_off(session):
     assert "is cut to a length of" in " ".join(later.plan.warnings)
 
 
+MESSY = {
+    "one value": (5.0, None),
+    "one value that is declared": (5, {"x": dpn.Range(5, 5)}),
+    "no value": (np.nan, None),
+    "no number": ([np.inf, -np.inf, np.nan, 1e308, -1e308, 5e-324, 1.0], None),
+    "the ends of 64 bits": ([2**63 - 1, -(2**63)], None),
+}
+
+
+@pytest.mark.parametrize("name", MESSY)
+def test_messy_columns_have_answers_or_are_not_found(name):
+    """Nothing fails after the charge, and what all rows have in common is what comes out."""
+    values, domain = MESSY[name]
+    who = np.repeat(np.arange(3_000), 3)
+    frame = pd.DataFrame({"who": who, "city": np.where(who % 5 < 2, "Ulm", "Bonn"), "x": np.resize(values, who.size)})
+    with dpn.Session(dpn.Budget(60.0, 1e-6), ":memory:", confirm="never") as session:
+        for rows, table in ((frame, "t"), (frame[:0], "empty"), (frame[:3], "one")):
+            session.protect(rows, table, unit="who", max_rows=10, domain=domain)
+            for asked in ("COUNT(x)", "SUM(x)", "AVG(x)", "STDDEV_POP(x)"):
+                query = session.sql(f"SELECT city, {asked} AS n FROM {table} GROUP BY city", epsilon=5)
+                assert query.question.selects[0].contribution.kind == "l2"
+                assert query.plan.affordable
+                found = query.run().frame["n"]
+                assert len(found) == (2 if table == "t" else 0)
+                if "one value" in name and asked == "AVG(x)":
+                    assert found.to_numpy() == pytest.approx(np.full(len(found), 5.0), abs=1e-3)
+
+
 def test_a_profile_that_is_empty_says_nothing(session):
     assert session.profile().empty
     assert list(session.profile().columns)[:3] == ["release", "table", "statement"]

@@ -258,7 +258,7 @@ class Ratio(AggregateFunction):
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
         assert values is not None
         low, high = values
-        column, half = f"y{aggregate.input}", (high - low) / 2
+        column, half = f"y{aggregate.input}", _half_width(low, high)
         part = _small_part(half)
         found = [
             f"CAST({columns.rows(column)} AS DOUBLE)",
@@ -277,7 +277,7 @@ class Ratio(AggregateFunction):
     def build_vector(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the parts of the vector of each unit, whose norm is the last of the bounds."""
         low, high, norm = bounds
-        half, step = (high - low) / 2, builder.step(norm, WHOLE, cost)
+        half, step = _half_width(low, high), builder.step(norm, WHOLE, cost)
         largest, together = max(1, math.floor(norm / step)), len(builder.blocks)
         parts = [("values", Fraction(1)), ("centred", half), *([("square", half * half)] if self.squares else [])]
         components = tuple(
@@ -512,6 +512,11 @@ class Deviation(Variance):
     def unit(self, aggregate: Aggregate) -> str:
         """Return the column's units."""
         return aggregate.argument
+
+
+def _half_width(low: Fraction, high: Fraction) -> Fraction:
+    """Return half of the width of bounds; 1 where all values are the same, and none is away from the middle."""
+    return (high - low) / 2 or Fraction(1)
 
 
 def _small_part(width: Fraction) -> Fraction:
