@@ -29,7 +29,7 @@ from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, cost_of, 
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.norms import described, norm_to_clip_at
+from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.value_range import COARSE, FINE, ROUNDS, located, trimmed, wider
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -283,7 +283,7 @@ def measured_profile(
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
     for i, norms in found.items():
-        counts = counted.get(i, np.zeros(histograms.norm_edges().size - 1, dtype=np.int64))
+        counts = counted.get(i, np.zeros(norm_edges().size - 1, dtype=np.int64))
         noisy = counts + draw(accountant.noise, norms.scale, counts.size)
         found[i] = Norms(tuple(map(int, noisy)), norms.scale, norms.units, groups, norms.values)
         told[profile_keys(select, i)[0]] = found[i].to_json()

@@ -57,10 +57,17 @@ def all_magnitudes(
     for some in (by_row, by_group):
         if not some:
             continue
-        found = {name: np.ma.getdata(values) for name, values in run(magnitudes_sql(select, some, key)).items()}
-        for j, aggregate in enumerate(some):
-            mine = found["which"] == j
-            counts[aggregate][found["bin"][mine].astype(np.intp)] = found["v0"][mine]
+        counts |= dict(zip(some, units_by_bin(run(magnitudes_sql(select, some, key)), len(some), bins), strict=True))
+    return counts
+
+
+def units_by_bin(found: dict[str, NDArray[Any]], histograms: int, bins: int) -> list[NDArray[np.int64]]:
+    """Return the histograms that a query of `counted` gave, shape (bins,) each."""
+    columns = {name: np.ma.getdata(values) for name, values in found.items()}
+    counts = [np.zeros(bins, dtype=np.int64) for _ in range(histograms)]
+    for j, histogram in enumerate(counts):
+        mine = columns["which"] == j
+        histogram[columns["bin"][mine].astype(np.intp)] = columns["v0"][mine]
     return counts
 
 

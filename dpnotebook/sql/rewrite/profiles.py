@@ -19,7 +19,7 @@ from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.contribution_sampling import group_texts, text_of
-from dpnotebook.sql.rewrite.magnitudes import count_one, counted, magnitude_bin
+from dpnotebook.sql.rewrite.magnitudes import count_one, counted, magnitude_bin, units_by_bin
 from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -45,7 +45,7 @@ def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None
     -------
     Units in each bin of `norm_edges`, an array for each; who adds nothing is in none.
     """
-    return _counts(run(norms_sql(select, wanted)), len(wanted), norm_edges().size - 1)
+    return units_by_bin(run(norms_sql(select, wanted)), len(wanted), norm_edges().size - 1)
 
 
 def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]]) -> str:
@@ -93,16 +93,7 @@ def values(
         magnitude_bin if between is None else partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
     )
     count_one(parts, [f"y{column}"], [*group_texts(parts), *map(text_of, columns)], of_value)
-    return _counts(run(counted(parts, 1)), 1, bins)[0]
-
-
-def _counts(found: dict[str, NDArray[Any]], histograms: int, bins: int) -> list[Counts]:
-    columns = {name: np.ma.getdata(values) for name, values in found.items()}
-    counts = [np.zeros(bins, dtype=np.int64) for _ in range(histograms)]
-    for j, histogram in enumerate(counts):
-        mine = columns["which"] == j
-        histogram[columns["bin"][mine].astype(np.intp)] = columns["v0"][mine]
-    return counts
+    return units_by_bin(run(counted(parts, 1)), 1, bins)[0]
 
 
 def _norms(parts: Parts, vectors: Sequence[Sequence[str]]) -> None:
