@@ -271,7 +271,7 @@ def test_another_table_under_the_name(either, kit, other, what):
     assert "by another name, such as 'people_2'. It starts without answers, and what both cost adds up" in str(
         caught.value
     )
-    assert "f1" not in str(caught.value)
+    assert "f1" not in str(caught.value).partition(" knows ")[2]  # before it stands a path with random letters
     assert either.head == head
 
 
