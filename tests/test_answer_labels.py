@@ -9,7 +9,7 @@ from clocks import processor_time
 
 import dpnotebook as dpn
 from dpnotebook.query.measurement import Axis
-from dpnotebook.session.release import answer_labels
+from dpnotebook.session.answer_frame import answer_labels
 from dpnotebook.workload import (
     AllRange,
     Explicit,

@@ -64,12 +64,15 @@ class Draws:
         What each counts for in the number of the source.
     variance
         Of each number.
+    numbers
+        Which numbers of the measurement they are.
     """
 
     key: Key
     columns: slice
     share: float
     variance: float
+    numbers: slice
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,9 +132,9 @@ class _Marginals:
             places[subset] = slice(first, first + numbers[subset].size)
             first += numbers[subset].size
         draws = [
-            Draws(key, places[subset], weight / item.variance / weights[subset], item.variance)
+            Draws(key, places[subset], weight / item.variance / weights[subset], item.variance, columns)
             for key, (item, parts) in self.items.items()
-            for subset, weight, _ in parts
+            for subset, weight, columns in parts
         ]
         operator = Marginals([Identity(axis.size) for axis in axes], weights)
         noisy = np.concatenate([numbers[subset] / weights[subset] for subset in weights])
@@ -272,7 +275,9 @@ def _together(items: Sequence[Item]) -> MeasuredHistogram:
     shares = [1 / item.variance / precision for item in items]
     noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
     everything = slice(0, first.operator.shape[0])
-    draws = tuple(Draws(item.key, everything, share, item.variance) for share, item in zip(shares, items, strict=True))
+    draws = tuple(
+        Draws(item.key, everything, share, item.variance, everything) for share, item in zip(shares, items, strict=True)
+    )
     return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)
 
 

@@ -99,6 +99,10 @@ class KnownMeans:
             found.append(replace(one, variances=variances))
         return replace(self.asked, found=tuple(found))
 
+    def sums(self) -> LinearTarget:
+        """Return the sums that the means are read off."""
+        return self._tied
+
     @property
     def known(self) -> bool:
         """Whether every mean is."""

@@ -17,7 +17,7 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.information import ANGLES, MIDDLE
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.joint_measurement import bound_precision, joint_precision, known_of
-from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, LeastSquaresState, Queries
+from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, KnownPart, LeastSquaresState, Queries
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
@@ -110,6 +110,10 @@ class OverAtoms:
         # Computed in another order: what differs by rounding only need not be planned anew.
         same = variances <= self.variances * SAME
         return self if same.all() else replace(self, known=replace(self.known, variances=variances))
+
+    def weights(self) -> list[tuple[KnownPart, Floats]]:
+        """Return what the mean of each noisy number counts for in the answers, shape (answers, queries), by source."""
+        return self.block.weights(self._solved[2])
 
     def draws(self, rows: NDArray[np.intp], most: int) -> tuple[Floats, list[Key]] | None:
         """Return what each draw of noise counts for in some answers, and the measurement it is of.

@@ -20,8 +20,9 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.picked import Picked, picked_from
 from dpnotebook.planner.plan import Plan
-from dpnotebook.planner.plan_json import plan_from_json, planned_from_json
+from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
+from dpnotebook.planner.redraws import redrawn
 from dpnotebook.planner.several import details_of
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 100  # of the releases that answer a question: the latest, which people have in mind
 CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
 
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
@@ -192,6 +194,46 @@ class Histories:
         if found is None:
             raise EngineError(f"release {charge.number} cannot be worked out from what was measured")
         return found
+
+    def redrawn(
+        self, record: Record, question: Question, recorded: Sequence[Estimates], table: TableSchema, draws: int
+    ) -> list[Floats] | None:
+        """Return what the recorded answers to each measure may have been, shape (draws, answers) each.
+
+        Parameters
+        ----------
+        record, question
+            What is redrawn, as it was asked.
+        recorded
+            The answers as they are shown.
+        table, draws
+            The table, and how often.
+
+        Returns
+        -------
+        None where it cannot be told how noise entered the answers.
+        """
+        if self.domain_of(table, record.since) != table.domain:
+            return None
+        plan, noise = record.plan, self.ledger.accountant.noise
+        planned = planned_from_json(plan, table.domain)
+        also = [
+            item_of(item, (record.number, place), numbers, noise)
+            for place, (item, numbers) in enumerate(zip(planned, record.answers, strict=True))
+        ]
+        combined = combined_from_json(record.details, plan, noise, CHECKED) is not None
+        with self._lock, threads_for(0):
+            answers = plan_from_json(plan, table.domain, question).answers if plan["measures"] else ()
+            past = [one for one in self.ledger.news(table.name)[1] if one.number < record.number]
+            past = [one for one in past if "measures" in one.plan] if combined else []
+            known = plan.get("known", len(past))
+            for before in (past[:known], past) if known < len(past) else (past,):
+                history = History(table.domain, noise, self._earlier(table))
+                history.take(before)
+                found = redrawn(question, answers, history, also, recorded, draws, combined=combined)
+                if found is not None:
+                    return found
+        return None
 
     def _combined(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any] | None:
         """Return the answers from everything recorded, checked against what their plan said; None without any."""

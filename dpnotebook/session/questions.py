@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
 from dpnotebook.engine.scans import exact_answers
-from dpnotebook.errors import DomainError, NotProtected, shorten
+from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
@@ -21,18 +22,19 @@ from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.planner.to_linear import Assumption, parts_read
+from dpnotebook.planner.to_linear import Assumption, as_asked, parts_read
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.session.answer_frame import answer_frame, column_name, shares
 from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
-from dpnotebook.session.release import Release, answer_frame
+from dpnotebook.session.release import Release
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -180,13 +182,39 @@ class Questions:
         """
         table, domain = self._table(record.table).table, self._domain(record)
         assert isinstance(query.question, Question)
+        redraws = partial(self._redraws, record, query.question)
         shown = _reveal(
-            record, query.question, query.accuracy.confidence, query.assumption, domain, self.ledger.accountant
+            record, query.question, query.accuracy.confidence, query.assumption, domain, self.ledger.accountant, redraws
         )
         others = [number for number in shown.sources if number != record.number]
         picked = self.histories.picked(query.question, others, table)
         release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
         return release if query.statement is None else self._worked_out(release, query.statement)
+
+    def _redraws(
+        self, record: Record, question: Question, recorded: Sequence[Estimates], draws: int
+    ) -> dict[str, NDArray[Any]]:
+        """Return what the recorded answers may have been, by column of the release, shape (draws, rows).
+
+        Raises
+        ------
+        WorkloadError
+            If it cannot be told how noise entered them.
+        """
+        table, domain = self._table(record.table).table, self._domain(record)
+        found = self.histories.redrawn(record, question, recorded, table, draws)
+        if found is None:
+            raise WorkloadError(
+                f"release {record.number} is combined from so much that it cannot be told how the noise of each part "
+                "enters it, so it cannot be redrawn; ask with fresh=True for an answer of its own"
+            )
+        columns: dict[str, NDArray[Any]] = {}
+        for measure, values in zip(question.measures, found, strict=True):
+            rows = np.stack([as_asked(one, measure, question, domain) for one in values])
+            columns[measure.name] = rows
+            if measure.kind == "cdf":
+                columns[column_name(measure.name, "share")] = shares(rows, measure, question, domain)
+        return columns
 
     def asked_in(self, charge: Charge) -> Question:
         """Return the question that was charged for."""
@@ -232,6 +260,7 @@ def _reveal(
     assumption: Assumption,
     domain: Domain,
     accountant: Accountant,
+    redraws: Callable[[Sequence[Estimates], int], dict[str, NDArray[Any]]],
 ) -> Release:
     """Return what a record answers, as if this had cost nothing."""
     combined = combined_from_json(record.details, record.plan, accountant.noise, confidence)
@@ -269,5 +298,6 @@ def _reveal(
         ordered=ordered,
         adjusted=adjusted,
         sources=(record.number,) if combined is None else tuple(record.details["estimates"]["sources"]),
-        again=lambda other: _reveal(record, question, other, assumption, domain, accountant),
+        redraws=partial(redraws, shown),
+        again=lambda other: _reveal(record, question, other, assumption, domain, accountant, redraws),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -10,30 +10,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Domain
-from dpnotebook.errors import WorkloadError
-from dpnotebook.planner.answers import Estimates
+from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.planner.picked import Picked
-from dpnotebook.planner.to_linear import answer_axes, as_asked
 from dpnotebook.progress import Progress, watched
-from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Measure, Question
+from dpnotebook.session.answer_frame import PARTS, column_name, sampled
 from dpnotebook.session.views import view
-from dpnotebook.workload import AllRange, Identity, Ones, Padded, Prefix, Stack, Total, Weighted, Workload
-from dpnotebook.workload.contiguous import Contiguous
-from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
+    from dpnotebook.session.compared import ComparedQuestion, Operation
     from dpnotebook.sql.statement import ShownColumn, Statement
 
-# What stands beside a value in the frame; share only for cumulative counts.
-PARTS = ("std_error", "lower", "upper", "share")
-
-ALL = "(all)"
-Labels = NDArray[np.object_]
+MOST_DRAWS = 100_000  # of a release that is redrawn
 
 
 @dataclass(frozen=True)
@@ -48,7 +39,7 @@ class Release:
     question
         What was asked.
     number
-        Its number in the ledger.
+        Its number in the ledger; 0 of what is worked out from several releases.
     epsilon, delta
         What the query alone cost when it was measured.
     paid
@@ -71,6 +62,10 @@ class Release:
         Whether all intervals hold at once with this confidence, and not each by itself.
     again
         Gives the release at another confidence.
+    worked_out
+        The columns with an interval, of a statement that works something out from what it measured.
+    redraws
+        Gives the numbers of `samples`, of each column that depends on noise, shape (draws, rows).
 
     Examples
     --------
@@ -86,7 +81,7 @@ class Release:
     """
 
     frame: pd.DataFrame = field(repr=False)
-    question: Question | Statement = field(repr=False)
+    question: Question | Statement | ComparedQuestion = field(repr=False)
     number: int
     epsilon: float
     delta: float
@@ -100,6 +95,8 @@ class Release:
     picked: Picked | None = None
     together: bool = False
     again: Callable[[float], Release] | None = field(default=None, repr=False, compare=False)
+    worked_out: tuple[ShownColumn, ...] = field(default=(), repr=False)
+    redraws: Callable[[int], Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def table(self) -> str:
@@ -129,6 +126,8 @@ class Release:
     @property
     def measures(self) -> tuple[Measure | ShownColumn, ...]:
         """What was asked that has its value and its interval in the frame."""
+        if self.worked_out:
+            return self.worked_out
         columns = set(self.frame.columns)
         return tuple(
             measure
@@ -145,7 +144,7 @@ class Release:
         WorkloadError
             If the release has several; they are in `frame`.
         """
-        return float(self._single(self.names[0] if self.names else self._worked_out()))
+        return float(self._single(self.names[0] if self.names else self._only_column()))
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -201,7 +200,7 @@ class Release:
                 "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
             )
         with watched() as report:
-            return replace(self, frame=self.adjusted(total, report), again=None)
+            return replace(self, frame=self.adjusted(total, report), again=None, redraws=None)
 
     def simultaneous(self) -> Release:
         """Return the same release with intervals that hold all at once: also of the row that stands out.
@@ -234,7 +233,124 @@ class Release:
         joint = self.again(1 - misses)
         return replace(joint, confidence=self.confidence, paid=self.paid, picked=None, together=True, again=None)
 
-    def _worked_out(self) -> str:
+    def samples(self, draws: int = 1_000) -> pd.DataFrame:
+        """Return what the exact answers may have been, many times: the noisy ones with their noise drawn again.
+
+        Whatever is worked out from each draw is spread as its error is: the middle 95% of a ratio, a rank or a slope of
+        the draws are an interval for it. Computed from the recorded noisy numbers, so it costs nothing; the same
+        release has the same draws whenever it is looked at, and noise that two releases share is redrawn for both
+        alike.
+
+        Parameters
+        ----------
+        draws
+            How many.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The rows of the release once for each draw: the number of the draw, the keys, the values.
+
+        Raises
+        ------
+        WorkloadError
+            If the counts were moved, or it cannot be told how noise entered the answers.
+        SQLError
+            If what a statement works out cannot be worked out for each draw.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.histogram("sex", epsilon=0.5).run()
+        >>> drawn = release.samples(1_000).pivot(index="draw", columns="sex", values="value")
+        >>> share = drawn["F"] / drawn.sum(axis=1)
+        >>> bool(share.quantile(0.025) < 0.6 < share.quantile(0.975))
+        True
+        """
+        if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
+            raise WorkloadError(f"draws= is a whole number from 1 to {MOST_DRAWS:,}, not {shorten(draws)}")
+        if self.redraws is None:
+            raise WorkloadError("counts that were moved are not redrawn: redraw the release as it was measured")
+        drawn = self.redraws(draws)
+        beside = {column_name(name, part) for name in self.names for part in PARTS[:3]}
+        return sampled(self.frame[[name for name in self.frame if name in drawn or name not in beside]], drawn, draws)
+
+    def __sub__(self, other: object) -> Release:
+        """Return how much more the answers are than those of another release, row by row, with intervals.
+
+        Rows are matched by their keys. Noise that both share cancels as far as it does, and what is independent adds
+        up. Worked out from what is recorded, so it costs nothing.
+
+        Raises
+        ------
+        WorkloadError
+            If the releases do not have the same keys and columns.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> young = patients.histogram("sex", where="age < 50", epsilon=0.2).run()
+        >>> old = patients.histogram("sex", where="age >= 50", epsilon=0.2).run()
+        >>> (young - old).frame[["sex", "value"]]
+          sex  value
+        0   F    0.0
+        1   M    0.0
+        """
+        return self._compared(other, "less") if isinstance(other, Release) else NotImplemented
+
+    def __truediv__(self, other: object) -> Release:
+        """Return the ratio of the answers to those of another release, row by row, with intervals.
+
+        As for a difference; where what is divided by may be zero, the interval is everything.
+
+        Raises
+        ------
+        WorkloadError
+            If the releases do not have the same keys and columns.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> young = patients.count(where="age < 10", epsilon=0.2).run()
+        >>> (young / patients.count(epsilon=0.2).run()).value
+        0.1
+        """
+        return self._compared(other, "over") if isinstance(other, Release) else NotImplemented
+
+    def _compared(self, other: Release, operation: Operation) -> Release:
+        from dpnotebook.session.compared import compared
+
+        found = compared(self, other._at(self.confidence), operation)
+        return Release(
+            frame=found.frame,
+            question=found.question,
+            number=0,
+            epsilon=0.0,
+            delta=0.0,
+            paid=0.0,
+            confidence=self.confidence,
+            unit=self.unit if operation == "less" else "",
+            ordered=self.ordered,
+            sources=found.sources,
+            notes=found.notes,
+            again=lambda confidence: self._at(confidence)._compared(other._at(confidence), operation),
+            redraws=found.redraws,
+        )
+
+    def _at(self, confidence: float) -> Release:
+        """Return the same release with intervals of a confidence."""
+        if confidence == self.confidence and not self.together:
+            return self
+        if self.again is None:
+            raise WorkloadError(
+                f"this release has its intervals at {self.confidence:g} only; compare it as it was asked"
+            )
+        return replace(self.again(confidence), paid=0.0)
+
+    def _only_column(self) -> str:
         """Return the one column that is no key, where there is one."""
         others = list(self.frame.columns[len(self.keys) :])
         if len(others) != 1:
@@ -287,212 +403,3 @@ class Release:
         'Figure'
         """
         return view("plot", self)
-
-
-def column_name(measure: str, part: str) -> str:
-    """Return the name of a measure's std_error, lower or upper column."""
-    return part if measure == "value" else f"{measure}_{part}"
-
-
-def answer_frame(
-    question: Question, domain: Domain, estimates: Sequence[Estimates]
-) -> tuple[pd.DataFrame, tuple[bool, ...]]:
-    """Return the answers of a question as a frame, and whether each of its key columns has an order.
-
-    Parameters
-    ----------
-    question, domain
-        What was asked, of which declared domain.
-    estimates
-        The answers of each measure.
-    """
-    import pandas as pd
-
-    first = question.measures[0]
-    axes = answer_axes(first, question, domain)
-    if first.kind == "workload":
-        columns, ordered = _query_columns(first, axes, domain)
-    else:
-        if first.kind == "quantile":
-            axes = axes[:-1]
-        last = [axes[-1]] if first.kind == "cdf" else []
-        sides = {axis.attribute: axis for axis in axes}
-        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain)
-    for measure, estimate in zip(question.measures, estimates, strict=True):
-        for part in ("value", "std_error", "lower", "upper"):
-            name = measure.name if part == "value" else column_name(measure.name, part)
-            columns[name] = as_asked(getattr(estimate, part), measure, question, domain)
-        if measure.kind == "cdf":
-            counts = columns[measure.name].reshape(-1, axes[-1].size)
-            shares = counts / np.where(counts[:, -1:] > 0, counts[:, -1:], np.nan)
-            columns[column_name(measure.name, "share")] = shares.ravel()
-    return pd.DataFrame(columns), ordered
-
-
-def _level_columns(axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
-    import pandas as pd
-
-    columns: dict[str, Any] = {}
-    sizes = [axis.size for axis in axes]
-    index = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
-    for axis, positions in zip(axes, index, strict=True):
-        attribute = domain[axis.attribute]
-        labels = [attribute.labels[level] for level in axis.levels]
-        if all(isinstance(label, int) for label in labels):
-            columns[axis.attribute] = np.asarray(labels)[positions]
-        else:
-            columns[axis.attribute] = pd.Series([labels[position] for position in positions], dtype=object)
-    return columns, tuple(domain[axis.attribute].ordered for axis in axes)
-
-
-def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
-    assert measure.workload is not None
-    if all_levels(measure.workload, axes):
-        return _level_columns(axes, domain)
-    columns = answer_labels(measure.workload, axes, domain)
-    if columns is None:
-        return {"query": np.arange(measure.workload.shape[0])}, (True,)
-    ordered = in_order(measure.workload, axes) is not None
-    return {name: column_of(labels) for name, labels in columns.items()}, (ordered,) * len(columns)
-
-
-def column_of(labels: np.ndarray[Any, Any]) -> Any:
-    """Return labels as a column: of whole numbers where all are, else of objects, so that nothing is converted."""
-    import pandas as pd
-
-    whole = all(type(label) is int and -(2**63) <= label < 2**63 for label in labels)
-    return labels.astype(np.int64) if whole else pd.Series(labels, dtype=object)
-
-
-# What each answer of a workload counts, in words: one column an attribute, the levels that the answer is about.
-#
-# A level stands for itself, "(all)" for all rows, "<= 30" for a cumulative count, "20 to 29" for a range.
-def answer_labels(workload: Workload, axes: Sequence[Axis], domain: Domain) -> dict[str, Labels] | None:
-    """Return the words for every answer of a workload, by attribute; None where it is no union of products over them.
-
-    Parameters
-    ----------
-    workload
-        Queries over the cells of the axes, shape (answers, cells).
-    axes, domain
-        The attributes, and the levels of each that take part.
-
-    Returns
-    -------
-    One array of shape (answers,) an attribute. Queries along an attribute that have no words are "query 0" and so on.
-    """
-    aligned = _aligned(workload, axes)
-    if aligned is None:
-        return None
-    only = in_order(workload, axes)
-    if isinstance(only, AllRange):
-        labels = level_labels(axes[0], domain)[: only.n]
-        first, last = np.triu_indices(labels.size)
-        return {f"{axes[0].attribute} from": labels[first], f"{axes[0].attribute} to": labels[last]}
-    columns: list[Labels] = [np.full(workload.shape[0], ALL, dtype=object) for _ in axes]
-    known: dict[tuple[int, int], Labels] = {}
-    start = 0
-    for term in aligned:
-        end, after = start + term.queries, term.queries
-        before = 1
-        for place, factor in zip(term.axes, term.factors, strict=True):
-            key = place, id(factor)
-            if key not in known:
-                known[key] = _words(factor, axes[place], domain)
-            after //= factor.shape[0]
-            columns[place][start:end] = np.tile(np.repeat(known[key], after), before)
-            before *= factor.shape[0]
-        start = end
-    return {axis.attribute: column for axis, column in zip(axes, columns, strict=True)}
-
-
-def in_order(workload: Workload, axes: Sequence[Axis]) -> AllRange | Prefix | None:
-    """Return the ranges or cumulative counts of one attribute, where that is all that a workload asks."""
-    found = _unweighted(workload)
-    if isinstance(found, Padded):
-        found = found.workload
-    return found if len(axes) == 1 and isinstance(found, AllRange | Prefix) else None
-
-
-def all_levels(workload: Workload, axes: Sequence[Axis]) -> bool:
-    """Return whether the answers are the counts of all cells, in order."""
-    aligned = _aligned(workload, axes)
-    if aligned is None or len(aligned) != 1:
-        return False
-    kept = {place for place, factor in zip(aligned[0].axes, aligned[0].factors, strict=True) if _is_identity(factor)}
-    return all(place in kept or axis.size == 1 for place, axis in enumerate(axes))
-
-
-def level_labels(axis: Axis, domain: Domain) -> Labels:
-    """Return the display values of the levels of one side of a histogram."""
-    labels = np.empty(axis.size, dtype=object)
-    labels[:] = [domain[axis.attribute].labels[level] for level in axis.levels]
-    return labels
-
-
-def _aligned(workload: Workload, axes: Sequence[Axis]) -> list[SparseTerm] | None:
-    """Return the union of products over just these axes."""
-    found = sparse_terms(workload)
-    if found is None:
-        return None
-    sizes, parts = found
-    shape = tuple(axis.size for axis in axes)
-    if sizes == shape or (not axes and sizes == (1,)):
-        return parts
-    if len(sizes) > 1 or workload.shape[1] != int(np.prod([float(size) for size in shape])):
-        return None
-    # All cells as one attribute: every one of them, or their total, is the same of several.
-    if not all(not part.factors or isinstance(part.factors[0], Identity) for part in parts):
-        return None
-    everything = tuple(range(len(axes))), tuple(map(Identity, shape))
-    return [SparseTerm(part.weight, *everything) if part.factors else part for part in parts]
-
-
-def _words(factor: Workload, axis: Axis, domain: Domain) -> Labels:
-    """Return what each query along one attribute counts."""
-    factor = _unweighted(factor)
-    if isinstance(factor, Stack):
-        return np.concatenate([_words(part, axis, domain) for part in factor.parts])
-    if isinstance(factor, Padded):
-        return _words(factor.workload, axis, domain)
-    words = np.empty(factor.shape[0], dtype=object)
-    if isinstance(factor, Total | Ones):
-        words[:] = ALL
-    elif isinstance(factor, Contiguous):
-        starts, ends = factor.intervals(np.arange(factor.shape[0]))
-        text = _at_most if isinstance(factor, Prefix) else _run
-        attribute, labels = domain[axis.attribute], level_labels(axis, domain)
-        words[:] = [
-            text(attribute, axis.levels, labels, start, end)
-            for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-        ]
-    else:
-        words[:] = [f"query {i}" for i in range(factor.shape[0])]
-    return words
-
-
-def _run(attribute: Attribute, levels: Sequence[int], labels: Labels, start: int, end: int) -> Any:
-    if end - start == 1:
-        return labels[start]
-    if end - start == len(levels):
-        return ALL
-    if isinstance(attribute, Bins) and levels[end - 1] < attribute.regular:
-        return attribute.span(levels[start], levels[end - 1] + 1)
-    return f"{labels[start]} to {labels[end - 1]}"
-
-
-def _at_most(attribute: Attribute, levels: Sequence[int], labels: Labels, start: int, end: int) -> Any:
-    if isinstance(attribute, Bins) and levels[end - 1] < attribute.regular:
-        upper = attribute.span(levels[start], levels[end - 1] + 1).rsplit(", ", 1)[1]
-        return f"{'<=' if upper.endswith(']') else '<'} {upper[:-1]}"
-    return f"<= {labels[end - 1]}"
-
-
-def _unweighted(workload: Workload) -> Workload:
-    while isinstance(workload, Weighted):
-        workload = workload.workload
-    return workload
-
-
-def _is_identity(factor: Workload) -> bool:
-    return isinstance(_unweighted(factor), Identity)

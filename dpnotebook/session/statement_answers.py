@@ -18,7 +18,10 @@ from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
-from dpnotebook.session.release import Release, column_name, column_of
+from dpnotebook.session.answer_frame import column_name, column_of
+from dpnotebook.session.derived_intervals import Derivation, WorkedOut
+from dpnotebook.session.redraws import Redraw, Redrawn
+from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -27,6 +30,7 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
+from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.profile import measured_profile
@@ -216,16 +220,19 @@ def reveal_statement(
     outer
         Works out SQL over released and public tables.
     """
-    frames = {f"release_{i}": select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)}
+    frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
-    frame = frames["release_0"]
+    redraw = partial(_redrawn, record, statement, frames)
+    found = WorkedOut(frames[0])
+    samples: Callable[[int], Mapping[str, NDArray[Any]]] = partial(_samples, redraw)
     if statement.outer is not None:
-        frame = outer(statement.outer, frames, statement.public)
+        derivation = Derivation(statement, frames, redraw, outer)
+        found, samples = derivation.worked_out(confidence), derivation.samples
         names = [key.name for key in statement.selects[0].keys]
-        if list(frame.columns[: len(names)]) != names:
+        if list(found.frame.columns[: len(names)]) != names:
             ordered = ()
     return Release(
-        frame=frame,
+        frame=found.frame,
         question=statement,
         number=record.number,
         epsilon=accountant.epsilon(record.plan["units"]),
@@ -235,9 +242,27 @@ def reveal_statement(
         unit="",
         ordered=ordered,
         sources=(record.number,),
-        notes=_notes(record, statement),
+        notes=(*_notes(record, statement), *found.notes),
+        worked_out=found.measures,
+        redraws=samples,
         again=lambda other: reveal_statement(record, statement, other, accountant, outer),
     )
+
+
+def _redrawn(record: Record, statement: Statement, frames: Sequence[pd.DataFrame], draws: int) -> list[Redrawn]:
+    """Return what the releases of a statement may have been."""
+    found = []
+    for i, (select, frame) in enumerate(zip(statement.selects, frames, strict=True)):
+        planned = Measuring.from_json(record.details["selects"][i]["measuring"])
+        drawn = redraw(planned, record.answers[i], draws, f"{record.number}.{i}".encode())
+        values = {part.name: one for part, one in zip(select.aggregates, drawn.values, strict=True)}
+        found.append(Redrawn(frame, values, drawn.noise, drawn.scales, planned.noise))
+    return found
+
+
+def _samples(redraw: Redraw, draws: int) -> Mapping[str, NDArray[Any]]:
+    """Return what the only release of a statement may have been."""
+    return redraw(draws)[0].values
 
 
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:

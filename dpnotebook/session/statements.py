@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpnotebook.errors import DPError, EngineError, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner.plan import Plan
@@ -252,24 +254,39 @@ class Statements:
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""
+        from dpnotebook.session.derived_intervals import Derivation
+        from dpnotebook.session.redraws import Redrawn
         from dpnotebook.sql.linear.questions import new_names
 
         columns = {name.casefold(): name for name in release.frame.columns}
         names = {columns[old.casefold()]: new for old, new in new_names(statement).items()}
         if not names and statement.outer is None:
             return release
-        frame = release.frame.rename(columns=names)
-        keys = list(frame.columns[: len(release.ordered)])
-        if statement.outer is not None:
-            frame = self._outer(release.number, statement.outer, {"release_0": frame}, statement.public)
-        ordered = release.ordered if list(frame.columns[: len(keys)]) == keys else ()
         again = release.again
-        return replace(
+        renamed = replace(
             release,
-            frame=frame,
-            ordered=ordered,
-            adjusted=None,
+            frame=release.frame.rename(columns=names),
             again=None if again is None else lambda other: self.worked_out(again(other), statement),
+        )
+        if statement.outer is None:
+            return renamed
+        keys = list(renamed.keys)
+
+        def redraw(draws: int) -> list[Redrawn]:
+            assert release.redraws is not None
+            law = self.ledger.accountant.noise
+            return [Redrawn(renamed.frame, release.redraws(draws), np.zeros((draws, len(release.frame), 0)), (), law)]
+
+        derivation = Derivation(statement, [renamed.frame], redraw, partial(self._outer, release.number))
+        found = derivation.worked_out(release.confidence)
+        return replace(
+            renamed,
+            frame=found.frame,
+            ordered=release.ordered if list(found.frame.columns[: len(keys)]) == keys else (),
+            adjusted=None,
+            worked_out=found.measures,
+            notes=(*release.notes, *found.notes),
+            redraws=derivation.samples,
         )
 
     def _outer(

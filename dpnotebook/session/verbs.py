@@ -17,8 +17,8 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
+from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.session.query import Query, SessionProtocol
-from dpnotebook.session.release import PARTS, column_name
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 

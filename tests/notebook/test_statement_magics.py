@@ -145,7 +145,8 @@ def test_the_l2_clip_is_an_option(cell, ip):
 def test_a_cte_in_the_line_form_and_post_processing(ip, session):
     text = f"WITH d AS ({BY_DRUG}) SELECT drug, n / 1000 AS thousands FROM d WHERE drug IS NOT NULL ORDER BY n DESC"
     release = ip.run_line_magic("dpsql", f"-ye 1 {text}")
-    assert list(release.frame.columns) == ["drug", "thousands"]
+    interval = ["thousands_std_error", "thousands_lower", "thousands_upper"]
+    assert list(release.frame.columns) == ["drug", "thousands", *interval]
     assert list(release.frame["drug"]) == ["aspirin", "statin"]
     spent = session.spent
     assert ip.run_line_magic("dpsql", f"-qe 1 {BY_DRUG}").paid == 0  # the same measurement

@@ -14,7 +14,7 @@ import sqlglot
 from dpnotebook.domain import Bins, Categories, Range
 from dpnotebook.errors import NotProtected, SQLError
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.session.release import column_name
+from dpnotebook.session.answer_frame import column_name
 from dpnotebook.sql.statement import Statement
 from dpnotebook.testing import exact_session
 

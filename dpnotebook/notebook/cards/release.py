@@ -15,7 +15,7 @@ from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 from dpnotebook.query.question import Question
-from dpnotebook.session.release import PARTS, column_name
+from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name
 
 if TYPE_CHECKING:
     from dpnotebook.session.release import Release
@@ -29,6 +29,7 @@ WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to
 PICTURES = 3  # columns with values, from which on pictures would not fit into a card
 MISSING = "(missing)"
 NOT_FOUND = "not found"
+ANYTHING, NO_INTERVAL = "may be anything", "without an interval"
 
 
 @dataclass(frozen=True)
@@ -52,10 +53,9 @@ class Series:
     def symmetric(self) -> bool:
         """Whether every value lies in the middle of its interval."""
         known = np.isfinite(self.half)
-        middle, half = (self.upper + self.lower) / 2, self.half[known]
-        return bool(
-            np.allclose(middle[known], self.value[known], atol=MIDDLE * max(float(half.max(initial=0.0)), 1e-12))
-        )
+        lower, upper, half = self.lower[known], self.upper[known], self.half[known]
+        atol = MIDDLE * max(float(half.max(initial=0.0)), 1e-12)
+        return bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
 
 
 def series_of(release: Release) -> Iterator[Series]:
@@ -63,7 +63,7 @@ def series_of(release: Release) -> Iterator[Series]:
     for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
         value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
-        unit = "units" if measure.kind == "units" else "rows"
+        unit = {"units": "units", DERIVED: ""}.get(measure.kind, "rows")
         if measure.kind in ("sum", "mean", "quantile"):
             unit = str(measure.column)
         yield Series(measure.name, measure.words, unit, value, lower, upper, bool(release.notes))
@@ -111,7 +111,8 @@ def facts(release: Release) -> str:
     if release.paid and release.paid < WHOLE * release.epsilon:
         paid = f"the session paid ε {formatting.cost(release.paid)}"
     alone = f"ε {formatting.cost(release.epsilon)}{delta}" if release.epsilon else ""
-    parts = (f"release #{release.number}", combined(release), alone, paid, intervals(release))
+    named = f"release #{release.number}" if release.number else f"from {formatting.releases(release.sources)}"
+    parts = (named, combined(release) if release.number else "", alone, paid, intervals(release))
     return " · ".join(part for part in parts if part)
 
 
@@ -193,6 +194,9 @@ def _large(series: Series, release: Release) -> str:
     name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
     if not _known(series, 0):
         return line(f'{name}<b style="font-size:24px">{NOT_FOUND}</b>', "margin:4px 0")
+    if not math.isfinite(half):
+        told = f'<b style="font-size:24px">{formatting.rounded(value)}</b> {quiet(_instead(value, half))}'
+        return line(f"{name}{told}", "margin:4px 0")
     error = (
         f"±{formatting.error(half)}"
         if series.symmetric
@@ -230,6 +234,9 @@ def _table(release: Release, found: list[Series]) -> str:
                 cells += [NOT_FOUND, "", ""][: 2 + pictures]
                 continue
             half = float(series.half[row])
+            if not math.isfinite(half):
+                cells += [f"<b>{formatting.rounded(value)}</b>", _instead(value, half), ""][: 2 + pictures]
+                continue
             error = f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
             cells += [
                 f"<b>{formatting.value(value, half)}</b>",
@@ -269,11 +276,22 @@ def _with_error(series: Series, row: int) -> str:
     if not _known(series, row):
         return NOT_FOUND
     half = float(series.half[row])
+    if not math.isfinite(half):
+        number = float(series.value[row])
+        said = _instead(number, half)
+        return f"{cell(number)} ({said})" if said else formatting.rounded(number)
     value = formatting.value(float(series.value[row]), half)
     if series.symmetric:
         return f"{value} ±{formatting.error(half)}"
     lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
     return f"{value} ({lower} to {upper})"
+
+
+def _instead(value: float, half: float) -> str:
+    """Return what stands where there is no interval; nothing beside a value that does not exist."""
+    if math.isinf(half):
+        return ANYTHING
+    return "" if math.isnan(value) else NO_INTERVAL
 
 
 def _notes(release: Release) -> Iterator[str]:

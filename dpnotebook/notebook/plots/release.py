@@ -57,7 +57,7 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
         )
     if measure is not None and measure not in found:
         raise WorkloadError(f"this release has no measure {shorten(measure)}; it has {', '.join(found)}")
-    series = found[measure] if measure is not None else next(iter(found.values()))
+    series = _drawable(found[measure] if measure is not None else next(iter(found.values())))
     if release.notes and np.isnan(series.value).all():
         raise SQLError(f"there is nothing to draw: {release.notes[0]}")
     keys = [release.frame[key].tolist() for key in release.keys]
@@ -70,6 +70,13 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
         _several_keys(figure, series, keys, list(release.keys), release.ordered)
     _dress(figure, release, beside)
     return figure
+
+
+def _drawable(series: Series) -> Series:
+    """Return a measure without the values that may be anything: a picture would show them as if they were known."""
+    unknown = np.isinf(series.half)
+    value, lower, upper = (np.where(unknown, np.nan, part) for part in (series.value, series.lower, series.upper))
+    return replace(series, value=value, lower=lower, upper=upper) if unknown.any() else series
 
 
 def base_layout(**changes: Any) -> dict[str, Any]:

@@ -1,0 +1,218 @@
+"""What the exact answers to a question may have been: noisy numbers with their noise drawn again, and what follows.
+
+The noise of each recorded measurement is redrawn alike for every question that uses it: what two answers share, their
+redraws share too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.inference.redraws import redrawn_noise
+from dpnotebook.planner.answers import (
+    Answers,
+    Estimates,
+    Floats,
+    LinearAnswers,
+    MeanAnswers,
+    QuantileAnswers,
+    grid_bits,
+)
+from dpnotebook.planner.closed_form import InClosedForm
+from dpnotebook.planner.combining import linear_of
+from dpnotebook.planner.history import History
+from dpnotebook.planner.items import Item
+from dpnotebook.planner.known_means import known_means
+from dpnotebook.planner.least_squares_state import Key
+from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
+from dpnotebook.planner.several import apart
+from dpnotebook.planner.to_linear import to_linear
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.question import Question, Summand
+
+SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
+
+
+class RedrawnNoise:
+    """The noise of recorded measurements, drawn again.
+
+    Parameters
+    ----------
+    noise
+        Its law.
+    items
+        The measurements, by their keys.
+    draws
+        How often it is drawn.
+    """
+
+    def __init__(self, noise: Noise, items: Mapping[Key, Item], draws: int) -> None:
+        self.noise, self.items, self.draws = noise, items, draws
+        self._known: dict[Key, Floats] = {}
+
+    def of(self, key: Key) -> Floats:
+        """Return the noise of a measurement, shape (draws, components, queries)."""
+        if key not in self._known:
+            item = self.items[key]
+            bits = grid_bits(self.noise, item.scale)
+            told = f"{key[0]}.{key[1]}".encode(), np.ascontiguousarray(item.noisy).tobytes()
+            drawn = redrawn_noise(self.noise, float(item.scale) * 2**bits, self.draws, item.noisy.size, *told)
+            self._known[key] = np.ldexp(drawn.astype(np.float64), -bits).reshape(self.draws, *item.noisy.shape)
+        return self._known[key]
+
+    def counted(self, key: Key) -> Floats:
+        """Return the noise of a measurement as least squares has its numbers, see `as_counts`; (draws, numbers)."""
+        return self.of(key).swapaxes(1, 2).reshape(self.draws, -1)
+
+
+def redrawn(
+    question: Question,
+    answers: Sequence[Answers],
+    history: History,
+    also: Sequence[Item],
+    recorded: Sequence[Estimates],
+    draws: int,
+    *,
+    combined: bool,
+) -> list[Floats] | None:
+    """Return what the answers to each measure of a question may have been, shape (draws, answers) each.
+
+    Parameters
+    ----------
+    question
+        What was asked.
+    answers
+        How its measures follow from what was measured for it alone.
+    history, also
+        What was recorded when it was answered, and what was measured for it.
+    recorded
+        The answers as they are shown.
+    draws
+        How often they are redrawn.
+    combined
+        Whether the answers follow from everything recorded.
+
+    Returns
+    -------
+    None where it cannot be told how the noise of what was recorded enters the answers.
+    """
+    noise = RedrawnNoise(history.noise, history.items | {item.key: item for item in also}, draws)
+    if not combined:
+        own = [noise.of(item.key) for item in also]
+        pairs = zip(answers, also, own, strict=False)
+        return [_own(answer, item.noisy + away) for answer, item, away in pairs]
+    found: list[Floats] = []
+    for one, estimates in zip(apart(question), recorded, strict=True):
+        drawn = _combined(one, answers[0] if len(recorded) == 1 and answers else None, history, also, noise, estimates)
+        if drawn is None:
+            return None
+        found.append(drawn)
+    return found
+
+
+def _own(answer: Answers, numbers: Floats) -> Floats:
+    """Return the answers from noisy numbers of one measurement, shape (draws, components, queries)."""
+    if isinstance(answer, MeanAnswers):
+        return _means(answer.measurement.summand, numbers[:, 0], numbers[:, 1])
+    linear = answer.ranks if isinstance(answer, QuantileAnswers) else answer
+    assert isinstance(linear, LinearAnswers)
+    values = np.stack([linear.strategy.answers(one[0]) * linear.units for one in numbers])
+    return np.stack([_read(answer, one) for one in values]) if isinstance(answer, QuantileAnswers) else values
+
+
+def _combined(
+    question: Question,
+    own: Answers | None,
+    history: History,
+    also: Sequence[Item],
+    noise: RedrawnNoise,
+    recorded: Estimates,
+) -> Floats | None:
+    """Return the answers of one measure from everything recorded, if these are the recorded ones."""
+    measure = question.measures[0]
+    if measure.kind == "mean":
+        means = known_means(question, history, also)
+        if means is None or not means.known:
+            return None
+        sums = means.sums()
+        away = _noise_in(sums, noise)
+        if away is None:
+            return None
+        both = (sums.estimates()[0] + away)[:, means.order[:2]]
+        values = _means(measure.summand, both[:, 0], both[:, 1])
+        middle = _means(measure.summand, *(sums.estimates()[0][means.order[:2], None]))[:, 0]
+        return values if _are(middle, recorded).all() else None
+    found = np.full((noise.draws, recorded.value.size), np.nan)
+    for middle, away in _ways(question, own, history, also, noise):
+        if measure.kind == "quantile":
+            answer = to_linear(measure, question, history.domain, history.noise)
+            assert isinstance(answer, QuantileAnswers)
+            if _are(_read(answer, middle), recorded).all():
+                return np.stack([_read(answer, middle + one) for one in away])
+        else:  # each answer is that of one of these
+            chosen = _are(middle, recorded) & np.isnan(found[0])
+            found[:, chosen] = recorded.value[chosen] + away[:, chosen]
+            if not np.isnan(found).any():
+                return found
+    return None
+
+
+def _ways(
+    question: Question, own: Answers | None, history: History, also: Sequence[Item], noise: RedrawnNoise
+) -> Iterator[tuple[Floats, Floats]]:
+    """Yield linear answers to a question, each of which may have been recorded, and what noise does to them."""
+    for told in (asked_of, closed_of):
+        asked = told(question, history, also)
+        away = None if asked is None else _noise_in(asked, noise)
+        if asked is not None and away is not None:
+            known = np.where(np.isfinite(asked.variances), asked.estimates()[0], np.nan)
+            yield known * asked.step, away * asked.step
+    linear = None if own is None else linear_of(own)
+    if linear is not None:
+        middle = linear.strategy.answers(also[0].noisy[0]) * linear.units
+        drawn = noise.of(also[0].key)[:, 0]
+        yield middle, np.stack([linear.strategy.answers(one) * linear.units for one in drawn])
+
+
+def _are(values: Floats, recorded: Estimates) -> NDArray[np.bool_]:
+    """Return which answers are the recorded ones but for the digits that were not written."""
+    return np.asarray(np.abs(values - recorded.value) <= SAME * recorded.std_error + 1e-9 * np.abs(recorded.value))
+
+
+def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
+    """Return what the noise of measurements does to answers, in integers, shape (draws, answers)."""
+    found = np.zeros((noise.draws, asked.count))
+    if isinstance(asked, InClosedForm):
+        for one in asked.found:
+            shares = asked.shares(one)
+            if not shares.any():
+                continue
+            away = np.zeros((noise.draws, one.source.noisy.size))
+            for draws in one.source.draws:
+                away[:, draws.columns] += noise.counted(draws.key)[:, draws.numbers] * draws.share
+            found += np.stack([one.reconstruction.answers(each) for each in away]) * shares
+        return found
+    for source, weights in asked.weights():
+        if source.summed is not None:  # which draws these are the sums of is not kept
+            return None
+        away = np.zeros((noise.draws, source.queries))
+        for key, share in source.shares.items():
+            away += np.stack([source.part.answers(each) for each in noise.counted(key)]) * share
+        found += away @ weights.T
+    return found
+
+
+def _means(summand: Summand, above: Floats, below: Floats) -> Floats:
+    """Return means from sums of what lies above the lower bound and below the upper one."""
+    low, high = float(summand.low), float(summand.high)
+    both = above + below
+    share = np.where(both > 0, above / np.where(both > 0, both, 1.0), 0.5)
+    return np.asarray(np.clip(low + (high - low) * share, low, high))
+
+
+def _read(answer: QuantileAnswers, ranks: Floats) -> Floats:
+    nothing = np.zeros_like(ranks)
+    return answer.read(Estimates(ranks, nothing, ranks, ranks)).value

@@ -1,0 +1,230 @@
+"""Differences and ratios of releases, row by row, with intervals: what noise they share is counted once.
+
+A difference of independent Gaussian answers has its exact interval; everything else has that of redraws of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.privacy.tails import kappa
+from dpnotebook.query.question import Measure
+from dpnotebook.session.answer_frame import DERIVED, column_name
+from dpnotebook.session.redraws import Drawn, Ends, draws_for, intervals
+from dpnotebook.sql.statement import ShownColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Operation = Literal["less", "over"]
+Redraws = Callable[[int], Mapping[str, NDArray[Any]]]
+
+SIGNS = {"less": "−", "over": "÷"}
+SAME = 1e-4  # of a half-width: what differs by less does so by rounding
+
+
+class _Side(Protocol):
+    """A release, as far as it matters here."""
+
+    @property
+    def frame(self) -> pd.DataFrame: ...
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def measures(self) -> tuple[Measure | ShownColumn, ...]: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def sources(self) -> tuple[int, ...]: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    @property
+    def redraws(self) -> Redraws | None: ...
+    @property
+    def table(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def where(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class ComparedQuestion:
+    """What was compared, as cards and plots show it.
+
+    Parameters
+    ----------
+    table, words, where_text
+        Of what, what was asked, and of which rows.
+    measures
+        The columns that are compared.
+    """
+
+    table: str
+    words: str
+    where_text: str
+    measures: tuple[ShownColumn, ...]
+
+
+@dataclass(frozen=True)
+class ComparedAnswers:
+    """The difference or the ratio of two releases.
+
+    Parameters
+    ----------
+    frame, question
+        The answers with their intervals, and what they are.
+    sources
+        Numbers of the releases that they follow from.
+    notes
+        What is to be said of them.
+    redraws
+        As in `Release`.
+    """
+
+    frame: pd.DataFrame
+    question: ComparedQuestion
+    sources: tuple[int, ...]
+    notes: tuple[str, ...]
+    redraws: Redraws
+
+
+def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
+    """Return the difference or the ratio of two releases of one confidence, in the rows that both have.
+
+    Parameters
+    ----------
+    one, other
+        Releases with the same keys, and with columns of the same names, or with one column each.
+    operation
+        "less" for one - other, "over" for one / other.
+
+    Raises
+    ------
+    WorkloadError
+        If they have other keys, no column in common, or rows that share a key.
+    """
+    names = _names(one, other)
+    mine, others = _rows(one, other)
+
+    def redrawn(draws: int) -> dict[str, tuple[Floats, Floats]]:
+        first, second = _redrawn(one, draws), _redrawn(other, draws)
+        return {name: (first[left][:, mine], second[right][:, others]) for name, (left, right) in names.items()}
+
+    def redraws(draws: int) -> Mapping[str, NDArray[Any]]:
+        found = {name: _result(*both, operation) for name, both in redrawn(draws).items()}
+        return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
+
+    frame = one.frame[list(one.keys)].iloc[mine].reset_index(drop=True)
+    drawn: dict[str, tuple[Floats, Floats]] = {}
+    notes: list[str] = []
+    for name, (left, right) in names.items():
+        found = _result(_column(one, left, mine), _column(other, right, others), operation)
+        found = np.where(np.isfinite(found), found, np.nan)
+        ends = _exact(one, other, left, right, mine, others) if operation == "less" else None
+        if ends is None:
+            drawn = drawn or redrawn(draws_for(one.confidence, mine.size, 0))
+            over = (drawn[name][1],) if operation == "over" else ()
+            ends = intervals(Drawn(found, _result(*drawn[name], operation), over), (), None, one.confidence)
+            notes += ends.notes(name)
+        frame[name] = found
+        for part, numbers in vars(ends).items():
+            frame[column_name(name, part)] = numbers
+    if (left_out := len(one.frame) + len(other.frame) - 2 * mine.size) > 0:
+        notes.append(f"rows that only one of the releases has are left out: {left_out}")
+    return ComparedAnswers(
+        frame,
+        _question(one, other, operation, names),
+        tuple(sorted({*_sources(one), *_sources(other)})),
+        tuple(dict.fromkeys((*one.notes, *other.notes, *notes))),
+        redraws,
+    )
+
+
+def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
+    """Return which columns are compared, and what that is called."""
+    if set(one.keys) != set(other.keys):
+        said = [", ".join(release.keys) or "nothing" for release in (one, other)]
+        raise WorkloadError(f"releases are compared row by row, by the same keys: not by {said[0]} and by {said[1]}")
+    same = [name for name in one.names if name in other.names]
+    if same:
+        return {name: (name, name) for name in same}
+    if len(one.names) == len(other.names) == 1:
+        return {"value": (one.names[0], other.names[0])}
+    said = [", ".join(map(shorten, release.names)) or "none with an interval" for release in (one, other)]
+    raise WorkloadError(f"these releases have no column in common: {said[0]}; and {said[1]}. Give them the same names")
+
+
+def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
+    """Return the rows of each that have the same key, in the order of the first."""
+    keys = list(one.keys)
+    if not keys:
+        return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+    if one.frame[keys].duplicated().any() or other.frame[keys].duplicated().any():
+        raise WorkloadError("several rows share a key, so it is not known which to compare")
+    left, right = (release.frame[keys].assign(**{side: np.arange(len(release.frame))})
+                   for release, side in ((one, "row of one"), (other, "row of other")))  # fmt: skip
+    both = left.merge(right, on=keys, how="inner").sort_values("row of one")
+    return both["row of one"].to_numpy(dtype=np.intp), both["row of other"].to_numpy(dtype=np.intp)
+
+
+def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str, tuple[str, str]]) -> ComparedQuestion:
+    def said(left: str, right: str) -> str:
+        return left if left == right else f"{left} {SIGNS[operation]} {right}"
+
+    known = {measure.name: measure for measure in one.measures}
+    shown = []
+    for name, (left, _) in names.items():
+        kind, column = (known[left].kind, known[left].column) if operation == "less" else (DERIVED, None)
+        shown.append(ShownColumn(name, known[left].words, kind, column))
+    where = said(one.where or "all", other.where or "all") if one.where or other.where else ""
+    return ComparedQuestion(said(one.table, other.table), said(one.title, other.title), where, tuple(shown))
+
+
+def _column(release: _Side, name: str, rows: Rows) -> Floats:
+    return np.asarray(release.frame[name].to_numpy(dtype=float)[rows])
+
+
+def _result(one: Floats, other: Floats, operation: Operation) -> Floats:
+    if operation == "less":
+        return one - other
+    return np.where(other == 0, np.inf, one / np.where(other == 0, 1.0, other))
+
+
+def _exact(one: _Side, other: _Side, left: str, right: str, mine: Rows, others: Rows) -> Ends | None:
+    """Return the intervals of a difference of independent Gaussian answers; None of others."""
+    if set(_sources(one)) & set(_sources(other)):
+        return None
+    reach, variance = kappa(one.confidence, "gaussian"), np.zeros(mine.size)
+    for release, name, rows in ((one, left, mine), (other, right, others)):
+        value, error = (_column(release, column, rows) for column in (name, column_name(name, "std_error")))
+        for part, width in (("lower", -reach * error), ("upper", reach * error)):
+            end = _column(release, column_name(name, part), rows)
+            if not np.allclose(end, value + width, rtol=0, atol=SAME * float(np.abs(width).max(initial=0.0))):
+                return None
+        variance += error**2
+    found = _column(one, left, mine) - _column(other, right, others)
+    width = reach * np.sqrt(variance)
+    return Ends(np.sqrt(variance), found - width, found + width)
+
+
+def _sources(release: _Side) -> tuple[int, ...]:
+    return release.sources or (release.number,)
+
+
+def _redrawn(release: _Side, draws: int) -> Mapping[str, NDArray[Any]]:
+    if release.redraws is None:
+        raise WorkloadError("counts that were moved are not redrawn: compare the releases as they were measured")
+    return release.redraws(draws)

@@ -1,0 +1,254 @@
+"""What a statement works out from its releases, with the interval of every number that depends on noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import DPError, SQLError, WorkloadError
+from dpnotebook.session.answer_frame import DERIVED, column_name
+from dpnotebook.session.redraws import Drawn, Ends, Redraw, Redrawn, draws_for, intervals
+from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
+from dpnotebook.sql.derived import DRAW, REDRAWN, REDRAWS, ROW, DerivedColumns, derived_columns
+from dpnotebook.sql.statement import ShownColumn, Statement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
+
+MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
+NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
+NOT_REDRAWN = "the answers are combined from so much that their noise cannot be redrawn; fresh=True measures them alone"
+NOT_READ = "it cannot be told which of its columns depend on noise"
+
+
+@dataclass(frozen=True)
+class WorkedOut:
+    """What a statement works out from its releases.
+
+    Parameters
+    ----------
+    frame
+        Its columns, beside each that depends on noise its interval.
+    measures
+        Those that have one beside them.
+    notes
+        What is to be said of them.
+    """
+
+    frame: pd.DataFrame
+    measures: tuple[ShownColumn, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """How the answer of a statement comes from its releases.
+
+    Parameters
+    ----------
+    statement
+        What was asked; it works something out.
+    frames
+        Its releases.
+    redraw
+        Gives what these may have been, so many times.
+    outer
+        Works out SQL over released and public tables.
+    """
+
+    statement: Statement
+    frames: Sequence[pd.DataFrame]
+    redraw: Redraw
+    outer: Outer
+
+    def worked_out(self, confidence: float) -> WorkedOut:
+        """Return what the statement works out, with intervals that hold with this confidence each."""
+        found, frame, row = self._answer()
+        if found is None:
+            return WorkedOut(frame)
+        columns = list(self._columns(found, frame))
+        missing = [column for column in columns if column.shown is None and not column.complete]
+        ends = {column.name: self._own(column.shown, row) for column in columns if column.shown is not None}
+        notes: tuple[str, ...] = ()
+        if missing and len(frame):
+            redrawn, answers = self._worked_again(found, frame, row, draws_for(confidence, *self._size()))
+            if isinstance(answers, str):
+                notes = (f"{', '.join(column.name for column in missing)}: without an interval, as {answers}",)
+            else:
+                drawn, divisors = answers
+                for column in missing:
+                    values = frame.iloc[:, column.place].to_numpy(dtype=float, na_value=np.nan)
+                    one = intervals(Drawn(values, drawn[column.place], divisors), redrawn, row, confidence)
+                    ends[column.name], notes = one, (*notes, *one.notes(column.name))
+        known = [column for column in columns if column.complete or column.name in ends]
+        return WorkedOut(_with_intervals(frame, ends), tuple(map(self._measure, known)), notes)
+
+    def samples(self, draws: int) -> dict[str, NDArray[Any]]:
+        """Return the columns that depend on noise, redrawn, shape (draws, rows).
+
+        Raises
+        ------
+        SQLError
+            If they cannot be worked out for each draw.
+        """
+        found, frame, row = self._answer()
+        answers = NOT_READ if found is None else self._redrawn(found, frame, row, self.redraw(draws))
+        if found is None or isinstance(answers, str):
+            raise SQLError(f"what this statement works out cannot be redrawn, as {answers}")
+        return {str(frame.columns[place]): _existing(values) for place, values in answers[0].items()}
+
+    def _size(self) -> tuple[int, int]:
+        """Return how many rows the releases have, and how many quantiles."""
+        rows = list(map(len, self.frames))
+        parts = [select.aggregates for select in self.statement.selects]
+        quantiles = [len(part.fractions) * n for n, found in zip(rows, parts, strict=True) for part in found]
+        return sum(rows), sum(quantiles)
+
+    def _answer(self) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None]:
+        """Return how the answer comes about, the answer, and the row of the release that each of its rows is."""
+        statement = self.statement
+        assert statement.outer is not None
+        releases = {f"release_{i}": frame for i, frame in enumerate(self.frames)}
+        found = derived_columns(statement.outer, statement.selects)
+        if found is None:
+            return None, self.outer(statement.outer, releases, statement.public), None
+        if found.rows:
+            releases = {name: frame.assign(**{ROW: np.arange(len(frame))}) for name, frame in releases.items()}
+        frame = self.outer(found.query, releases, statement.public)
+        row = frame.pop(ROW).to_numpy(dtype=np.int64) if found.rows else None
+        odd = len(found.noisy) != frame.shape[1] or frame.columns.duplicated().any()
+        return None if odd else found, frame, row
+
+    def _columns(self, found: DerivedColumns, frame: pd.DataFrame) -> Iterator[_Column]:
+        """Yield the numbers that depend on noise, intervals of others left out."""
+        aggregates = [part for select in self.statement.selects for part in select.aggregates]
+        beside = {name for part in aggregates for name in interval_columns(part.name)}
+        names = set(frame.columns)
+        for place, (name, shown) in enumerate(zip(frame.columns, found.shown, strict=True)):
+            if not found.noisy[place] or {shown, name} & beside or frame[name].dtype.kind not in "iuf":
+                continue
+            yield _Column(place, str(name), shown, {column_name(name, part) for part in PARTS} <= names)
+
+    def _own(self, name: str, row: Integers | None) -> Ends:
+        """Return the interval that a column of the first release has, in the rows of the answer."""
+        return Ends(*(self.frames[0][column_name(name, part)].to_numpy(dtype=float)[row] for part in PARTS))
+
+    def _worked_again(
+        self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, draws: int
+    ) -> tuple[list[Redrawn], tuple[dict[int, NDArray[Any]], list[Floats]] | str]:
+        """Return the releases redrawn, and what `_redrawn` gives of them."""
+        try:
+            redrawn = self.redraw(draws)
+        except WorkloadError:
+            return [], NOT_REDRAWN
+        return redrawn, self._redrawn(found, frame, row, redrawn)
+
+    def _redrawn(
+        self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, redrawn: Sequence[Redrawn]
+    ) -> tuple[dict[int, NDArray[Any]], list[Floats]] | str:
+        """Return the columns for each redraw, by their place, and what is divided by, each of shape (draws, rows).
+
+        Where there is no such thing, why.
+        """
+        import pandas as pd
+
+        draws, width = redrawn[0].draws, frame.shape[1]
+        tables = {REDRAWN.format(i): one.table() for i, one in enumerate(redrawn)}
+        tables[REDRAWS] = pd.DataFrame({DRAW: np.arange(draws)})
+        try:
+            answers = self.outer(found.redrawn, tables, self.statement.public)
+        except DPError:
+            return NOT_ALWAYS
+        if answers.shape[1] != 1 + width + found.rows + found.divisors:
+            return NOT_READ
+        draw = answers.iloc[:, 0].to_numpy(dtype=np.int64)
+        if row is not None:
+            place = np.full(len(self.frames[0]), -1)
+            place[row] = np.arange(len(frame))
+            code: Integers | None = place[answers.iloc[:, 1 + width].to_numpy(dtype=np.int64)]
+        else:
+            keys = [i for i, noisy in enumerate(found.noisy) if not noisy]
+            code = _codes(frame.iloc[:, keys], answers.iloc[:, [1 + i for i in keys]])
+        if code is None:
+            return MANY_ROWS
+        kept = code >= 0
+        draw, code = draw[kept], code[kept]
+        if np.unique(draw * len(frame) + code).size < draw.size:
+            return MANY_ROWS
+
+        def spread(column: int) -> Floats:
+            values = np.full((draws, len(frame)), np.nan)
+            told = answers.iloc[:, column].to_numpy(dtype=float, na_value=np.nan)[kept]
+            values[draw, code] = np.where(np.isnan(told), np.inf, told)
+            return values
+
+        def others(column: int) -> NDArray[Any]:
+            values = np.full((draws, len(frame)), None, dtype=object)
+            values[draw, code] = answers.iloc[:, column].to_numpy(dtype=object)[kept]
+            return values
+
+        drawn = {
+            place: (spread if frame.dtypes.iloc[place].kind in "iuf" else others)(1 + place)
+            for place, noisy in enumerate(found.noisy)
+            if noisy
+        }
+        first = 1 + width + found.rows
+        return drawn, [spread(first + i) for i in range(found.divisors)]
+
+    def _measure(self, column: _Column) -> ShownColumn:
+        """Return a column as cards and plots see it."""
+        for shown in self.statement.measures:
+            if shown.name == column.shown:
+                return ShownColumn(column.name, shown.words, shown.kind, shown.column)
+        return ShownColumn(column.name, column.name, DERIVED)
+
+
+def _existing(values: NDArray[Any]) -> NDArray[Any]:
+    """Return values with NaN for those that do not exist."""
+    return np.where(np.isfinite(values), values, np.nan) if values.dtype.kind == "f" else values
+
+
+def _with_intervals(frame: pd.DataFrame, ends: Mapping[str, Ends]) -> pd.DataFrame:
+    """Return a frame with intervals behind their columns, where it has not got them."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name in frame.columns:
+        columns[name] = frame[name]
+        for part, values in vars(ends[name]).items() if name in ends else ():
+            if column_name(name, part) not in frame.columns:
+                columns[column_name(name, part)] = values
+    return pd.DataFrame(columns)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A number that depends on noise: where it stands, which column of a release it shows, if its interval is there."""
+
+    place: int
+    name: str
+    shown: str | None
+    complete: bool
+
+
+def _codes(keys: pd.DataFrame, redrawn: pd.DataFrame) -> NDArray[np.int64] | None:
+    """Return in which row of the answer each row of the redraws is, -1 for none; None where rows share a key."""
+    if not keys.shape[1]:
+        return np.zeros(len(redrawn), dtype=np.int64) if len(keys) == 1 else None
+    if keys.duplicated().any():
+        return None
+    names = [f"key {i}" for i in range(keys.shape[1])]
+    left, right = redrawn.set_axis(names, axis=1), keys.set_axis(names, axis=1)
+    try:
+        found = left.merge(right.assign(place=np.arange(len(keys))), on=names, how="left")["place"]
+    except (TypeError, ValueError):  # lists, and types that do not compare
+        return None
+    return np.asarray(found.fillna(-1).to_numpy(dtype=np.int64))

@@ -1,0 +1,245 @@
+"""Releases whose noise is drawn again, and the intervals of what is worked out from such draws.
+
+What is linear in the noise has its exact interval; of a ratio, redraws give the interval of Fieller's theorem. Where
+what is divided by may be zero, anything is possible, and that is what the interval says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.noise import integer_variance
+from dpnotebook.privacy.tails import half_widths, kappa
+from dpnotebook.session.answer_frame import PARTS, column_name
+from dpnotebook.sql.derived import DRAW, ROW
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+WORKED = 400_000  # rows that are worked out from redraws, about
+MOST_WORKED = 4_000_000  # and where intervals are so sure that their ends are rare
+FEWEST, MOST = 200, 4_000  # redraws
+IN_TAIL = 5  # redraws beyond each end
+SLOW = 50  # rows that can be worked out while one quantile is read off its bins
+LINEAR = 0.02  # of its spread: what is off a linear function of the noise by less is one
+PER_NUMBER = 4  # redraws for each noisy number, from which on they tell what it counts for
+MISSED = 0.01  # share of redraws without an answer, above which there is no interval
+MEANT = 6  # digits of an end below its standard error
+FAR = 0.001  # share of redraws at either end that counts as no farther out: a ratio may have no standard error else
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """A release, and what it may have been.
+
+    Parameters
+    ----------
+    frame
+        As it was released.
+    values
+        Of each aggregate, shape (draws, rows), or (draws, rows, quantiles) for arrays.
+    noise
+        What was added to each noisy number of a row, shape (draws, rows, measured).
+    scales, law
+        Of that noise, one scale for each of `measured`.
+    """
+
+    frame: pd.DataFrame
+    values: Mapping[str, Floats]
+    noise: NDArray[Any]
+    scales: tuple[Fraction, ...]
+    law: Noise
+
+    @property
+    def draws(self) -> int:
+        """How often it was redrawn."""
+        return int(self.noise.shape[0])
+
+    def table(self) -> pd.DataFrame:
+        """Return all redraws below each other, as the query over them reads them."""
+        import pandas as pd
+
+        rows = len(self.frame)
+        columns: dict[str, Any] = {
+            name: pd.Series(np.tile(self.frame[name].to_numpy(), self.draws), dtype=self.frame[name].dtype)
+            for name in self.frame.columns
+            if name not in self.values
+        }
+        for name, values in self.values.items():
+            flat = values.reshape(self.draws * rows, *values.shape[2:])
+            columns[name] = flat if flat.ndim == 1 else pd.Series([one.tolist() for one in flat], dtype=object)
+            for part in ("lower", "upper") if flat.ndim == 1 else ():
+                end = column_name(name, part)
+                away = self.frame[end].to_numpy(dtype=float) - self.frame[name].to_numpy(dtype=float)
+                columns[end] = (values + away).ravel()
+        columns[ROW] = np.tile(np.arange(rows), self.draws)
+        columns[DRAW] = np.repeat(np.arange(self.draws), rows)
+        return pd.DataFrame(columns)
+
+
+Redraw = Callable[[int], list[Redrawn]]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A column that is worked out from redraws.
+
+    Parameters
+    ----------
+    values
+        As it was worked out from what was released, shape (rows,).
+    redrawn
+        As it is worked out from redraws, shape (draws, rows): infinite where it does not exist, such as 1 / 0, and
+        NaN where the row is not in the answer.
+    divisors
+        What it is divided by there, each of shape (draws, rows).
+    """
+
+    values: Floats
+    redrawn: Floats
+    divisors: Sequence[Floats] = ()
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Standard errors and intervals of a column, each of shape (rows,)."""
+
+    std_error: Floats
+    lower: Floats
+    upper: Floats
+
+    def notes(self, name: str) -> Iterator[str]:
+        """Yield what is to be said of them."""
+        if np.isinf(self.lower).any():
+            yield f"{name}: as far as noise lets one tell, it may be divided by 0 or not exist, so it may be anything"
+
+
+def draws_for(confidence: float, rows: int, quantiles: int) -> int:
+    """Return how many redraws tell the ends of intervals, an even number: of so many rows, and quantiles among them."""
+    rows += SLOW * quantiles
+    wanted = min(max(WORKED // max(rows, 1), FEWEST), MOST)
+    rare = min(math.ceil(2 * IN_TAIL / (1 - confidence)), MOST_WORKED // max(rows, 1))
+    return 2 * ((max(wanted, rare) + 1) // 2)
+
+
+def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, confidence: float) -> Ends:
+    """Return standard errors and intervals of a column.
+
+    Parameters
+    ----------
+    column
+        What is worked out.
+    redrawn
+        The releases that it is worked out from.
+    row
+        Of each row, the row of the first release that it is worked out from, shape (rows,); None where of several.
+    confidence
+        Probability that an interval holds the exact answer.
+    """
+    values, draws = column.values, column.redrawn.shape[0]
+    law: Noise = redrawn[0].law if redrawn else "laplace"
+    missed = ~np.isfinite(values) | (np.isnan(column.redrawn).mean(axis=0) > MISSED)
+    values = np.where(missed, 0.0, values)
+    told = np.isfinite(column.redrawn) & ~missed
+    drawn = np.where(told, column.redrawn, values)
+    tail = max((1 - confidence) / 2, (IN_TAIL - 1) / draws)
+    # Outwards: an end between two numbers of a grid, as counts with Laplace noise are on, would hold too rarely. What
+    # does not exist for a draw may lie anywhere.
+    nowhere = np.where(np.isinf(column.redrawn) & ~missed, np.inf, 0.0)
+    lower = np.quantile(drawn - nowhere, tail, axis=0, method="lower")
+    upper = np.quantile(drawn + nowhere, 1 - tail, axis=0, method="higher")
+    anything = ~np.isfinite(lower) | _divided_by_nothing(column.divisors, values, confidence, law)
+    lower, upper = np.where(anything, values, lower), np.where(anything, values, upper)
+    low, high = (np.quantile(drawn, share, axis=0) for share in (FAR, 1 - FAR))
+    std_error = np.clip(drawn, low, high).std(axis=0)
+    # Ends that are too rare to be drawn lie as much farther out as those of the noise do.
+    farther = max(kappa(confidence, law) / kappa(1 - 2 * tail, law), 1.0)
+    lower, upper = values - farther * (values - lower), values + farther * (upper - values)
+    for rows, weights, scales in _linear(values, drawn, row, redrawn):
+        std_error[rows] = np.sqrt(weights**2 @ np.array([integer_variance(law, scale) for scale in scales]))
+        widths = half_widths(weights, scales, law, confidence)
+        lower[rows], upper[rows] = values[rows] - widths, values[rows] + widths
+    if row is not None and not redrawn[0].scales:
+        for rows, weight, name in _multiples(values, drawn, row, redrawn[0]):
+            ends = [redrawn[0].frame[column_name(name, part)].to_numpy(dtype=float)[row[rows]] for part in PARTS[:3]]
+            away = weight * (np.stack(ends[1:]) - redrawn[0].frame[name].to_numpy(dtype=float)[row[rows]])
+            std_error[rows] = np.abs(weight) * ends[0]
+            lower[rows], upper[rows] = values[rows] + away.min(axis=0), values[rows] + away.max(axis=0)
+    lower, upper = np.where(anything, -np.inf, lower), np.where(anything, np.inf, upper)
+    std_error = np.where(anything, np.inf, std_error)
+    return Ends(*(_rounded(np.where(missed, np.nan, part), std_error) for part in (std_error, lower, upper)))
+
+
+def _divided_by_nothing(divisors: Sequence[Floats], values: Floats, confidence: float, law: Noise) -> NDArray[np.bool_]:
+    """Return of which answers it cannot be told, at a confidence, that they are not divided by 0, shape (rows,)."""
+    found = np.zeros(values.size, dtype=bool)
+    for divisor in divisors:
+        known = np.maximum(np.isfinite(divisor).sum(axis=0), 1)
+        divisor = np.where(np.isfinite(divisor), divisor, 0.0)
+        beyond = np.minimum((divisor >= 0).sum(axis=0), (divisor <= 0).sum(axis=0)) / known
+        # Rarer than is redrawn: as far as the law of noise reaches.
+        near = np.abs(divisor.mean(axis=0)) < kappa(confidence, law) * divisor.std(axis=0)
+        found |= (beyond > (1 - confidence) / 2) | (near & (beyond > 0))
+    return found
+
+
+def _rounded(numbers: Floats, std_error: Floats) -> Floats:
+    """Return numbers without the digits that noise drowns: they differ between computers."""
+    known = np.isfinite(std_error) & (std_error > 0) & np.isfinite(numbers)
+    factor = 10.0 ** (MEANT - np.floor(np.log10(np.where(known, std_error, 1.0))))
+    return np.where(known, np.rint(np.where(known, numbers, 0.0) * factor) / factor, numbers)
+
+
+def _linear(
+    values: Floats, drawn: Floats, row: Integers | None, redrawn: Sequence[Redrawn]
+) -> Iterator[tuple[NDArray[np.intp], Floats, list[Fraction]]]:
+    """Yield rows that are linear in the noise, what each noisy number counts for in them, and the scales of these."""
+    if not redrawn:
+        return
+    draws, away = drawn.shape[0], drawn - values
+    if row is not None:
+        noise, scales = redrawn[0].noise[:, row].astype(float), list(redrawn[0].scales)
+        groups = [(np.array([i]), noise[:, i]) for i in range(len(values))]
+    else:
+        noise = np.concatenate([one.noise.reshape(draws, -1) for one in redrawn], axis=1).astype(float)
+        scales = [scale for one in redrawn for _ in range(one.noise.shape[1]) for scale in one.scales]
+        groups = [(np.arange(len(values)), noise)]
+    if not scales or len(scales) * PER_NUMBER > draws:
+        return
+    spread = np.array([max(float(scale), 1e-300) for scale in scales])
+    for rows, basis in groups:
+        # What is shown may be rounded, which moves all redraws alike.
+        weights = np.linalg.lstsq(np.column_stack([basis / spread, np.ones(draws)]), away[:, rows], rcond=None)[0]
+        rest = away[:, rows] - (basis / spread) @ weights[:-1] - weights[-1]
+        good = np.sqrt((rest**2).mean(axis=0)) <= LINEAR * np.sqrt((away[:, rows] ** 2).mean(axis=0))
+        if good.any():
+            yield rows[good], (weights[:-1] / spread[:, None]).T[good], scales
+
+
+def _multiples(
+    values: Floats, drawn: Floats, row: Integers, redrawn: Redrawn
+) -> Iterator[tuple[NDArray[np.intp], Floats, str]]:
+    """Yield rows that are a multiple of one measure, but for a constant: which multiple of which."""
+    away = drawn - values
+    spread = np.sqrt((away**2).mean(axis=0))
+    for name, one in redrawn.values.items():
+        if one.ndim != 2 or column_name(name, "lower") not in redrawn.frame:
+            continue
+        basis = one[:, row] - one[:, row].mean(axis=0)
+        power = (basis**2).sum(axis=0)
+        weight = (basis * away).sum(axis=0) / np.where(power > 0, power, 1.0)
+        rest = away - away.mean(axis=0) - weight * basis
+        rows = np.flatnonzero((np.sqrt((rest**2).mean(axis=0)) <= LINEAR * spread) & (power > 0))
+        if rows.size:
+            yield rows, weight[rows], name

@@ -1,0 +1,276 @@
+"""Which columns a statement works out from noisy answers, and the query that works them out of redrawn ones.
+
+Above a private aggregation anything may stand: arithmetic, joins, windows, further grouping. Its answer is worked out
+once from what was released, and, for its intervals, from many redraws of it: in one query, with what reads a release
+once a draw (`LATERAL`).
+
+    SELECT city, paid / n AS mean FROM release_0 ORDER BY mean LIMIT 3
+
+becomes, `redrawn_0` being redraws of `release_0` below each other and `redraws` their numbers,
+
+    SELECT r.draw, q.* FROM redraws AS r, LATERAL (
+        SELECT city, paid / n AS mean FROM (SELECT * FROM redrawn_0 WHERE draw = r.draw) AS release_0) AS q
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.sql.analysis.release_names import interval_columns
+from dpnotebook.sql.select import PrivateSelect
+
+DRAW, ROW, DIVISOR = "release draw", "release row", "release divisor"  # columns beside those of a release
+REDRAWS, REDRAWN = "redraws", "redrawn_{}"  # tables that the query over redraws reads
+RELEASE = re.compile(r"release_(\d+)")
+ROWWISE = ("joins", "laterals", "group", "having", "distinct", "qualify", "windows", "sample", "with", "with_")
+SHOWING = ("order", "limit", "offset")  # parts that say which rows are shown, and not what is in them
+
+
+@dataclass(frozen=True)
+class DerivedColumns:
+    """What a statement works out from its releases.
+
+    Parameters
+    ----------
+    noisy
+        Of each column of the answer, in order, whether it depends on noise; the others tell its rows apart.
+    shown
+        Of each column, the column of the release that it is; None where it is another.
+    query
+        What gives the answer: of one release row by row, with the number of the row as a further column.
+    redrawn
+        What gives it for each draw: the draw, the columns, then the row where the answer has it, then divisors.
+    rows
+        Whether each row of the answer is a row of the release.
+    divisors
+        How many numbers that depend on noise are divided by.
+    """
+
+    noisy: tuple[bool, ...]
+    shown: tuple[str | None, ...]
+    query: str
+    redrawn: str
+    rows: bool
+    divisors: int
+
+
+def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColumns | None:
+    """Return what a statement works out from its releases; None where that cannot be told from its text.
+
+    Parameters
+    ----------
+    outer
+        The query over releases, as `Statement` has it.
+    selects
+        The private aggregations that were released.
+    """
+    tree = sqlglot.parse_one(outer, read=DIALECT)
+    releases = {
+        f"release_{i}": {key.name: False for key in select.keys}
+        | {name: True for part in select.aggregates for name in (part.name, *interval_columns(part.name))}
+        for i, select in enumerate(selects)
+    }
+    found = _columns(tree, _Known(releases))
+    if found is None or not isinstance(tree, exp.Query) or any(node.args.get("sample") for node in _tables(tree)):
+        return None
+    rows = _is_rowwise(tree)
+    named = [releases[node.name] for node in _tables(tree)]
+    items = tree.selects if rows else []
+    shown = [
+        item.unalias().name if isinstance(item.unalias(), exp.Column) and named[0].get(item.unalias().name) else None
+        for item in items
+    ]
+    if any(item.is_star for item in items):
+        shown = [name if noisy else None for name, noisy in named[0].items()]
+    query = tree.copy()
+    if rows and not query.is_star:
+        query.select(exp.column(ROW, quoted=True), copy=False)
+    divisors = _divisors(tree, [noisy for _, noisy in found.columns])
+    listed = {name: [*columns, ROW] if rows else list(columns) for name, columns in releases.items()}
+    return DerivedColumns(
+        tuple(noisy for _, noisy in found.columns),
+        tuple(shown) if rows else (None,) * len(found.columns),
+        query.sql(DIALECT) if rows else outer,
+        _redrawn(query, listed, divisors, found.rows).sql(DIALECT),
+        rows,
+        len(divisors),
+    )
+
+
+# Which columns depend on noise
+
+
+@dataclass(frozen=True)
+class _Output:
+    """The columns of a query and whether each depends on noise, and whether noise decides which rows it has."""
+
+    columns: list[tuple[str, bool]]
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a query can name: releases, and queries of WITH clauses."""
+
+    releases: Mapping[str, Mapping[str, bool]]
+    common: Mapping[str, _Output] = field(default_factory=dict)
+
+    def source(self, node: exp.Expr, above: Mapping[str, bool]) -> _Output | None:
+        """Return the columns of a source of FROM; those of public tables are not listed."""
+        if isinstance(node, exp.Subquery):
+            return _columns(node, self, above)
+        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+            return None
+        if node.name in self.releases:
+            return _Output(list(self.releases[node.name].items()))
+        return self.common.get(node.name.casefold(), _Output([]))
+
+
+def _columns(query: exp.Expr, known: _Known, above: Mapping[str, bool] | None = None) -> _Output | None:
+    """Return the columns of a query; None where they cannot be told."""
+    above = above or {}
+    clause = query.args.get("with_") or query.args.get("with")
+    for node in clause.expressions if clause is not None else []:
+        found = _columns(node.this, known)
+        if found is None:
+            return None
+        names = [name.name for name in node.args["alias"].columns] if node.args.get("alias") else []
+        columns = [(new, noisy) for new, (_, noisy) in zip(names, found.columns, strict=True)] if names else None
+        common = {node.alias.casefold(): _Output(columns or found.columns, found.rows)}
+        known = _Known(known.releases, {**known.common, **common})
+    if isinstance(query, exp.Subquery):
+        return _columns(query.this, known, above)
+    if isinstance(query, exp.SetOperation):
+        one, other = _columns(query.left, known, above), _columns(query.right, known, above)
+        if one is None or other is None or len(one.columns) != len(other.columns) or query.args.get("by_name"):
+            return None
+        both = [(name, a or b) for (name, a), (_, b) in zip(one.columns, other.columns, strict=True)]
+        rows = one.rows or other.rows or (query.args.get("distinct", False) and any(noisy for _, noisy in both))
+        return _Output(both, rows or query.args.get("limit") is not None)
+    return _selected(query, known, above) if isinstance(query, exp.Select) else None
+
+
+def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _Output | None:
+    first = query.args.get("from_") or query.args.get("from")
+    joins = query.args.get("joins") or []
+    sources = [known.source(node, above) for node in [first.this, *(join.this for join in joins)]] if first else []
+    if query.args.get("laterals") or any(source is None for source in sources):
+        return None
+    listed = [column for source in sources if source is not None for column in source.columns]
+    names = {name.casefold(): noisy or above.get(name.casefold(), False) for name, noisy in listed}
+    for name, noisy in listed:  # a name that is that of several columns
+        names[name.casefold()] |= noisy
+    names = {**{name: noisy for name, noisy in above.items() if name not in names}, **names}
+    deciding = [query.args.get(part) for part in ("where", "having", "qualify")]
+    deciding += [join.args.get("on") for join in joins] + _grouped(query)
+    aliased = {item.alias.casefold(): _is_noisy(item, names, known, False) for item in query.expressions if item.alias}
+    rows = any(source is not None and source.rows for source in sources)
+    rows = rows or any(_is_noisy(node, {**aliased, **names}, known, False) for node in deciding if node is not None)
+    columns: list[tuple[str, bool]] = []
+    for item in query.expressions:
+        if isinstance(item, exp.Star) and not (item.args.get("except_") or item.args.get("except")):
+            columns += listed
+        elif item.is_star or (isinstance(item, exp.Columns)):
+            return None
+        else:
+            columns.append((item.alias_or_name, _is_noisy(item, names, known, rows)))
+    ordered = query.args.get("order")
+    if query.args.get("limit") or query.args.get("offset"):
+        rows = rows or ordered is None or _is_noisy(ordered, {**aliased, **names}, known, rows)
+    if query.args.get("distinct"):
+        rows = rows or any(noisy for _, noisy in columns)
+    return _Output(columns, rows)
+
+
+def _grouped(query: exp.Select) -> list[exp.Expr]:
+    """Return what a query groups by; a number is the place of a column in its list."""
+    group = query.args.get("group")
+    if group is None:
+        return []
+    numbered = [int(node.this) for node in group.expressions if isinstance(node, exp.Literal) and not node.is_string]
+    return [group, *(query.expressions[place - 1] for place in numbered if 1 <= place <= len(query.expressions))]
+
+
+def _is_noisy(node: exp.Expr, names: Mapping[str, bool], known: _Known, rows: bool) -> bool:
+    """Return whether an expression depends on noise, over rows that noise decides on or not."""
+    for inner in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
+        if isinstance(inner, exp.Column) and names.get(inner.name.casefold(), False):
+            return True
+        if rows and isinstance(inner, exp.AggFunc | exp.Window | exp.Anonymous):
+            return True
+        if isinstance(inner, exp.Query):
+            found = _columns(inner, known, names)
+            if found is None or found.rows or any(noisy for _, noisy in found.columns):
+                return True
+    return False
+
+
+# The query over redraws
+
+
+def _tables(tree: exp.Expr) -> list[exp.Table]:
+    """Return where a query reads releases."""
+    return [node for node in tree.find_all(exp.Table) if RELEASE.fullmatch(node.name)]
+
+
+def _is_rowwise(tree: exp.Expr) -> bool:
+    """Return whether each row of the answer is worked out from one row of a release."""
+    if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in ROWWISE):
+        return False
+    first = tree.args.get("from_") or tree.args.get("from")
+    if first is None or not isinstance(first.this, exp.Table) or not RELEASE.fullmatch(first.this.name):
+        return False
+    many = (exp.AggFunc, exp.Window, exp.Query, exp.Anonymous, exp.Explode, exp.Unnest)
+    nodes = [inner for item in tree.expressions for inner in item.walk()]
+    return not any(isinstance(node, many) for node in nodes) and not (len(tree.expressions) > 1 and tree.is_star)
+
+
+def _divisors(tree: exp.Query, noisy: Sequence[bool]) -> list[exp.Expr]:
+    """Return what noisy columns of the answer are divided by, where that is more than a number."""
+    if not isinstance(tree, exp.Select) or tree.is_star or len(tree.expressions) != len(noisy):
+        return []
+    nodes = [
+        node.expression
+        for item, depends in zip(tree.expressions, noisy, strict=True)
+        if depends
+        for node in item.find_all(exp.Div, exp.IntDiv)
+    ]
+    nodes = [node for node in nodes if node.find(exp.Column, exp.Query, exp.AggFunc) is not None]
+    return list({node.sql(DIALECT): node for node in nodes}.values())
+
+
+def _redrawn(
+    query: exp.Query, releases: Mapping[str, Sequence[str]], divisors: Sequence[exp.Expr], by_noise: bool
+) -> exp.Select:
+    """Return the query over redraws of releases, whose columns are listed.
+
+    Rows that the last SELECT leaves out for what noise says are in it.
+    """
+    inner = query.copy()
+    for part in SHOWING:
+        inner.set(part, None)
+    if isinstance(inner, exp.Select):
+        grouped = inner.args.get("group") is not None
+        within = any(node.find(exp.AggFunc, exp.Window, exp.Anonymous) for node in inner.expressions)
+        inner.set("qualify", None)
+        if grouped:
+            inner.set("having", None)
+        elif by_noise and not within and inner.args.get("distinct") is None:
+            inner.set("where", None)
+        for i, divisor in enumerate(divisors):
+            inner.select(exp.alias_(divisor.copy(), f"{DIVISOR} {i}", quoted=True), copy=False)
+    draw = exp.column(DRAW, table=REDRAWS, quoted=True)
+    for node in _tables(inner):
+        own = REDRAWN.format(node.name.removeprefix("release_"))
+        rows = exp.select(*(exp.column(name, quoted=True) for name in releases[node.name])).from_(exp.to_table(own))
+        rows = rows.where(exp.column(DRAW, table=own, quoted=True).eq(draw.copy()))
+        alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name, quoted=True))
+        node.replace(exp.Subquery(this=rows, alias=alias.copy()))
+    lateral = exp.Lateral(this=exp.Subquery(this=inner), alias=exp.TableAlias(this=exp.to_identifier("answer")))
+    return exp.select(draw, "answer.*").from_(REDRAWS).join(lateral, join_type="cross")

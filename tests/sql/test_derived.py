@@ -1,0 +1,132 @@
+"""Which columns of a statement depend on noise, and the one query that works them out for all redraws."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpnotebook.engine.post_processing import outer
+from dpnotebook.sql.derived import DRAW, ROW, derived_columns
+
+
+def release(*aggregates, keys=("city",)):
+    """Return what is known of a private aggregation."""
+    return SimpleNamespace(
+        keys=[SimpleNamespace(name=name) for name in keys],
+        aggregates=[SimpleNamespace(name=name) for name in aggregates],
+    )
+
+
+TWO = [release("n", "paid"), release("staff")]
+
+# The query, whether each of its columns depends on noise, and whether each row is one of the release.
+QUERIES = {
+    "arithmetic": ("SELECT city, paid / n AS mean, upper(city) AS big FROM release_0", (0, 1, 0), True),
+    "as it is": ("SELECT n AS people, city FROM release_0", (1, 0), True),
+    "everything": ("SELECT * FROM release_0 ORDER BY n LIMIT 2", (0, *[1] * 8), True),
+    "a condition on noise": ("SELECT city, paid / n AS mean FROM release_0 WHERE n > 90", (0, 1), True),
+    "named after noise": ("SELECT city, CASE WHEN n > 100 THEN 'many' END AS size FROM release_0", (0, 1), True),
+    "a constant": ("SELECT city, 1 AS one FROM release_0", (0, 0), True),
+    "added up": ("SELECT SUM(paid) / SUM(n) AS mean, COUNT(*) AS rows, MIN(city) FROM release_0", (1, 0, 0), False),
+    "grouped again": ("SELECT left(city, 1) AS l, SUM(n) FROM release_0 GROUP BY 1 HAVING SUM(n) > 9", (0, 1), False),
+    "how many are large": ("SELECT COUNT(*) AS large FROM release_0 WHERE n > 100", (1,), False),
+    "how many are in a city": ("SELECT COUNT(*) AS few FROM release_0 WHERE city > 'c'", (0,), False),
+    "grouped by noise": ("SELECT n > 100 AS large, COUNT(*) AS many FROM release_0 GROUP BY 1", (1, 1), False),
+    "a share": ("SELECT city, n / (SELECT SUM(n) FROM release_0) AS share FROM release_0", (0, 1), False),
+    "ranks": (
+        "SELECT city, RANK() OVER (ORDER BY n) AS r, ROW_NUMBER() OVER (ORDER BY city) AS i FROM release_0",
+        (0, 1, 0),
+        False,
+    ),
+    "the largest ones": ("SELECT city, n FROM (SELECT * FROM release_0 ORDER BY n DESC LIMIT 2)", (0, 1), False),
+    "how many are the largest": ("SELECT COUNT(*) FROM (SELECT city FROM release_0 ORDER BY n LIMIT 2)", (1,), False),
+    "two releases": (
+        "SELECT a.city, n / staff AS each FROM release_0 AS a JOIN release_1 AS b ON a.city = b.city",
+        (0, 1),
+        False,
+    ),
+    "joined by USING": ("SELECT city, n - staff AS more FROM release_0 JOIN release_1 USING (city)", (0, 1), False),
+    "a common table": ("WITH t AS (SELECT city AS c, n FROM release_0) SELECT c, n * 2 AS m FROM t", (0, 1), False),
+    "with other names": ("WITH t(c, m) AS (SELECT city, n FROM release_0) SELECT c, m * 2 AS m FROM t", (0, 1), False),
+    "one above the other": ("SELECT city, n FROM release_0 UNION ALL SELECT '', SUM(n) FROM release_0", (0, 1), False),
+    "what is in both": ("SELECT city FROM release_0 INTERSECT SELECT city FROM release_1", (0,), False),
+    "of another": (
+        "SELECT city, (SELECT MAX(staff) FROM release_1 b WHERE b.city <= a.city) AS m FROM release_0 AS a",
+        (0, 1),
+        False,
+    ),
+    "there is one": (
+        "SELECT city, EXISTS (SELECT 1 FROM release_1 b WHERE b.staff > n) AS e FROM release_0",
+        (0, 1),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_what_depends_on_noise(name):
+    query, noisy, rows = QUERIES[name]
+    found = derived_columns(query, TWO)
+    assert found.noisy == tuple(map(bool, noisy))
+    assert found.rows == rows
+
+
+@pytest.mark.parametrize("query", [
+    "SELECT * EXCLUDE (n) FROM release_0",
+    "SELECT COLUMNS('n') FROM release_0",
+    "SELECT city, n FROM release_0 UNION BY NAME SELECT city, staff FROM release_1",
+    "SELECT city, n FROM release_0 TABLESAMPLE SYSTEM (50 PERCENT)",
+])  # fmt: skip
+def test_what_cannot_be_told_is_not_guessed(query):
+    assert derived_columns(query, TWO) is None
+
+
+def as_text(frame):
+    """Return the rows of a frame as texts, what is missing as one."""
+    return [tuple("NULL" if pd.isna(cell) else str(cell) for cell in row) for row in frame.itertuples(index=False)]
+
+
+def tables(draws=30, seed=1):
+    """Return redraws of two releases, and each of them."""
+    random = np.random.default_rng(seed)
+    cities = ["Aachen", "Bonn", "Bremen", "Celle"]
+    found = []
+    for names in (["n", "paid"], ["staff"]):
+        columns = {"city": cities * draws, ROW: list(range(4)) * draws, DRAW: np.repeat(np.arange(draws), 4)}
+        for name in names:
+            values = random.normal(100, 20, 4 * draws)
+            columns |= {
+                name: values,
+                f"{name}_std_error": 20.0,
+                f"{name}_lower": values - 40,
+                f"{name}_upper": values + 40,
+            }
+        found.append(pd.DataFrame(columns))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("everything", "the largest ones")])
+def test_one_query_gives_what_a_query_for_each_draw_gives(name):
+    """But for rows that the last SELECT leaves out, which are those that it would be worked out for."""
+    query = QUERIES[name][0]
+    found, redrawn, draws = derived_columns(query, TWO), tables(), 30
+    numbers = pd.DataFrame({DRAW: range(draws)})
+    together = outer(found.redrawn, {"redrawn_0": redrawn[0], "redrawn_1": redrawn[1], "redraws": numbers})
+    width = len(found.noisy)
+    for draw in range(draws):
+        frames = {f"release_{i}": one[one[DRAW] == draw].drop(columns=[DRAW, ROW]) for i, one in enumerate(redrawn)}
+        alone = outer(query, frames)
+        mine = together[together.iloc[:, 0] == draw].iloc[:, 1 : 1 + width].set_axis(alone.columns, axis=1)
+        rows, known = map(as_text, (alone, mine))
+        assert set(rows) <= set(known)
+        assert len(rows) == len(known) or "WHERE" in query or "HAVING" in query
+
+
+def test_what_is_divided_by_is_worked_out_too():
+    found = derived_columns("SELECT city, 100.0 * n / NULLIF(paid, 0) AS p, n / 2 AS h FROM release_0", TWO)
+    assert found.divisors == 1
+    redrawn = tables()
+    answers = outer(found.redrawn, {"redrawn_0": redrawn[0], "redraws": pd.DataFrame({DRAW: range(30)})})
+    assert np.allclose(answers.iloc[:, -1], redrawn[0]["paid"])
+    assert answers.iloc[:, -2].tolist() == redrawn[0][ROW].tolist()

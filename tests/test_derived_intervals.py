@@ -1,0 +1,406 @@
+"""The interval of every number that is worked out from noisy answers: against formulas, exact laws and the truth."""
+
+import math
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, chi2, norm
+
+import dpnotebook as dpn
+from dpnotebook.errors import EngineError, WorkloadError
+from dpnotebook.inference.redraws import redrawn_noise
+from dpnotebook.privacy.noise import draw_integers, integer_variance
+from dpnotebook.session.redraws import Drawn, draws_for, intervals
+from dpnotebook.session.statement_answers import reveal_statement
+from dpnotebook.sql.aggregates.measuring import Measuring
+
+CITIES = ["Ulm", "Bonn", "Jena", "Trier"]
+DOMAIN = {"city": CITIES, "age": dpn.Range(0, 99), "sick": ["yes", "no"]}
+BUDGETS = {"gaussian": dpn.Budget(400.0, 1e-5), "laplace": dpn.Budget(400.0, 1e-5, noise="laplace")}
+RARE = 1e-6  # probability that a test of chance fails without a reason
+
+
+def visits(seed=5):
+    """Return two rows each of 2,000 people."""
+    random = np.random.default_rng(seed)
+    who = np.repeat(np.arange(2_000), 2)
+    return pd.DataFrame(
+        {
+            "who": who,
+            "city": random.choice(CITIES, who.size, p=[0.5, 0.3, 0.15, 0.05]),
+            "age": random.integers(0, 100, who.size),
+            "sick": random.choice(["yes", "no"], who.size, p=[0.1, 0.9]),
+            "cost": random.normal(50, 10, who.size).round(1),
+        }
+    )
+
+
+VISITS = visits()
+
+
+@pytest.fixture(params=BUDGETS)
+def law(request):
+    return request.param
+
+
+@pytest.fixture
+def session(law):
+    """One that measures statements beside the planner."""
+    made = dpn.Session(BUDGETS[law], ":memory:", confirm="never")
+    made.protect(VISITS, "visits", unit="who", max_rows=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def planned(law):
+    """One whose planner answers statements."""
+    made = dpn.Session(BUDGETS[law], ":memory:", confirm="never")
+    made.protect(VISITS, "visits", domain=DOMAIN)
+    yield made
+    made.close()
+
+
+def about(session, release):
+    """Return what was measured for the only private aggregation of a release."""
+    return Measuring.from_json(session.ledger.get(release.number).details["selects"][0]["measuring"])
+
+
+def fieller(a, b, variance_a, variance_b, z):
+    """Return where a - r b is within z standard errors of 0, of independent a and b (Fieller, 1954)."""
+    lead, middle, last = b * b - z * z * variance_b, a * b, a * a - z * z * variance_a
+    root = np.sqrt(middle**2 - lead * last)
+    return (middle - root) / lead, (middle + root) / lead
+
+
+# --- against formulas
+
+
+def test_what_is_linear_has_its_exact_interval(session, law):
+    text = f"SELECT city, COUNT(*) AS n, COUNT(*) * 3 - 7 AS more, COUNT(*) - COUNT(*) / 2 AS mixed {OF}"
+    frame = session.sql(text, epsilon=1).run().frame
+    half = (frame["n_upper"] - frame["n_lower"]) / 2
+    for name, times in (("more", 3), ("mixed", 0.5)):
+        assert np.allclose(frame[f"{name}_std_error"], times * frame["n_std_error"], rtol=1e-5)
+        assert np.allclose((frame[f"{name}_upper"] - frame[f"{name}_lower"]) / 2, times * half, rtol=1e-2)
+
+
+def test_sums_of_independent_answers_add_up_their_variances(session):
+    text = "SELECT city, COUNT(*) AS n, SUM(cost) AS paid, SUM(cost) / 50 + COUNT(*) AS mixed FROM visits GROUP BY city"
+    frame = session.sql(text, epsilon=1).run().frame
+    together = np.hypot(frame["paid_std_error"] / 50, frame["n_std_error"])
+    assert np.allclose(frame["mixed_std_error"], together, rtol=1e-3)
+    rolled = session.sql(
+        "SELECT SUM(n) AS n FROM (SELECT city, COUNT(*) AS n FROM visits GROUP BY city)", epsilon=2
+    ).run()
+    alone = session.sql("SELECT city, COUNT(*) AS n FROM visits GROUP BY city", epsilon=2).run()
+    assert rolled.frame["n_std_error"][0] == pytest.approx(2 * alone.frame["n_std_error"][0], rel=1e-4)
+
+
+@pytest.mark.parametrize("law", ["gaussian"], indirect=True)
+def test_a_ratio_has_the_interval_of_fieller(session):
+    text = "SELECT city, SUM(cost) / COUNT(*) AS mean, SUM(cost) AS paid, COUNT(*) AS n FROM visits GROUP BY city"
+    frame = session.sql(text, epsilon=0.5).run().frame
+    low, high = fieller(
+        frame["paid"], frame["n"], frame["paid_std_error"] ** 2, frame["n_std_error"] ** 2, norm.ppf(0.975)
+    )
+    wide = high - low
+    assert (abs(frame["mean_lower"] - low) < 0.06 * wide).all()
+    assert (abs(frame["mean_upper"] - high) < 0.06 * wide).all()
+
+
+def test_where_zero_is_divided_by_anything_is_possible(session):
+    text = "SELECT city, 1 / (COUNT(*) - {}) AS pole, COUNT(*) AS n FROM visits GROUP BY city"
+    first = session.sql(text.format(0), epsilon=0.1).run()
+    assert np.isfinite(first.frame["pole_upper"]).all()
+    assert "divided by" not in " ".join(first.notes)
+    at = int(first.frame["n"][0])
+    release = session.sql(text.format(at + 1), epsilon=0.1).run()
+    assert release.paid == 0
+    frame = release.frame.set_index("city")
+    pole = frame.loc[first.frame["city"][0]]
+    assert (pole["pole_lower"], pole["pole_upper"]) == (-math.inf, math.inf)
+    assert np.isfinite(frame["pole_upper"]).sum() == len(frame) - 1
+    assert "it may be divided by 0" in " ".join(release.notes)
+    assert "may be anything" in str(release) + release._repr_mimebundle_()["text/html"]
+
+
+# --- against the truth
+
+
+def coverage(session, text, runs, seed):
+    """Return how often intervals hold the answer without noise, by column and row, and how many runs there were."""
+    session._statements.draw = lambda law, scale, size: np.zeros(size, dtype=np.int64)
+    query = session.sql(text, epsilon=0.5)
+    release = query.run()
+    record, accountant = session.ledger.get(release.number), session.ledger.accountant
+    outer = partial(session._statements._outer, record.number)
+    measured = [Measuring.from_json(one["measuring"]) for one in record.details["selects"]]
+    truth = release.frame
+    columns = [name for name in truth.columns if f"{name}_lower" in truth.columns]
+    held = np.zeros((len(columns), len(truth)))
+    for _ in range(runs):
+        noisy = []
+        for one, exact in zip(measured, record.answers, strict=True):
+            exact = np.asarray(exact).reshape(-1, one.measured)
+            drawn = [draw_integers(one.noise, scale, len(exact)) for scale in one.scales]
+            noisy.append(exact + np.stack(drawn, axis=1))
+        found = replace(record, answers=tuple(noisy))
+        frame = reveal_statement(found, query.question, 0.95, accountant, outer).frame
+        held += [(frame[f"{name}_lower"] <= truth[name]) & (truth[name] <= frame[f"{name}_upper"]) for name in columns]
+    return held
+
+
+OF = "FROM visits GROUP BY city"
+COVERED = {
+    "ratios": f"SELECT city, SUM(cost) / COUNT(*) AS r, COUNT(*) FILTER (WHERE sick = 'yes') / COUNT(*) AS p {OF}",
+    "functions": f"SELECT city, SQRT(COUNT(*)) AS s, LN(SUM(cost)) AS l, AVG(cost) / AVG(age) AS q {OF}",
+    "rolled up": f"SELECT SUM(n) AS n, SUM(s) / SUM(n) AS m FROM (SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF})",
+    "joined": f"""WITH a AS (SELECT city, COUNT(*) AS n {OF}), b AS (SELECT city, SUM(cost) AS s {OF})
+        SELECT a.city, s / n AS r, n / (SELECT SUM(n) FROM a) AS share FROM a JOIN b USING (city)""",
+}
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_intervals_hold_as_often_as_they_say(session, name):
+    """Each within what chance allows of 95%; all together within 1.5 points, as far as that is told by so many."""
+    runs = 120
+    held = coverage(session, COVERED[name], runs, seed=1)
+    low, high = binom.ppf([RARE / 2, 1 - RARE / 2], runs, [0.94, 0.96])
+    assert ((held >= low) & (held <= high)).all(), held
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COVERED)
+def test_intervals_hold_in_2000_runs(session, name):
+    runs = 2_000
+    held = coverage(session, COVERED[name], runs, seed=2)
+    low, high = binom.ppf([RARE / 2, 1 - RARE / 2], runs, [0.94, 0.96])
+    assert ((held >= low) & (held <= high)).all(), held
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 40.0])
+def test_noise_is_redrawn_from_its_law(law, scale):
+    """Its variance, within what chance allows: 10% less noise fails."""
+    noise = redrawn_noise(law, scale, 200, 1_000, b"told")
+    exact = integer_variance(law, scale)
+    spread = (
+        chi2.ppf([RARE / 2, 1 - RARE / 2], 20_000) / 20_000
+    )  # fewer than there are: tails are longer than normal ones
+    assert spread[0] < (noise[::2] ** 2).mean() / exact < spread[1]
+    assert not spread[0] < (noise[::2] ** 2).mean() / (0.9**2 * exact) < spread[1]
+    assert (noise[1::2] == -noise[::2]).all()
+    assert (redrawn_noise(law, scale, 200, 1_000, b"told") == noise).all()
+    assert (redrawn_noise(law, scale, 200, 1_000, b"other") != noise).any()
+
+
+def test_rare_ends_are_not_narrower_than_noise_says():
+    """Of 500 ratios all at once: ends that no redraw reaches lie outside of all that were drawn."""
+    random = np.random.default_rng(3)
+    confidence, rows = 1 - 0.05 / 500, 500
+    draws = draws_for(confidence, rows, 0)
+    truth = random.uniform(1, 5, rows)
+    held = 0
+    for _ in range(20):
+        below = 100 + 5 * random.normal(size=rows)
+        above = 100 * truth + 10 * random.normal(size=rows)
+        drawn = (above + 10 * random.normal(size=(draws, rows))) / (below + 5 * random.normal(size=(draws, rows)))
+        ends = intervals(Drawn(above / below, drawn), (), None, confidence)
+        held += bool(((ends.lower <= truth) & (truth <= ends.upper)).all())
+    assert held >= binom.ppf(1e-3, 20, 0.95)
+
+
+# --- of the planner's answers
+
+STATEMENTS = {
+    "share": "SELECT city, 100.0 * COUNT(*) FILTER (WHERE sick = 'yes') / COUNT(*) AS p FROM visits GROUP BY city",
+    "mean": "SELECT city, SUM(age) / COUNT(*) AS m FROM visits GROUP BY city",
+    "difference": "SELECT city, AVG(age) - COUNT(*) / 100 AS d FROM visits GROUP BY city",
+}
+
+
+def test_redraws_spread_as_standard_errors_say(planned):
+    """Of everything that the planner answers, also from several releases at once."""
+    table = planned.table("visits")
+    asked = [
+        table.histogram("city", epsilon=1),
+        table.count(where="age < 50", epsilon=0.5),
+        table.crosstab("city", "sick", epsilon=1),
+        table.groupby("city").sum("age", epsilon=1),
+        table.groupby("city").mean("age", epsilon=0.5),
+        table.histogram("city", epsilon=2),
+        table.cdf("age", epsilon=1),
+        table.groupby("sick").mean("age", epsilon=1),
+    ]
+    draws = 2_000
+    for query in asked:
+        release = query.run()
+        drawn = release.samples(draws)
+        spread = drawn.groupby(list(release.keys), sort=False)["value"].std() if release.keys else drawn["value"].std()
+        ratio = np.asarray(spread) / release.frame["std_error"].to_numpy()
+        assert (abs(ratio - 1) < 0.13).all(), release.title  # five standard errors of a standard deviation, and tails
+
+
+def test_what_answers_share_their_redraws_share(planned):
+    """A total that follows from a histogram is the sum of its counts in every draw."""
+    table = planned.table("visits")
+    cities = table.histogram("city", epsilon=1).run()
+    total = table.count(epsilon=0.1).run()
+    assert total.paid == 0
+    parts = cities.samples(50).groupby("draw")["value"].sum()
+    assert np.allclose(parts, total.samples(50)["value"], atol=1e-6)
+    assert (total - total).interval == (0, 0)
+    rest = (total - table.count(where="city != 'Ulm'", epsilon=0.1).run()).frame.iloc[0]
+    ulm = cities.frame.iloc[CITIES.index("Ulm")]
+    assert rest["value"] == pytest.approx(ulm["value"])
+    # As wide as the one count that is left, and not as three or four.
+    assert rest["std_error"] == pytest.approx(ulm["std_error"], rel=0.1)
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements_that_the_planner_answers_have_intervals_too(planned, name):
+    query = planned.sql(STATEMENTS[name], epsilon=1)
+    assert query.question.measures[0].kind in ("count", "sum", "mean")
+    first = query.run()
+    again = planned.sql(STATEMENTS[name], epsilon=2).run()
+    for release in (first, again):
+        (name,) = release.names
+        frame = release.frame
+        assert ((frame[f"{name}_lower"] < frame[name]) & (frame[name] < frame[f"{name}_upper"])).all()
+    assert (again.frame[f"{name}_std_error"] < first.frame[f"{name}_std_error"]).all()
+
+
+def test_a_multiple_of_one_answer_has_a_multiple_of_its_interval(planned):
+    text = "SELECT city, COUNT(*) AS n, 3 - COUNT(*) * 2 AS m FROM visits GROUP BY city"
+    frame = planned.sql(text, epsilon=0.7).run().frame
+    assert np.allclose(frame["m_std_error"], 2 * frame["n_std_error"], rtol=1e-5)
+    assert np.allclose(frame["m_lower"], 3 - 2 * frame["n_upper"], rtol=1e-5)
+    assert np.allclose(frame["m_upper"], 3 - 2 * frame["n_lower"], rtol=1e-5)
+
+
+# --- differences and ratios of releases
+
+
+@pytest.mark.parametrize("law", ["gaussian"], indirect=True)
+def test_a_difference_of_independent_answers_is_exact(planned):
+    table = planned.table("visits")
+    sick, well = (table.histogram("city", where=f"sick == '{answer}'", epsilon=0.5).run() for answer in ("yes", "no"))
+    found = (well - sick).frame
+    assert np.allclose(found["value"], well.frame["value"] - sick.frame["value"])
+    together = np.hypot(well.frame["std_error"], sick.frame["std_error"])
+    assert np.allclose(found["std_error"], together)
+    assert np.allclose(found["upper"] - found["value"], norm.ppf(0.975) * together)
+
+
+def test_differences_hold_as_often_as_they_say(law):
+    """Over sessions of their own: independent releases, and such that share what was measured."""
+    runs, held = 150, np.zeros(8)
+    truth = VISITS.groupby(["city", "sick"]).size().unstack().loc[CITIES]
+    for _ in range(runs):
+        session = dpn.Session(BUDGETS[law], ":memory:", confirm="never")
+        table = session.protect(VISITS, "visits", domain=DOMAIN)
+        every = table.histogram("city", epsilon=1).run()
+        sick = table.histogram("city", where="sick == 'yes'", epsilon=1).run()
+        less, over = every - sick, sick / every
+        exact = np.concatenate([truth["no"], truth["yes"] / truth.sum(axis=1)])
+        ends = pd.concat([less.frame, over.frame])
+        held += ((ends["lower"] <= exact) & (exact <= ends["upper"])).to_numpy()
+        session.close()
+    low, high = binom.ppf([RARE / 2, 1 - RARE / 2], runs, [0.94, 0.97])
+    assert ((held >= low) & (held <= high)).all(), held
+
+
+def test_releases_that_cannot_be_compared(planned):
+    table = planned.table("visits")
+    cities, total = table.histogram("city", epsilon=1).run(), table.count(epsilon=1).run()
+    with pytest.raises(WorkloadError, match="by the same keys: not by city and by nothing"):
+        cities - total
+    with pytest.raises(WorkloadError, match="counts that were moved are not redrawn"):
+        cities.nonnegative() / cities
+    with pytest.raises(TypeError):
+        cities - 3
+    few = table.histogram("city", where="city in ['Ulm', 'Bonn']", epsilon=1).run()
+    both = cities - few
+    assert both.frame["city"].tolist() == ["Ulm", "Bonn"]
+    assert "rows that only one of the releases has are left out: 2" in both.notes
+    assert "from releases #" in str(both)
+    assert both.plot() is not None
+
+
+# --- what people see
+
+
+def test_an_interval_does_not_vanish_because_of_another_column(session):
+    alone = session.sql(f"SELECT city, COUNT(*) AS n {OF}", epsilon=1).run().frame
+    beside = (
+        session.sql(f"SELECT city, COUNT(*) AS n, lower(city) AS small, n > 100 AS large {OF}", epsilon=1).run().frame
+    )
+    pd.testing.assert_frame_equal(beside[["city", "n", "n_std_error", "n_lower", "n_upper"]], alone, check_dtype=False)
+    renamed = session.sql(
+        f"SELECT n AS people, city FROM (SELECT city, COUNT(*) AS n {OF}) ORDER BY n", epsilon=1
+    ).run()
+    assert renamed.names == ("people",)
+    both = renamed.frame.merge(alone, on="city")
+    assert len(both) == len(alone)
+    for part in ("std_error", "lower", "upper"):
+        assert np.allclose(both[f"people_{part}"], both[f"n_{part}"], rtol=1e-3)
+
+
+def test_a_single_number_has_its_interval(session):
+    release = session.sql("SELECT SUM(cost) / COUNT(*) AS mean FROM visits", epsilon=1).run()
+    low, high = release.interval
+    assert low < release.value < high
+    assert release.names == ("mean",)
+    drawn = release.samples(500)
+    assert list(drawn.columns) == ["draw", "mean"]
+    assert low < drawn["mean"].quantile(0.2) < drawn["mean"].quantile(0.8) < high
+
+
+def test_the_same_release_has_the_same_intervals_whenever_it_is_looked_at(session):
+    text = f"SELECT city, SUM(cost) / COUNT(*) AS mean {OF} HAVING mean > 0 ORDER BY mean LIMIT 3"
+    first = session.sql(text, epsilon=1).run()
+    assert first.frame.equals(session.sql(text, epsilon=1).run().frame)
+    assert len(first.frame) == 3
+    assert len(first.samples(7)) == 21
+    wider = first.simultaneous()
+    assert (wider.frame["mean_upper"] > first.frame["mean_upper"]).all()
+    assert (wider.frame["mean_lower"] < first.frame["mean_lower"]).all()
+
+
+def test_intervals_read_nothing_of_the_data_and_cost_nothing(session, monkeypatch):
+    query = session.sql(f"SELECT city, SUM(cost) / COUNT(*) AS mean {OF}", epsilon=1)
+    first, spent = query.run(), session.spent.epsilon
+
+    def broken(*_):
+        raise AssertionError("the data was read")
+
+    monkeypatch.setattr(session._statements.relations.workspace, "run", broken)
+    assert query.run().frame.equals(first.frame)
+    assert (first / first).frame["mean"].eq(1).all()
+    first.samples(5)
+    assert session.spent.epsilon == spent
+
+
+def test_what_cannot_be_redrawn_says_so(session):
+    release = session.sql(f"SELECT COUNT(*) AS n, length(city) AS l {OF}", epsilon=1).run()
+    counted = f"SELECT n > 600 AS large, n FROM (SELECT city, COUNT(*) AS n {OF})"
+    rolled = session.sql(f"SELECT large, AVG(n) AS mean FROM ({counted}) GROUP BY 1", epsilon=1).run()
+    assert release.names == ("n",)
+    assert rolled.names == ()
+    assert rolled.notes[-1].startswith("mean: without an interval, as its rows cannot be told apart")
+    for draws in (0, -1, 2.5, True, "many", 10**9):
+        with pytest.raises(WorkloadError, match="draws= is a whole number from 1"):
+            release.samples(draws)
+
+
+def test_a_function_that_fails_for_some_draws_does_not_lose_the_answer(session):
+    """An answer is paid for: whatever becomes of its interval, it is shown."""
+    text = f"SELECT city, CAST(COUNT(*) - 150 AS UTINYINT) AS small {OF} HAVING COUNT(*) BETWEEN 151 AND 350"
+    try:
+        release = session.sql(text, epsilon=1).run()
+    except EngineError:
+        pytest.skip("the noise of this run makes the answer itself fail")
+    assert release.paid > 0
