@@ -270,9 +270,9 @@ def measured_profile(
         values[i] = aggregate.values or known.get(i)
         if function.centres and values[i] is None:
             each = cost // HISTOGRAMS  # one is of norms
-            noise = math.sqrt(
-                groups * integer_variance(accountant.noise, accountant.scale(cost_of(select, shares, i), 1))
-            )
+            # A group has a share of the units, and the noise of its own sums.
+            scale = accountant.scale(cost_of(select, shares, i), 1)
+            noise = groups * math.sqrt(integer_variance(accountant.noise, scale))
             values[i], rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds}
@@ -320,7 +320,8 @@ def _values(
         bounds, finer = found
         if not finer:
             break
-    return trimmed(noisy(COARSE, bounds), float(scale), bounds, noise) or bounds, rounds + 1
+    squares = function_of(aggregate.kind).squares
+    return trimmed(noisy(COARSE, bounds), float(scale), bounds, noise, squares=squares) or bounds, rounds + 1
 
 
 def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
@@ -328,7 +329,7 @@ def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
     keys = [[key.levels is not None, list(map(str, key.levels or ()))] for key in select.keys] if grouped else []
     rows = _rows(select.rows, aggregate.input, grouped)
     bounds = None if aggregate.values is None else list(map(str, aggregate.values))
-    kind = aggregate.kind if part == "norms" else ""
+    kind = aggregate.kind if part == "norms" else "squares" * function_of(aggregate.kind).squares
     told = [part, kind, aggregate.input is None, bounds, rows, keys, select.groups if grouped else None]
     return "profile " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 

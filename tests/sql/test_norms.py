@@ -126,10 +126,28 @@ def test_the_range_of_values_is_found_however_far_from_zero(values, low, high):
         bounds, _ = located(noisy_counts(FINE), scale, bounds)
         assert bounds[0] <= values.min()
         assert bounds[1] >= values.max()
-    bounds = trimmed(noisy_counts(COARSE), scale, bounds, 30.0)
+    bounds = trimmed(noisy_counts(COARSE), scale, bounds, 30.0, squares=False)
     inside = np.mean((values >= float(bounds[0])) & (values <= float(bounds[1])))
     assert inside > 0.9
     assert low < bounds[0] < bounds[1] < high
+
+
+@pytest.mark.parametrize("noise", [100.0, 1_000.0, 5_000.0])
+@pytest.mark.parametrize("squares", [False, True])
+def test_ranges_err_about_as_little_as_the_best_ones(squares, noise):
+    """Of a mean or a variance: bias and noise together, beside the best bounds for somebody who knows all values."""
+    random, scale, bounds = np.random.default_rng(), 20.0, (Fraction(0), Fraction(256))
+    values = random.gamma(2, 10, 40_000)
+
+    def loss(low, high):
+        kept, half = np.clip(values, low, high), (high - low) / 2
+        bias = kept.var() - values.var() if squares else np.abs(kept - values).mean()
+        return math.hypot(bias, noise / values.size * (half**2 if squares else half))
+
+    counts = np.histogram(values, COARSE, tuple(map(float, bounds)))[0] + random.normal(0, scale, COARSE)
+    found = loss(*map(float, trimmed(counts, scale, bounds, noise, squares=squares)))
+    best = min(loss(low, high) for low in range(0, 60, 4) for high in range(low + 4, 257, 4))
+    assert found <= 1.25 * best
 
 
 @pytest.mark.statistical

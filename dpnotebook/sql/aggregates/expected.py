@@ -16,6 +16,8 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
 
+LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
+
 
 def expected(measuring: Measuring, confidence: float, rows: float | None = None) -> list[Expectation]:
     """Return how wrong the answers of every aggregate will be, by noise alone.
@@ -157,7 +159,7 @@ def clipped(measuring: Measuring, index: int, lost: float) -> str:
     if function.centres:
         return f"units with more than about {norm:,.3g} rows count less in averages than they would"
     taken = "hardly any has more"
-    if lost:
+    if lost > LITTLE * norm:
         taken = f"that takes about {lost:,.3g} from a group, at most, beside the noise"
     return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
 

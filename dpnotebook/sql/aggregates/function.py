@@ -168,6 +168,8 @@ class AggregateFunction:
         Whether all of a unit can be clipped to one norm.
     centres
         Whether values count from the middle of their bounds then.
+    squares
+        Whether its answers follow from squares of values.
     levelled
         Whether the levels of a declared column are used.
     least
@@ -195,6 +197,7 @@ class AggregateFunction:
     adds: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
     centres: ClassVar[bool] = False
+    squares: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
     shown: ClassVar[str] = "sum"

@@ -252,7 +252,6 @@ class Ratio(AggregateFunction):
 
     errors_of: ClassVar[str] = "averages and variances"
     clipped = centres = True
-    squares: ClassVar[bool] = False  # whether those of squares are measured too
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""

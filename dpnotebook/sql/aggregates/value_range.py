@@ -21,8 +21,7 @@ Floats = NDArray[np.float64]
 ROUNDS = HISTOGRAMS - 2  # histograms of bins of equal width that are looked at: the last one is coarse
 FINE, COARSE = 1024, 64  # bins: many tell where values are, few tell how many are in the tails
 SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell more
-TOGETHER = 32  # parts that what is found is looked at in, where it ends
-FALLS = 0.6  # what each of these behind the last one that is found has of the one before, where noise hides it
+FALLS = 0.6  # what each bin behind the last one that is found has of the one before, where noise hides it
 
 
 def wider(bounds: Bounds) -> Bounds:
@@ -52,8 +51,8 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bo
     return _between(bounds, noisy.size, max(first - wide, 0), min(end + wide, noisy.size)), wide < SPREAD
 
 
-def trimmed(counts: ArrayLike, scale: float, bounds: Bounds, noise: float) -> Bounds | None:
-    """Return the bounds between which values are kept for the least error of their mean; None where noise hides all.
+def trimmed(counts: ArrayLike, scale: float, bounds: Bounds, noise: float, *, squares: bool) -> Bounds | None:
+    """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
     Parameters
     ----------
@@ -61,16 +60,26 @@ def trimmed(counts: ArrayLike, scale: float, bounds: Bounds, noise: float) -> Bo
         As for `located`.
     noise
         About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2 apart.
+    squares
+        Whether the answer is how far values are spread, and not their mean.
     """
     noisy = np.asarray(counts, dtype=float)
     found = _found(noisy, scale)
     if found is None:
         return None
-    first, end = found
-    together = max(1, (end - first) // TOGETHER)
-    above = _kept(noisy, scale, first, end, together, noise)
-    below = noisy.size - _kept(noisy[::-1], scale, noisy.size - end, noisy.size - first, together, noise)
-    return _between(bounds, noisy.size, min(below, above - 1), above)
+    counts = _counts(noisy, scale, *found)
+    units, ends = max(float(counts.sum()), 1.0), np.arange(noisy.size + 1)
+    low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
+    low, high = low[low < high], high[low < high]
+    places, weights = np.arange(noisy.size) + 0.5, counts / units
+    kept = np.clip(places, low[:, None], high[:, None])
+    if squares:
+        spread = kept**2 @ weights - (kept @ weights) ** 2
+        bias, half = places**2 @ weights - (places @ weights) ** 2 - spread, ((high - low) / 2) ** 2
+    else:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
+        bias, half = np.abs(places - kept) @ weights, (high - low) / 2
+    best = int(np.argmin(bias**2 + (noise / units * half) ** 2))
+    return _between(bounds, noisy.size, int(low[best]), int(high[best]))
 
 
 def _found(noisy: Floats, scale: float) -> tuple[int, int] | None:
@@ -82,18 +91,11 @@ def _found(noisy: Floats, scale: float) -> tuple[int, int] | None:
     return min(first, end - 1), max(end, first + 1)
 
 
-def _kept(noisy: Floats, scale: float, first: int, end: int, together: int, noise: float) -> int:
-    """Return before which bin values are cut off above, of those up to `end` that are found, and their tail."""
-    beyond = max((noisy.size - end) // together, 0)
-    tail = noisy[end : end + beyond * together].reshape(beyond, together).sum(axis=1)
-    inside = noisy[end - (end - first) // together * together : end].reshape(-1, together).sum(axis=1)
-    counts = np.maximum(with_tail(np.concatenate([inside, tail]), scale * together**0.5, inside.size, FALLS), 0.0)
-    units = max(float(counts.sum()), 1.0)
-    places = np.arange(counts.size) + 0.5
-    ends = np.arange(1, counts.size + 1)
-    bias = np.maximum(places - ends[:, None], 0.0) @ counts / units
-    kept = int(ends[np.argmin(bias**2 + (noise / units * ends / 2) ** 2)])
-    return min(end + (kept - inside.size) * together, noisy.size)
+def _counts(noisy: Floats, scale: float, first: int, end: int) -> Floats:
+    """Return how many units each bin may hold: those that are found, and tails on either side of them."""
+    above = with_tail(noisy[first:], scale, end - first, FALLS)
+    below = with_tail(noisy[:end][::-1], scale, end - first, FALLS)[::-1]
+    return np.maximum(np.concatenate([below[:first], noisy[first:end], above[end - first :]]), 0.0)
 
 
 def _between(bounds: Bounds, bins: int, first: int, end: int) -> Bounds:
