@@ -396,6 +396,28 @@ def test_what_cannot_be_redrawn_says_so(session):
             release.samples(draws)
 
 
+def test_so_many_quantiles_are_shown_without_intervals(session, monkeypatch):
+    monkeypatch.setattr("dpnotebook.session.redraws.MOST_QUANTILES", 100)
+    release = session.sql(f"SELECT city, MEDIAN(cost) * 2 AS twice {OF}", epsilon=2).run()
+    assert release.names == ()
+    assert "twice: without an interval, as the answers are too many" in " ".join(release.notes)
+    monkeypatch.setattr("dpnotebook.session.statement_answers.MOST_REDRAWN", 1_000)
+    with pytest.raises(WorkloadError, match="too many to be redrawn so often"):
+        release.samples(100)
+
+
+def test_a_large_public_table_is_not_read_for_every_draw(session):
+    wards = pd.DataFrame({"city": CITIES, "beds": [100, 50, 20, 10]})
+    session.register(wards, "wards", public=True)
+    session.register(pd.concat([wards] * 6_000), "nights", public=True)
+    counted = f"(SELECT city, COUNT(*) AS n {OF})"
+    few = session.sql(f"SELECT city, n / beds AS each FROM {counted} JOIN wards USING (city)", epsilon=2).run()
+    assert few.names == ("each",)
+    many = session.sql(f"SELECT SUM(n / beds) AS nights FROM {counted} JOIN nights USING (city)", epsilon=2).run()
+    assert many.names == ()
+    assert "nights: without an interval, as the answers are too many" in " ".join(many.notes)
+
+
 def test_a_function_that_fails_for_some_draws_does_not_lose_the_answer(session):
     """An answer is paid for: whatever becomes of its interval, it is shown."""
     text = f"SELECT city, CAST(COUNT(*) - 150 AS UTINYINT) AS small {OF} HAVING COUNT(*) BETWEEN 151 AND 350"

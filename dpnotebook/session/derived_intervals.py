@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
+from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import DPError, SQLError, WorkloadError
 from dpnotebook.session.answer_frame import DERIVED, column_name
 from dpnotebook.session.redraws import Drawn, Ends, Redraw, Redrawn, draws_for, intervals
@@ -25,7 +27,7 @@ Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFra
 
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
-NOT_REDRAWN = "the answers are combined from so much that their noise cannot be redrawn; fresh=True measures them alone"
+NOT_REDRAWN = "the answers are too many, or combined from too much, for their noise to be drawn again"
 NOT_READ = "it cannot be told which of its columns depend on noise"
 
 
@@ -79,7 +81,7 @@ class Derivation:
         ends = {column.name: self._own(column.shown, row) for column in columns if column.shown is not None}
         notes: tuple[str, ...] = ()
         if missing and len(frame):
-            redrawn, answers = self._worked_again(found, frame, row, draws_for(confidence, *self._size()))
+            redrawn, answers = self._worked_again(found, frame, row, draws_for(confidence, *self._size(frame)))
             if isinstance(answers, str):
                 notes = (f"{', '.join(column.name for column in missing)}: without an interval, as {answers}",)
             else:
@@ -105,12 +107,14 @@ class Derivation:
             raise SQLError(f"what this statement works out cannot be redrawn, as {answers}")
         return {str(frame.columns[place]): _existing(values) for place, values in answers[0].items()}
 
-    def _size(self) -> tuple[int, int]:
-        """Return how many rows the releases have, and how many quantiles."""
+    def _size(self, frame: pd.DataFrame) -> tuple[int, int]:
+        """Return how many rows are read or worked out for each draw, and how many quantiles."""
         rows = list(map(len, self.frames))
+        counted = [exp.select("COUNT(*)").from_(exp.to_identifier(name, quoted=True)) for name in self.statement.public]
+        beside = sum(int(self.outer(query.sql(DIALECT), {}, self.statement.public).iloc[0, 0]) for query in counted)
         parts = [select.aggregates for select in self.statement.selects]
         quantiles = [len(part.fractions) * n for n, found in zip(rows, parts, strict=True) for part in found]
-        return sum(rows), sum(quantiles)
+        return max(sum(rows) + beside, len(frame)), sum(quantiles)
 
     def _answer(self) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None]:
         """Return how the answer comes about, the answer, and the row of the release that each of its rows is."""
@@ -146,8 +150,10 @@ class Derivation:
     ) -> tuple[list[Redrawn], tuple[dict[int, NDArray[Any]], list[Floats]] | str]:
         """Return the releases redrawn, and what `_redrawn` gives of them."""
         try:
-            redrawn = self.redraw(draws)
+            redrawn = self.redraw(draws) if draws else []
         except WorkloadError:
+            redrawn = []
+        if not redrawn:
             return [], NOT_REDRAWN
         return redrawn, self._redrawn(found, frame, row, redrawn)
 
@@ -181,7 +187,7 @@ class Derivation:
             return MANY_ROWS
         kept = code >= 0
         draw, code = draw[kept], code[kept]
-        if np.unique(draw * len(frame) + code).size < draw.size:
+        if np.bincount(draw * len(frame) + code, minlength=1).max() > 1:
             return MANY_ROWS
 
         def spread(column: int) -> Floats:

@@ -29,8 +29,9 @@ Integers = NDArray[np.int64]
 
 WORKED = 400_000  # rows that are worked out from redraws, about
 MOST_WORKED = 4_000_000  # and where intervals are so sure that their ends are rare
-FEWEST, MOST = 200, 4_000  # redraws
+FEWEST, FEWEST_QUANTILES, MOST = 200, 40, 4_000  # redraws
 IN_TAIL = 5  # redraws beyond each end
+MOST_QUANTILES = 10_000  # read off their bins for one answer
 SLOW = 50  # rows that can be worked out while one quantile is read off its bins
 LINEAR = 0.02  # of its spread: what is off a linear function of the noise by less is one
 PER_NUMBER = 4  # redraws for each noisy number, from which on they tell what it counts for
@@ -126,10 +127,15 @@ class Ends:
 
 
 def draws_for(confidence: float, rows: int, quantiles: int) -> int:
-    """Return how many redraws tell the ends of intervals, an even number: of so many rows, and quantiles among them."""
+    """Return how many redraws tell the ends of intervals, an even number: of so many rows, and quantiles among them.
+
+    None of more rows, or quantiles to be read off their bins, than can be worked out while somebody waits.
+    """
+    if rows * FEWEST > MOST_WORKED or quantiles * FEWEST_QUANTILES > MOST_QUANTILES:
+        return 0
     rows += SLOW * quantiles
-    wanted = min(max(WORKED // max(rows, 1), FEWEST), MOST)
-    rare = min(math.ceil(2 * IN_TAIL / (1 - confidence)), MOST_WORKED // max(rows, 1))
+    wanted = min(max(WORKED // max(rows, 1), FEWEST_QUANTILES if quantiles else FEWEST), MOST)
+    rare = min(math.ceil(2 * IN_TAIL / (1 - confidence)), (WORKED if quantiles else MOST_WORKED) // max(rows, 1))
     return 2 * ((max(wanted, rare) + 1) // 2)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import WorkloadError
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
@@ -41,6 +42,9 @@ from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statemen
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
+TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer groups, or fewer draws"
 
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
@@ -254,6 +258,8 @@ def _redrawn(record: Record, statement: Statement, frames: Sequence[pd.DataFrame
     found = []
     for i, (select, frame) in enumerate(zip(statement.selects, frames, strict=True)):
         planned = Measuring.from_json(record.details["selects"][i]["measuring"])
+        if draws * len(frame) * planned.measured > MOST_REDRAWN:
+            raise WorkloadError(TOO_MANY)
         drawn = redraw(planned, record.answers[i], draws, f"{record.number}.{i}".encode())
         values = {part.name: one for part, one in zip(select.aggregates, drawn.values, strict=True)}
         found.append(Redrawn(frame, values, drawn.noise, drawn.scales, planned.noise))
