@@ -406,6 +406,35 @@ def test_so_many_quantiles_are_shown_without_intervals(session, monkeypatch):
         release.samples(100)
 
 
+def test_answers_that_rest_on_much_are_redrawn_less_often(planned, monkeypatch):
+    monkeypatch.setattr("dpnotebook.planner.redraws.MOST_REDRAWN", 4 * 300)
+    text = "SELECT city, COUNT(*) * COUNT(*) AS square FROM visits GROUP BY city"
+    release = planned.sql(text, epsilon=1).run()
+    assert release.names == ("square",)
+    assert len(release.samples(300)) == 1_200
+    with pytest.raises(WorkloadError, match="too many noisy numbers to redraw them so often"):
+        release.samples(301)
+    monkeypatch.setattr("dpnotebook.planner.redraws.MOST_REDRAWN", 4)
+    again = planned.sql(text, epsilon=1).run()
+    assert again.names == ()
+    assert again.frame["square"].tolist() == release.frame["square"].tolist()
+    assert "square: without an interval" in again.notes[-1]
+
+
+def test_beside_many_releases_those_that_an_answer_rests_on_are_redrawn(planned, monkeypatch):
+    table = planned.table("visits")
+    for age in range(10, 90, 10):
+        table.count(where=f"age < {age} and city == 'Ulm'", epsilon=0.2).run()
+    query = planned.sql(
+        "SELECT city, COUNT(*) * COUNT(*) AS square FROM visits WHERE age < 50 GROUP BY city", epsilon=1
+    )
+    whole = query.run().frame
+    monkeypatch.setattr("dpnotebook.session.histories.FEW_RELEASES", 0)
+    few = query.run().frame
+    assert np.allclose(few["square_std_error"], whole["square_std_error"], rtol=0.02)
+    assert np.allclose(few["square_lower"], whole["square_lower"], rtol=0.01)
+
+
 def test_a_large_public_table_is_not_read_for_every_draw(session):
     wards = pd.DataFrame({"city": CITIES, "beds": [100, 50, 20, 10]})
     session.register(wards, "wards", public=True)

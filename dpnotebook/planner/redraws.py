@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.planner.answers import (
     Answers,
@@ -33,6 +34,8 @@ from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.question import Question, Summand
 
+MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
+TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
 
@@ -52,11 +55,21 @@ class RedrawnNoise:
     def __init__(self, noise: Noise, items: Mapping[Key, Item], draws: int) -> None:
         self.noise, self.items, self.draws = noise, items, draws
         self._known: dict[Key, Floats] = {}
+        self._size = 0
 
     def of(self, key: Key) -> Floats:
-        """Return the noise of a measurement, shape (draws, components, queries)."""
+        """Return the noise of a measurement, shape (draws, components, queries).
+
+        Raises
+        ------
+        WorkloadError
+            If that is too much together with what was drawn before.
+        """
         if key not in self._known:
             item = self.items[key]
+            self._size += self.draws * item.noisy.size
+            if self._size > MOST_REDRAWN:
+                raise WorkloadError(TOO_MANY)
             bits = grid_bits(self.noise, item.scale)
             told = f"{key[0]}.{key[1]}".encode(), np.ascontiguousarray(item.noisy).tobytes()
             drawn = redrawn_noise(self.noise, float(item.scale) * 2**bits, self.draws, item.noisy.size, *told)
@@ -98,6 +111,11 @@ def redrawn(
     Returns
     -------
     None where it cannot be told how the noise of what was recorded enters the answers.
+
+    Raises
+    ------
+    WorkloadError
+        If the answers rest on too many numbers.
     """
     noise = RedrawnNoise(history.noise, history.items | {item.key: item for item in also}, draws)
     if not combined:

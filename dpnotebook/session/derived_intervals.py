@@ -13,7 +13,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import DPError, SQLError, WorkloadError
 from dpnotebook.session.answer_frame import DERIVED, column_name
-from dpnotebook.session.redraws import Drawn, Ends, Redraw, Redrawn, draws_for, intervals
+from dpnotebook.session.redraws import FEWEST, Drawn, Ends, Redraw, Redrawn, draws_for, intervals
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.derived import DRAW, REDRAWN, REDRAWS, ROW, DerivedColumns, derived_columns
 from dpnotebook.sql.statement import ShownColumn, Statement
@@ -149,13 +149,13 @@ class Derivation:
         self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, draws: int
     ) -> tuple[list[Redrawn], tuple[dict[int, NDArray[Any]], list[Floats]] | str]:
         """Return the releases redrawn, and what `_redrawn` gives of them."""
-        try:
-            redrawn = self.redraw(draws) if draws else []
-        except WorkloadError:
-            redrawn = []
-        if not redrawn:
-            return [], NOT_REDRAWN
-        return redrawn, self._redrawn(found, frame, row, redrawn)
+        for fewer in (draws, min(draws, FEWEST)) if draws else ():
+            try:
+                redrawn = self.redraw(fewer)
+            except WorkloadError:
+                continue
+            return redrawn, self._redrawn(found, frame, row, redrawn)
+        return [], NOT_REDRAWN
 
     def _redrawn(
         self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, redrawn: Sequence[Redrawn]

@@ -33,6 +33,7 @@ from dpnotebook.strategy.blas import threads_for
 if TYPE_CHECKING:
     from dpnotebook.session.query import Query
 
+FEW_RELEASES = 100  # that are put together anew for one answer without a look at which of them matter
 LOOKED_AT = 100  # of the releases that answer a question: the latest, which people have in mind
 CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
 
@@ -227,7 +228,11 @@ class Histories:
             past = [one for one in self.ledger.news(table.name)[1] if one.number < record.number]
             past = [one for one in past if "measures" in one.plan] if combined else []
             known = plan.get("known", len(past))
-            for before in (past[:known], past) if known < len(past) else (past,):
+            attempts = [past[:known], past] if known < len(past) else [past]
+            if len(past) > FEW_RELEASES:  # those that it is named to rest on mostly tell the whole answer
+                named = set(record.details["estimates"]["sources"])
+                attempts.insert(0, [one for one in past if one.number in named])
+            for before in attempts:
                 history = History(table.domain, noise, self._earlier(table))
                 history.take(before)
                 found = redrawn(question, answers, history, also, recorded, draws, combined=combined)
