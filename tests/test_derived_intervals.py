@@ -137,7 +137,7 @@ def coverage(session, text, runs, seed):
     query = session.sql(text, epsilon=0.5)
     release = query.run()
     record, accountant = session.ledger.get(release.number), session.ledger.accountant
-    outer = partial(session._statements._outer, record.number)
+    above = (dict, partial(session._statements._outer, record.number))
     measured = [Measuring.from_json(one["measuring"]) for one in record.details["selects"]]
     truth = release.frame
     columns = [name for name in truth.columns if f"{name}_lower" in truth.columns]
@@ -149,7 +149,7 @@ def coverage(session, text, runs, seed):
             drawn = [draw_integers(one.noise, scale, len(exact)) for scale in one.scales]
             noisy.append(exact + np.stack(drawn, axis=1))
         found = replace(record, answers=tuple(noisy))
-        frame = reveal_statement(found, query.question, 0.95, accountant, outer).frame
+        frame = reveal_statement(found, query.question, 0.95, accountant, *above).frame
         held += [(frame[f"{name}_lower"] <= truth[name]) & (truth[name] <= frame[f"{name}_upper"]) for name in columns]
     return held
 
@@ -315,6 +315,23 @@ def test_differences_hold_as_often_as_they_say(law):
     assert ((held >= low) & (held <= high)).all(), held
 
 
+def test_releases_of_many_rows_are_compared_with_fewer_redraws(planned, monkeypatch):
+    table = planned.table("visits")
+    first, second = (table.crosstab("city", "age", epsilon=1, fresh=True).run() for _ in range(2))
+    monkeypatch.setattr("dpnotebook.session.redraws.MOST_WORKED", 1_000)  # as if 400 rows were 20,000
+    assert len((first / second).frame) == 400
+    monkeypatch.setattr("dpnotebook.planner.redraws.MOST_REDRAWN", 1_000)
+    with pytest.raises(WorkloadError, match="too large to compare"):
+        first / second
+
+
+def test_rows_that_no_key_tells_apart_are_not_compared(session):
+    release = session.sql(f"SELECT SUM(cost) / COUNT(*) AS mean {OF}", epsilon=1).run()
+    assert release.keys == ()
+    with pytest.raises(WorkloadError, match="compared by their keys: select these first"):
+        release - release
+
+
 def test_releases_that_cannot_be_compared(planned):
     table = planned.table("visits")
     cities, total = table.histogram("city", epsilon=1).run(), table.count(epsilon=1).run()
@@ -384,6 +401,28 @@ def test_intervals_read_nothing_of_the_data_and_cost_nothing(session, monkeypatc
     assert (first / first).frame["mean"].eq(1).all()
     first.samples(5)
     assert session.spent.epsilon == spent
+
+
+@pytest.mark.parametrize(("text", "names"), [
+    ("WITH a(c) AS ({}) SELECT c, n * 2 AS m FROM a", ("m",)),
+    ("SELECT c, m / 2 AS h FROM ({}) AS z(c, m)", ("h",)),
+    ("SELECT z.*, n * 2 AS m FROM ({}) AS z", ("n", "m")),
+    ("SELECT city AS \"release row\", n * 2 AS m FROM ({})", ("m",)),
+])  # fmt: skip
+def test_names_that_columns_are_given_do_not_cost_an_answer(session, text, names):
+    release = session.sql(text.format(f"SELECT city, COUNT(*) AS n {OF}"), epsilon=1).run()
+    assert release.paid > 0
+    assert release.names == names
+    assert (release.frame[f"{names[-1]}_lower"] < release.frame[names[-1]]).all()
+
+
+def test_an_answer_whose_noise_cannot_be_followed_is_shown(session):
+    one, other = f"SELECT city, COUNT(*) AS n {OF}", f"SELECT city, SUM(cost) AS s {OF}"
+    joined = session.sql(f"SELECT * FROM ({one}) JOIN ({other}) USING (city)", epsilon=1).run()
+    assert len(joined.frame) > 1
+    assert "without intervals, as it cannot be told" in joined.notes[-1]
+    odd = session.sql(f'SELECT city AS "release row", COUNT(*) * 2 AS m {OF}', epsilon=1).run()
+    assert set(odd.frame["release row"]) <= set(CITIES)
 
 
 def test_what_cannot_be_redrawn_says_so(session):

@@ -21,6 +21,7 @@ from dpnotebook.planner.answers import (
     MeanAnswers,
     QuantileAnswers,
     grid_bits,
+    mean_of,
 )
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import linear_of
@@ -34,7 +35,7 @@ from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.question import Question, Summand
 
-MOST_REDRAWN = 5 * 10**7  # noisy numbers that are redrawn at once
+MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
 TOO_MANY = "the answers rest on too many noisy numbers to redraw them so often: ask for fewer draws"
 SAME = 0.01  # standard errors that an answer may be off the recorded one, by rounding
 
@@ -117,6 +118,8 @@ def redrawn(
     WorkloadError
         If the answers rest on too many numbers.
     """
+    if draws * sum(estimates.value.size for estimates in recorded) > MOST_REDRAWN:
+        raise WorkloadError(TOO_MANY)
     noise = RedrawnNoise(history.noise, history.items | {item.key: item for item in also}, draws)
     if not combined:
         own = [noise.of(item.key) for item in also]
@@ -134,10 +137,10 @@ def redrawn(
 def _own(answer: Answers, numbers: Floats) -> Floats:
     """Return the answers from noisy numbers of one measurement, shape (draws, components, queries)."""
     if isinstance(answer, MeanAnswers):
-        return _means(answer.measurement.summand, numbers[:, 0], numbers[:, 1])
+        return _means(answer.measurement.summand, numbers)
     linear = answer.ranks if isinstance(answer, QuantileAnswers) else answer
     assert isinstance(linear, LinearAnswers)
-    values = np.stack([linear.strategy.answers(one[0]) * linear.units for one in numbers])
+    values = _linear(linear, numbers[:, 0])
     return np.stack([_read(answer, one) for one in values]) if isinstance(answer, QuantileAnswers) else values
 
 
@@ -159,10 +162,10 @@ def _combined(
         away = _noise_in(sums, noise)
         if away is None:
             return None
-        both = (sums.estimates()[0] + away)[:, means.order[:2]]
-        values = _means(measure.summand, both[:, 0], both[:, 1])
-        middle = _means(measure.summand, *(sums.estimates()[0][means.order[:2], None]))[:, 0]
-        return values if _are(middle, recorded).all() else None
+        middle = sums.estimates()[0]
+        if not _are(_means(measure.summand, middle[None, means.order[:2]])[0], recorded).all():
+            return None
+        return _means(measure.summand, (middle + away)[:, means.order[:2]])
     found = np.full((noise.draws, recorded.value.size), np.nan)
     for middle, away in _ways(question, own, history, also, noise):
         if measure.kind == "quantile":
@@ -190,9 +193,7 @@ def _ways(
             yield known * asked.step, away * asked.step
     linear = None if own is None else linear_of(own)
     if linear is not None:
-        middle = linear.strategy.answers(also[0].noisy[0]) * linear.units
-        drawn = noise.of(also[0].key)[:, 0]
-        yield middle, np.stack([linear.strategy.answers(one) * linear.units for one in drawn])
+        yield _linear(linear, also[0].noisy)[0], _linear(linear, noise.of(also[0].key)[:, 0])
 
 
 def _are(values: Floats, recorded: Estimates) -> NDArray[np.bool_]:
@@ -223,12 +224,19 @@ def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
     return found
 
 
-def _means(summand: Summand, above: Floats, below: Floats) -> Floats:
-    """Return means from sums of what lies above the lower bound and below the upper one."""
-    low, high = float(summand.low), float(summand.high)
-    both = above + below
-    share = np.where(both > 0, above / np.where(both > 0, both, 1.0), 0.5)
-    return np.asarray(np.clip(low + (high - low) * share, low, high))
+def _means(summand: Summand, sums: Floats) -> Floats:
+    """Return means from sums of what lies above the lower bound and below the upper one, shape (draws, 2, groups)."""
+    draws, _, groups = sums.shape
+
+    def exact(weights: Floats) -> Floats:  # as if there were no noise: what is drawn is what counts
+        return np.zeros(len(weights))
+
+    return mean_of(summand, sums.swapaxes(0, 1).reshape(2, -1), exact, exact).value.reshape(draws, groups)
+
+
+def _linear(answer: LinearAnswers, numbers: Floats) -> Floats:
+    """Return linear answers from noisy numbers, shape (draws, queries)."""
+    return np.stack([answer.strategy.answers(one) for one in numbers]) * answer.units
 
 
 def _read(answer: QuantileAnswers, ranks: Floats) -> Floats:

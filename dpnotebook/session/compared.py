@@ -16,7 +16,7 @@ from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.query.question import Measure
 from dpnotebook.session.answer_frame import DERIVED, column_name
-from dpnotebook.session.redraws import Drawn, Ends, draws_for, intervals
+from dpnotebook.session.redraws import FEWEST, Drawn, Ends, as_often_as_can_be, draws_for, intervals
 from dpnotebook.sql.statement import ShownColumn
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 Operation = Literal["less", "over"]
 Redraws = Callable[[int], Mapping[str, NDArray[Any]]]
+Drawings = dict[str, tuple[Floats, Floats]]
 
 SIGNS = {"less": "−", "over": "÷"}
 SAME = 1e-4  # of a half-width: what differs by less does so by rounding
@@ -116,11 +117,14 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
     WorkloadError
         If they have other keys, no column in common, or rows that share a key.
     """
+    if one.redraws is None or other.redraws is None:
+        raise WorkloadError("counts that were moved are not redrawn: compare the releases as they were measured")
     names = _names(one, other)
     mine, others = _rows(one, other)
+    drawn_of_one, drawn_of_other = one.redraws, other.redraws
 
-    def redrawn(draws: int) -> dict[str, tuple[Floats, Floats]]:
-        first, second = _redrawn(one, draws), _redrawn(other, draws)
+    def redrawn(draws: int) -> Drawings:
+        first, second = drawn_of_one(draws), drawn_of_other(draws)
         return {name: (first[left][:, mine], second[right][:, others]) for name, (left, right) in names.items()}
 
     def redraws(draws: int) -> Mapping[str, NDArray[Any]]:
@@ -128,14 +132,14 @@ def compared(one: _Side, other: _Side, operation: Operation) -> ComparedAnswers:
         return {name: np.where(np.isfinite(values), values, np.nan) for name, values in found.items()}
 
     frame = one.frame[list(one.keys)].iloc[mine].reset_index(drop=True)
-    drawn: dict[str, tuple[Floats, Floats]] = {}
+    drawn: Drawings = {}
     notes: list[str] = []
     for name, (left, right) in names.items():
         found = _result(_column(one, left, mine), _column(other, right, others), operation)
         found = np.where(np.isfinite(found), found, np.nan)
         ends = _exact(one, other, left, right, mine, others) if operation == "less" else None
         if ends is None:
-            drawn = drawn or redrawn(draws_for(one.confidence, mine.size, 0))
+            drawn = drawn or _often(redrawn, draws_for(one.confidence, mine.size, 0) or FEWEST)
             over = (drawn[name][1],) if operation == "over" else ()
             ends = intervals(Drawn(found, _result(*drawn[name], operation), over), (), None, one.confidence)
             notes += ends.notes(name)
@@ -170,8 +174,10 @@ def _names(one: _Side, other: _Side) -> dict[str, tuple[str, str]]:
 def _rows(one: _Side, other: _Side) -> tuple[Rows, Rows]:
     """Return the rows of each that have the same key, in the order of the first."""
     keys = list(one.keys)
-    if not keys:
+    if not keys and len(one.frame) == len(other.frame) == 1:
         return np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+    if not keys:
+        raise WorkloadError("releases of several rows are compared by their keys: select these first, in their order")
     if one.frame[keys].duplicated().any() or other.frame[keys].duplicated().any():
         raise WorkloadError("several rows share a key, so it is not known which to compare")
     left, right = (release.frame[keys].assign(**{side: np.arange(len(release.frame))})
@@ -224,7 +230,10 @@ def _sources(release: _Side) -> tuple[int, ...]:
     return release.sources or (release.number,)
 
 
-def _redrawn(release: _Side, draws: int) -> Mapping[str, NDArray[Any]]:
-    if release.redraws is None:
-        raise WorkloadError("counts that were moved are not redrawn: compare the releases as they were measured")
-    return release.redraws(draws)
+def _often(redrawn: Callable[[int], Drawings], draws: int) -> Drawings:
+    found = as_often_as_can_be(redrawn, draws)
+    if found is None:
+        raise WorkloadError(
+            "these releases are too large to compare with intervals; their values alone are in .frame of each"
+        )
+    return found

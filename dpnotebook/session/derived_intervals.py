@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlglot import exp
 
-from dpnotebook.dialect.text import DIALECT
-from dpnotebook.errors import DPError, SQLError, WorkloadError
+from dpnotebook.errors import DPError, SQLError
 from dpnotebook.session.answer_frame import DERIVED, column_name
-from dpnotebook.session.redraws import FEWEST, Drawn, Ends, Redraw, Redrawn, draws_for, intervals
+from dpnotebook.session.redraws import Drawn, Ends, Redraw, Redrawn, as_often_as_can_be, draws_for, intervals
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
 from dpnotebook.sql.derived import DRAW, REDRAWN, REDRAWS, ROW, DerivedColumns, derived_columns
 from dpnotebook.sql.statement import ShownColumn, Statement
@@ -23,7 +21,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
+Frames = Mapping[str, "pd.DataFrame"]
+Outer = Callable[[str, Frames], "pd.DataFrame"]
 
 MANY_ROWS = "its rows cannot be told apart by what does not depend on noise"
 NOT_ALWAYS = "it cannot be worked out from all that the numbers may have been"
@@ -62,6 +61,8 @@ class Derivation:
         Its releases.
     redraw
         Gives what these may have been, so many times.
+    public
+        Reads the public tables that the statement names.
     outer
         Works out SQL over released and public tables.
     """
@@ -69,19 +70,23 @@ class Derivation:
     statement: Statement
     frames: Sequence[pd.DataFrame]
     redraw: Redraw
+    public: Callable[[], Frames]
     outer: Outer
 
     def worked_out(self, confidence: float) -> WorkedOut:
         """Return what the statement works out, with intervals that hold with this confidence each."""
-        found, frame, row = self._answer()
+        public = self.public()
+        found, frame, row = self._answer(public)
         if found is None:
-            return WorkedOut(frame)
+            return WorkedOut(frame, notes=(f"without intervals, as {NOT_READ}",))
         columns = list(self._columns(found, frame))
         missing = [column for column in columns if column.shown is None and not column.complete]
         ends = {column.name: self._own(column.shown, row) for column in columns if column.shown is not None}
         notes: tuple[str, ...] = ()
         if missing and len(frame):
-            redrawn, answers = self._worked_again(found, frame, row, draws_for(confidence, *self._size(frame)))
+            beside = sum(map(len, public.values()))
+            redrawn = as_often_as_can_be(self.redraw, draws_for(confidence, *self._size(frame, beside))) or []
+            answers = self._redrawn(found, frame, row, redrawn, public) if redrawn else NOT_REDRAWN
             if isinstance(answers, str):
                 notes = (f"{', '.join(column.name for column in missing)}: without an interval, as {answers}",)
             else:
@@ -101,35 +106,35 @@ class Derivation:
         SQLError
             If they cannot be worked out for each draw.
         """
-        found, frame, row = self._answer()
-        answers = NOT_READ if found is None else self._redrawn(found, frame, row, self.redraw(draws))
+        public = self.public()
+        found, frame, row = self._answer(public)
+        answers = NOT_READ if found is None else self._redrawn(found, frame, row, self.redraw(draws), public)
         if found is None or isinstance(answers, str):
             raise SQLError(f"what this statement works out cannot be redrawn, as {answers}")
         return {str(frame.columns[place]): _existing(values) for place, values in answers[0].items()}
 
-    def _size(self, frame: pd.DataFrame) -> tuple[int, int]:
+    def _size(self, frame: pd.DataFrame, beside: int) -> tuple[int, int]:
         """Return how many rows are read or worked out for each draw, and how many quantiles."""
         rows = list(map(len, self.frames))
-        counted = [exp.select("COUNT(*)").from_(exp.to_identifier(name, quoted=True)) for name in self.statement.public]
-        beside = sum(int(self.outer(query.sql(DIALECT), {}, self.statement.public).iloc[0, 0]) for query in counted)
         parts = [select.aggregates for select in self.statement.selects]
         quantiles = [len(part.fractions) * n for n, found in zip(rows, parts, strict=True) for part in found]
         return max(sum(rows) + beside, len(frame)), sum(quantiles)
 
-    def _answer(self) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None]:
+    def _answer(self, public: Frames) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None]:
         """Return how the answer comes about, the answer, and the row of the release that each of its rows is."""
         statement = self.statement
         assert statement.outer is not None
         releases = {f"release_{i}": frame for i, frame in enumerate(self.frames)}
         found = derived_columns(statement.outer, statement.selects)
-        if found is None:
-            return None, self.outer(statement.outer, releases, statement.public), None
-        if found.rows:
-            releases = {name: frame.assign(**{ROW: np.arange(len(frame))}) for name, frame in releases.items()}
-        frame = self.outer(found.query, releases, statement.public)
-        row = frame.pop(ROW).to_numpy(dtype=np.int64) if found.rows else None
-        odd = len(found.noisy) != frame.shape[1] or frame.columns.duplicated().any()
-        return None if odd else found, frame, row
+        if found is None or not found.rows:
+            frame, row = self.outer(statement.outer, {**releases, **public}), None
+        else:
+            numbered = {name: frame.assign(**{ROW: np.arange(len(frame))}) for name, frame in releases.items()}
+            frame = self.outer(found.query, {**numbered, **public})
+            frame, row = frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy(dtype=np.int64)
+        if found is None or len(found.noisy) != frame.shape[1] or frame.columns.duplicated().any():
+            return None, frame, None
+        return found, frame, row
 
     def _columns(self, found: DerivedColumns, frame: pd.DataFrame) -> Iterator[_Column]:
         """Yield the numbers that depend on noise, intervals of others left out."""
@@ -145,20 +150,13 @@ class Derivation:
         """Return the interval that a column of the first release has, in the rows of the answer."""
         return Ends(*(self.frames[0][column_name(name, part)].to_numpy(dtype=float)[row] for part in PARTS))
 
-    def _worked_again(
-        self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, draws: int
-    ) -> tuple[list[Redrawn], tuple[dict[int, NDArray[Any]], list[Floats]] | str]:
-        """Return the releases redrawn, and what `_redrawn` gives of them."""
-        for fewer in (draws, min(draws, FEWEST)) if draws else ():
-            try:
-                redrawn = self.redraw(fewer)
-            except WorkloadError:
-                continue
-            return redrawn, self._redrawn(found, frame, row, redrawn)
-        return [], NOT_REDRAWN
-
     def _redrawn(
-        self, found: DerivedColumns, frame: pd.DataFrame, row: Integers | None, redrawn: Sequence[Redrawn]
+        self,
+        found: DerivedColumns,
+        frame: pd.DataFrame,
+        row: Integers | None,
+        redrawn: Sequence[Redrawn],
+        public: Frames,
     ) -> tuple[dict[int, NDArray[Any]], list[Floats]] | str:
         """Return the columns for each redraw, by their place, and what is divided by, each of shape (draws, rows).
 
@@ -170,7 +168,7 @@ class Derivation:
         tables = {REDRAWN.format(i): one.table() for i, one in enumerate(redrawn)}
         tables[REDRAWS] = pd.DataFrame({DRAW: np.arange(draws)})
         try:
-            answers = self.outer(found.redrawn, tables, self.statement.public)
+            answers = self.outer(found.redrawn, {**tables, **public})
         except DPError:
             return NOT_ALWAYS
         if answers.shape[1] != 1 + width + found.rows + found.divisors:

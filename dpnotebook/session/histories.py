@@ -225,20 +225,24 @@ class Histories:
         combined = combined_from_json(record.details, plan, noise, CHECKED) is not None
         with self._lock, threads_for(0):
             answers = plan_from_json(plan, table.domain, question).answers if plan["measures"] else ()
-            past = [one for one in self.ledger.news(table.name)[1] if one.number < record.number]
-            past = [one for one in past if "measures" in one.plan] if combined else []
-            known = plan.get("known", len(past))
-            attempts = [past[:known], past] if known < len(past) else [past]
-            if len(past) > FEW_RELEASES:  # those that it is named to rest on mostly tell the whole answer
-                named = set(record.details["estimates"]["sources"])
-                attempts.insert(0, [one for one in past if one.number in named])
-            for before in attempts:
+            for before in self._recorded_before(record, table) if combined else [()]:
                 history = History(table.domain, noise, self._earlier(table))
                 history.take(before)
                 found = redrawn(question, answers, history, also, recorded, draws, combined=combined)
                 if found is not None:
                     return found
         return None
+
+    def _recorded_before(self, record: Record, table: TableSchema) -> Iterator[Sequence[Record]]:
+        """Yield what an answer may have been worked out from, besides what was measured for it."""
+        if len(self._history(table).releases) > FEW_RELEASES:  # those that it is named to rest on mostly tell all
+            named = sorted(set(record.details["estimates"]["sources"]) - {record.number})
+            yield [self.ledger.get(number) for number in named]
+        past = [one for one in self.ledger.news(table.name)[1] if "measures" in one.plan and one.number < record.number]
+        known = record.plan.get("known", len(past))
+        if known < len(past):
+            yield past[:known]
+        yield past
 
     def _combined(self, charge: Charge, noisy: Sequence[Integers], table: TableSchema) -> dict[str, Any] | None:
         """Return the answers from everything recorded, checked against what their plan said; None without any."""

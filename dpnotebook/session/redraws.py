@@ -10,11 +10,12 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import half_widths, kappa
@@ -24,6 +25,7 @@ from dpnotebook.sql.derived import DRAW, ROW
 if TYPE_CHECKING:
     import pandas as pd
 
+T = TypeVar("T")
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -124,6 +126,16 @@ class Ends:
         """Yield what is to be said of them."""
         if np.isinf(self.lower).any():
             yield f"{name}: as far as noise lets one tell, it may be divided by 0 or not exist, so it may be anything"
+
+
+def as_often_as_can_be(redraw: Callable[[int], T], draws: int) -> T | None:
+    """Return what is redrawn so often, or else as rarely as serves; None where even that is too much."""
+    for fewer in dict.fromkeys((draws, min(draws, FEWEST))) if draws else ():
+        try:
+            return redraw(fewer)
+        except WorkloadError:
+            continue
+    return None
 
 
 def draws_for(confidence: float, rows: int, quantiles: int) -> int:

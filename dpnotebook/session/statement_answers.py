@@ -20,7 +20,7 @@ from dpnotebook.privacy.noise import draw_integers
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of
-from dpnotebook.session.derived_intervals import Derivation, WorkedOut
+from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import find_bounds
@@ -49,7 +49,6 @@ TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer group
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
-Outer = Callable[[str, Mapping[str, "pd.DataFrame"], Sequence[str]], "pd.DataFrame"]
 
 
 def statement_plan_to_json(
@@ -209,7 +208,12 @@ def _groups(
 
 
 def reveal_statement(
-    record: Record, statement: Statement, confidence: float, accountant: Accountant, outer: Outer
+    record: Record,
+    statement: Statement,
+    confidence: float,
+    accountant: Accountant,
+    public: Callable[[], Frames],
+    outer: Outer,
 ) -> Release:
     """Return what a record answers to a statement, as if this had cost nothing.
 
@@ -221,8 +225,8 @@ def reveal_statement(
         The statement as it is asked now, and the confidence of its intervals.
     accountant
         Of the session.
-    outer
-        Works out SQL over released and public tables.
+    public, outer
+        Reads the public tables that the statement names; works out SQL over these and what was released.
     """
     frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
@@ -230,7 +234,7 @@ def reveal_statement(
     found = WorkedOut(frames[0])
     samples: Callable[[int], Mapping[str, NDArray[Any]]] = partial(_samples, redraw)
     if statement.outer is not None:
-        derivation = Derivation(statement, frames, redraw, outer)
+        derivation = Derivation(statement, frames, redraw, public, outer)
         found, samples = derivation.worked_out(confidence), derivation.samples
         names = [key.name for key in statement.selects[0].keys]
         if list(found.frame.columns[: len(names)]) != names:
@@ -249,7 +253,7 @@ def reveal_statement(
         notes=(*_notes(record, statement), *found.notes),
         worked_out=found.measures,
         redraws=samples,
-        again=lambda other: reveal_statement(record, statement, other, accountant, outer),
+        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer),
     )
 
 

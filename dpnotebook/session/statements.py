@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,13 @@ def incomplete_table(protected: ProtectedTable) -> NotProtected:
         f"{len(protected.parts)} of {parts} parts of {shorten(name)} are protected in this session. This statement is "
         "measured over all of them, or is answered from what the ledger has of it; nothing was spent. "
         f"session.extend({shorten(name, 120)}, ...) adds the others"
+    )
+
+
+def _not_worked_out(number: int) -> EngineError:
+    return EngineError(
+        f"Release {number} is recorded, but what the statement works out from it cannot be worked out from its "
+        f"numbers: one may be too large for a type that it is cast to. session.release({number}) shows them"
     )
 
 
@@ -226,6 +233,7 @@ class Statements:
             query.question,
             query.accuracy.confidence,
             self.ledger.accountant,
+            partial(self._public, record.number, query.question),
             partial(self._outer, record.number),
         )
         return replace(release, paid=self.ledger.accountant.epsilon(paid))
@@ -277,7 +285,8 @@ class Statements:
             law = self.ledger.accountant.noise
             return [Redrawn(renamed.frame, release.redraws(draws), np.zeros((draws, len(release.frame), 0)), (), law)]
 
-        derivation = Derivation(statement, [renamed.frame], redraw, partial(self._outer, release.number))
+        public, outer = partial(self._public, release.number, statement), partial(self._outer, release.number)
+        derivation = Derivation(statement, [renamed.frame], redraw, public, outer)
         found = derivation.worked_out(release.confidence)
         return replace(
             renamed,
@@ -289,9 +298,15 @@ class Statements:
             redraws=derivation.samples,
         )
 
-    def _outer(
-        self, number: int, query: str, frames: Mapping[str, pd.DataFrame], public: Sequence[str]
-    ) -> pd.DataFrame:
+    def _public(self, number: int, statement: Statement) -> dict[str, pd.DataFrame]:
+        """Return the public tables that a statement works with; raises EngineError if one cannot be read."""
+        try:
+            return {name: self.relations.workspace.frame(name) for name in statement.public}
+        except DPError:
+            pass
+        raise _not_worked_out(number)
+
+    def _outer(self, number: int, query: str, frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         """Return what a statement works out from a release; one constant error where its numbers make that fail.
 
         Raises
@@ -301,14 +316,8 @@ class Statements:
         """
         from dpnotebook.engine.post_processing import outer
 
-        known = dict(frames)
         try:
-            for name in public:
-                known[name] = self.relations.workspace.frame(name)
-            return outer(query, known)
+            return outer(query, frames)
         except DPError:
             pass
-        raise EngineError(
-            f"Release {number} is recorded, but what the statement works out from it cannot be worked out from its "
-            f"numbers: one may be too large for a type that it is cast to. session.release({number}) shows them"
-        )
+        raise _not_worked_out(number)

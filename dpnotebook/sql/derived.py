@@ -43,7 +43,7 @@ class DerivedColumns:
     shown
         Of each column, the column of the release that it is; None where it is another.
     query
-        What gives the answer: of one release row by row, with the number of the row as a further column.
+        What gives the answer: of one release row by row, with the number of the row as the last column.
     redrawn
         What gives it for each draw: the draw, the columns, then the row where the answer has it, then divisors.
     rows
@@ -71,11 +71,13 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
         The private aggregations that were released.
     """
     tree = sqlglot.parse_one(outer, read=DIALECT)
-    releases = {
+    releases: dict[str, dict[str, bool]] = {
         f"release_{i}": {key.name: False for key in select.keys}
         | {name: True for part in select.aggregates for name in (part.name, *interval_columns(part.name))}
         for i, select in enumerate(selects)
     }
+    if {name.casefold() for columns in releases.values() for name in columns} & {DRAW, ROW}:
+        return None
     found = _columns(tree, _Known(releases))
     if found is None or not isinstance(tree, exp.Query) or any(node.args.get("sample") for node in _tables(tree)):
         return None
@@ -113,6 +115,15 @@ class _Output:
     columns: list[tuple[str, bool]]
     rows: bool = False
 
+    def renamed(self, node: exp.Expr) -> _Output | None:
+        """Return it with the names of columns that an alias has: of the first columns, where there are fewer."""
+        alias = node.args.get("alias")
+        names = [name.name for name in alias.columns] if isinstance(alias, exp.TableAlias) else []
+        if len(names) > len(self.columns):
+            return None
+        named = [(new, noisy) for new, (_, noisy) in zip(names, self.columns, strict=False)]
+        return _Output([*named, *self.columns[len(names) :]], self.rows)
+
 
 @dataclass(frozen=True)
 class _Known:
@@ -122,14 +133,18 @@ class _Known:
     common: Mapping[str, _Output] = field(default_factory=dict)
 
     def source(self, node: exp.Expr, above: Mapping[str, bool]) -> _Output | None:
-        """Return the columns of a source of FROM; those of public tables are not listed."""
+        """Return the columns of a source of FROM; of public tables nothing is listed, as none depends on noise."""
+        found: _Output | None = None
         if isinstance(node, exp.Subquery):
-            return _columns(node, self, above)
-        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            return None
-        if node.name in self.releases:
-            return _Output(list(self.releases[node.name].items()))
-        return self.common.get(node.name.casefold(), _Output([]))
+            found = _columns(node, self, above)
+        elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            if node.name in self.releases:
+                found = _Output(list(self.releases[node.name].items()))
+            elif node.name.casefold() in self.common:
+                found = self.common[node.name.casefold()]
+            else:
+                return _Output([])
+        return None if found is None else found.renamed(node)
 
 
 def _columns(query: exp.Expr, known: _Known, above: Mapping[str, bool] | None = None) -> _Output | None:
@@ -138,12 +153,10 @@ def _columns(query: exp.Expr, known: _Known, above: Mapping[str, bool] | None = 
     clause = query.args.get("with_") or query.args.get("with")
     for node in clause.expressions if clause is not None else []:
         found = _columns(node.this, known)
-        if found is None:
+        named = None if found is None else found.renamed(node)
+        if named is None:
             return None
-        names = [name.name for name in node.args["alias"].columns] if node.args.get("alias") else []
-        columns = [(new, noisy) for new, (_, noisy) in zip(names, found.columns, strict=True)] if names else None
-        common = {node.alias.casefold(): _Output(columns or found.columns, found.rows)}
-        known = _Known(known.releases, {**known.common, **common})
+        known = _Known(known.releases, {**known.common, node.alias.casefold(): named})
     if isinstance(query, exp.Subquery):
         return _columns(query.this, known, above)
     if isinstance(query, exp.SetOperation):
@@ -159,10 +172,15 @@ def _columns(query: exp.Expr, known: _Known, above: Mapping[str, bool] | None = 
 def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _Output | None:
     first = query.args.get("from_") or query.args.get("from")
     joins = query.args.get("joins") or []
-    sources = [known.source(node, above) for node in [first.this, *(join.this for join in joins)]] if first else []
-    if query.args.get("laterals") or any(source is None for source in sources):
+    named: list[tuple[str, _Output]] = []
+    for node in [first.this, *(join.this for join in joins)] if first else []:
+        source = known.source(node, above)
+        if source is None:
+            return None
+        named.append((node.alias_or_name.casefold(), source))
+    if query.args.get("laterals"):
         return None
-    listed = [column for source in sources if source is not None for column in source.columns]
+    listed = [column for _, source in named for column in source.columns]
     names = {name.casefold(): noisy or above.get(name.casefold(), False) for name, noisy in listed}
     for name, noisy in listed:  # a name that is that of several columns
         names[name.casefold()] |= noisy
@@ -170,13 +188,15 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
     deciding = [query.args.get(part) for part in ("where", "having", "qualify")]
     deciding += [join.args.get("on") for join in joins] + _grouped(query)
     aliased = {item.alias.casefold(): _is_noisy(item, names, known, False) for item in query.expressions if item.alias}
-    rows = any(source is not None and source.rows for source in sources)
+    rows = any(source.rows for _, source in named)
     rows = rows or any(_is_noisy(node, {**aliased, **names}, known, False) for node in deciding if node is not None)
     columns: list[tuple[str, bool]] = []
     for item in query.expressions:
-        if isinstance(item, exp.Star) and not (item.args.get("except_") or item.args.get("except")):
+        if _is_plain_star(item):
             columns += listed
-        elif item.is_star or (isinstance(item, exp.Columns)):
+        elif isinstance(item, exp.Column) and _is_plain_star(item.this):
+            columns += [column for name, source in named if name == item.table.casefold() for column in source.columns]
+        elif item.is_star or isinstance(item, exp.Columns):
             return None
         else:
             columns.append((item.alias_or_name, _is_noisy(item, names, known, rows)))
@@ -186,6 +206,10 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
     if query.args.get("distinct"):
         rows = rows or any(noisy for _, noisy in columns)
     return _Output(columns, rows)
+
+
+def _is_plain_star(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Star) and not any(node.args.values())
 
 
 def _grouped(query: exp.Select) -> list[exp.Expr]:
