@@ -100,6 +100,46 @@ def test_sums_of_independent_answers_add_up_their_variances(session):
     assert rolled.frame["n_std_error"][0] == pytest.approx(2 * alone.frame["n_std_error"][0], rel=1e-4)
 
 
+def test_larger_groups_have_the_noise_of_the_smallest_together(session):
+    """Also where a group has no name, which is not the group of all."""
+    rows = VISITS.assign(city=VISITS["city"].where(VISITS["city"] != "Jena"))
+    session.protect(rows, "stays", unit="who", max_rows=2, domain={"sick": ["yes", "no"]})
+    text = "SELECT city, sick, GROUPING(city, sick) AS level, COUNT(*) AS n FROM stays GROUP BY ROLLUP (city, sick)"
+    frame = session.sql(text, epsilon=8).run().frame
+    assert frame["level"].value_counts().to_dict() == {0: 8, 1: 4, 3: 1}
+    variances = frame["n_std_error"] ** 2
+    for level, cells in ((1, 2), (3, 8)):
+        assert np.allclose(variances[frame["level"] == level], cells * variances[frame["level"] == 0].iloc[0])
+    total = frame.loc[frame["level"] == 3, "n"].item()
+    assert total == pytest.approx(frame.loc[frame["level"] == 0, "n"].sum())
+
+
+def test_windows_have_the_noise_of_what_they_are_of(session):
+    frame = session.sql(
+        "SELECT city, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY city) AS running, COUNT(*) - LAG(COUNT(*)) OVER "
+        "(ORDER BY city) AS change, RANK() OVER (ORDER BY COUNT(*) DESC) AS place, ROW_NUMBER() OVER (ORDER BY city) "
+        "AS number FROM visits GROUP BY city ORDER BY city",
+        epsilon=2,
+    ).run().frame  # fmt: skip
+    one = frame["n_std_error"][0]
+    assert np.allclose(frame["running_std_error"], one * np.sqrt([1, 2, 3, 4]))
+    assert np.isnan(frame["change"][0])
+    assert np.allclose(frame["change_std_error"][1:], one * np.sqrt(2))
+    assert frame["place"].between(frame["place_lower"], frame["place_upper"]).all()
+    assert "number_std_error" not in frame
+
+
+def test_larger_groups_of_what_is_released_cost_nothing(planned):
+    """The smallest groups are what is measured, as they are for a plain GROUP BY."""
+    first = planned.sql("SELECT city, sick, COUNT(*) AS n FROM visits GROUP BY city, sick", epsilon=1).run()
+    spent = planned.spent
+    again = planned.sql("SELECT city, sick, COUNT(*) AS n FROM visits GROUP BY CUBE (city, sick)", epsilon=1).run()
+    assert planned.spent == spent
+    merged = again.frame.merge(first.frame, on=["city", "sick"])
+    assert (len(again.frame), len(merged)) == (15, 8)
+    assert np.allclose(merged["n_x"], merged["n_y"])
+
+
 @pytest.mark.parametrize("law", ["gaussian"], indirect=True)
 def test_a_ratio_has_the_interval_of_fieller(session):
     text = "SELECT city, SUM(cost) / COUNT(*) AS mean, SUM(cost) AS paid, COUNT(*) AS n FROM visits GROUP BY city"
@@ -159,6 +199,9 @@ COVERED = {
     "ratios": f"SELECT city, SUM(cost) / COUNT(*) AS r, COUNT(*) FILTER (WHERE sick = 'yes') / COUNT(*) AS p {OF}",
     "functions": f"SELECT city, SQRT(COUNT(*)) AS s, LN(SUM(cost)) AS l, AVG(cost) / AVG(age) AS q {OF}",
     "rolled up": f"SELECT SUM(n) AS n, SUM(s) / SUM(n) AS m FROM (SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF})",
+    "larger groups": """SELECT city, AVG(cost) AS m,
+        COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY GROUPING(city)) AS share
+        FROM visits GROUP BY ROLLUP (city) ORDER BY city""",
     "joined": f"""WITH a AS (SELECT city, COUNT(*) AS n {OF}), b AS (SELECT city, SUM(cost) AS s {OF})
         SELECT a.city, s / n AS r, n / (SELECT SUM(n) FROM a) AS share FROM a JOIN b USING (city)""",
 }

@@ -76,7 +76,7 @@ class Derivation:
     def worked_out(self, confidence: float) -> WorkedOut:
         """Return what the statement works out, with intervals that hold with this confidence each."""
         public = self.public()
-        found, frame, row = self._answer(public)
+        found, frame, row, apart = self._answer(public)
         if found is None:
             return WorkedOut(frame, notes=(f"without intervals, as {NOT_READ}",))
         columns = list(self._columns(found, frame))
@@ -86,7 +86,7 @@ class Derivation:
         if missing and len(frame):
             beside = sum(map(len, public.values()))
             redrawn = as_often_as_can_be(self.redraw, draws_for(confidence, *self._size(frame, beside))) or []
-            answers = self._redrawn(found, frame, row, redrawn, public) if redrawn else NOT_REDRAWN
+            answers = self._redrawn(found, frame, row, apart, redrawn, public) if redrawn else NOT_REDRAWN
             if isinstance(answers, str):
                 notes = (f"{', '.join(column.name for column in missing)}: without an interval, as {answers}",)
             else:
@@ -107,8 +107,8 @@ class Derivation:
             If they cannot be worked out for each draw.
         """
         public = self.public()
-        found, frame, row = self._answer(public)
-        answers = NOT_READ if found is None else self._redrawn(found, frame, row, self.redraw(draws), public)
+        found, frame, row, apart = self._answer(public)
+        answers = NOT_READ if found is None else self._redrawn(found, frame, row, apart, self.redraw(draws), public)
         if found is None or isinstance(answers, str):
             raise SQLError(f"what this statement works out cannot be redrawn, as {answers}")
         return {str(frame.columns[place]): _existing(values) for place, values in answers[0].items()}
@@ -120,21 +120,32 @@ class Derivation:
         quantiles = [len(part.fractions) * n for n, found in zip(rows, parts, strict=True) for part in found]
         return max(sum(rows) + beside, len(frame)), sum(quantiles)
 
-    def _answer(self, public: Frames) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None]:
-        """Return how the answer comes about, the answer, and the row of the release that each of its rows is."""
+    def _answer(
+        self, public: Frames
+    ) -> tuple[DerivedColumns | None, pd.DataFrame, Integers | None, pd.DataFrame | None]:
+        """Return how the answer comes about, the answer, the row of the release that each of its rows is, and its key.
+
+        Rows of a release where each row is one of these, else keys, where the answer has not got them itself.
+        """
         statement = self.statement
         assert statement.outer is not None
         releases = {f"release_{i}": frame for i, frame in enumerate(self.frames)}
         found = derived_columns(statement.outer, statement.selects)
-        if found is None or not found.rows:
-            frame, row = self.outer(statement.outer, {**releases, **public}), None
+        row = apart = None
+        if found is None or not found.apart:
+            frame = self.outer(statement.outer, {**releases, **public})
         else:
             numbered = {name: frame.assign(**{ROW: np.arange(len(frame))}) for name, frame in releases.items()}
-            frame = self.outer(found.query, {**numbered, **public})
-            frame, row = frame.iloc[:, :-1], frame.iloc[:, -1].to_numpy(dtype=np.int64)
+            try:
+                frame = self.outer(found.query, {**numbered, **public})
+            except DPError:  # what tells its rows apart cannot be selected beside its columns
+                return None, self.outer(statement.outer, {**releases, **public}), None, None
+            frame, apart = frame.iloc[:, : -found.apart], frame.iloc[:, -found.apart :]
+            if found.rows:
+                row, apart = apart.iloc[:, 0].to_numpy(dtype=np.int64), None
         if found is None or len(found.noisy) != frame.shape[1] or frame.columns.duplicated().any():
-            return None, frame, None
-        return found, frame, row
+            return None, frame, None, None
+        return found, frame, row, apart
 
     def _columns(self, found: DerivedColumns, frame: pd.DataFrame) -> Iterator[_Column]:
         """Yield the numbers that depend on noise, intervals of others left out."""
@@ -155,6 +166,7 @@ class Derivation:
         found: DerivedColumns,
         frame: pd.DataFrame,
         row: Integers | None,
+        apart: pd.DataFrame | None,
         redrawn: Sequence[Redrawn],
         public: Frames,
     ) -> tuple[dict[int, NDArray[Any]], list[Floats]] | str:
@@ -171,7 +183,7 @@ class Derivation:
             answers = self.outer(found.redrawn, {**tables, **public})
         except DPError:
             return NOT_ALWAYS
-        if answers.shape[1] != 1 + width + found.rows + found.divisors:
+        if answers.shape[1] != 1 + width + found.apart + found.divisors:
             return NOT_READ
         draw = answers.iloc[:, 0].to_numpy(dtype=np.int64)
         if row is not None:
@@ -180,7 +192,9 @@ class Derivation:
             code: Integers | None = place[answers.iloc[:, 1 + width].to_numpy(dtype=np.int64)]
         else:
             keys = [i for i, noisy in enumerate(found.noisy) if not noisy]
-            code = _codes(frame.iloc[:, keys], answers.iloc[:, [1 + i for i in keys]])
+            own = frame.iloc[:, keys] if apart is None else pd.concat([frame.iloc[:, keys], apart], axis=1)
+            keys += range(width, width + found.apart)
+            code = _codes(own, answers.iloc[:, [1 + i for i in keys]])
         if code is None:
             return MANY_ROWS
         kept = code >= 0
@@ -204,7 +218,7 @@ class Derivation:
             for place, noisy in enumerate(found.noisy)
             if noisy
         }
-        first = 1 + width + found.rows
+        first = 1 + width + found.apart
         return drawn, [spread(first + i) for i in range(found.divisors)]
 
     def _measure(self, column: _Column) -> ShownColumn:

@@ -26,9 +26,11 @@ from dpnotebook.sql.analysis.release_names import interval_columns
 from dpnotebook.sql.select import PrivateSelect
 
 DRAW, ROW, DIVISOR = "release draw", "release row", "release divisor"  # columns beside those of a release
+KEY = "release key {}"
 REDRAWS, REDRAWN = "redraws", "redrawn_{}"  # tables that the query over redraws reads
 RELEASE = re.compile(r"release_(\d+)")
 ROWWISE = ("joins", "laterals", "group", "having", "distinct", "qualify", "windows", "sample", "with", "with_")
+SETS = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
 SHOWING = ("order", "limit", "offset")  # parts that say which rows are shown, and not what is in them
 
 
@@ -43,11 +45,13 @@ class DerivedColumns:
     shown
         Of each column, the column of the release that it is; None where it is another.
     query
-        What gives the answer: of one release row by row, with the number of the row as the last column.
+        What gives the answer, and behind its columns those that tell its rows apart.
     redrawn
-        What gives it for each draw: the draw, the columns, then the row where the answer has it, then divisors.
+        What gives it for each draw: the draw, the columns, then those that tell rows apart, then divisors.
     rows
-        Whether each row of the answer is a row of the release.
+        Whether each row of the answer is a row of the release: its number tells it apart.
+    apart
+        How many columns tell rows apart beside those of the answer: of groups, their keys.
     divisors
         How many numbers that depend on noise are divided by.
     """
@@ -57,6 +61,7 @@ class DerivedColumns:
     query: str
     redrawn: str
     rows: bool
+    apart: int
     divisors: int
 
 
@@ -91,16 +96,19 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
     if any(item.is_star for item in items):
         shown = [name if noisy else None for name, noisy in named[0].items()]
     query = tree.copy()
-    if rows and not query.is_star:
-        query.select(exp.column(ROW, quoted=True), copy=False)
+    apart = [exp.column(ROW, quoted=True)] if rows else [] if found.rows else _keys(tree)
+    if not (rows and query.is_star):
+        for node in apart:
+            query.select(node, copy=False)
     divisors = _divisors(tree, [noisy for _, noisy in found.columns])
     listed = {name: [*columns, ROW] if rows else list(columns) for name, columns in releases.items()}
     return DerivedColumns(
         tuple(noisy for _, noisy in found.columns),
         tuple(shown) if rows else (None,) * len(found.columns),
-        query.sql(DIALECT) if rows else outer,
+        query.sql(DIALECT) if apart else outer,
         _redrawn(query, listed, divisors, found.rows).sql(DIALECT),
         rows,
+        len(apart),
         len(divisors),
     )
 
@@ -226,7 +234,7 @@ def _is_noisy(node: exp.Expr, names: Mapping[str, bool], known: _Known, rows: bo
     for inner in node.walk(prune=lambda inner: isinstance(inner, exp.Query)):
         if isinstance(inner, exp.Column) and names.get(inner.name.casefold(), False):
             return True
-        if rows and isinstance(inner, exp.AggFunc | exp.Window | exp.Anonymous):
+        if rows and isinstance(inner, exp.AggFunc | exp.Window | exp.Anonymous) and not isinstance(inner, exp.Grouping):
             return True
         if isinstance(inner, exp.Query):
             found = _columns(inner, known, names)
@@ -253,6 +261,28 @@ def _is_rowwise(tree: exp.Expr) -> bool:
     many = (exp.AggFunc, exp.Window, exp.Query, exp.Anonymous, exp.Explode, exp.Unnest)
     nodes = [inner for item in tree.expressions for inner in item.walk()]
     return not any(isinstance(node, many) for node in nodes) and not (len(tree.expressions) > 1 and tree.is_star)
+
+
+def _keys(tree: exp.Query) -> list[exp.Expr]:
+    """Return what tells the groups of a query apart: its keys, and which of them each set of keys has."""
+    group = tree.args.get("group")
+    if not isinstance(tree, exp.Select) or group is None or tree.args.get("distinct") or tree.is_star:
+        return []
+    keys: list[exp.Expr] = []
+    listed = list(group.expressions)
+    while listed:
+        node = listed.pop(0)
+        if isinstance(node, SETS):
+            listed = [*node.expressions, *listed]
+        else:
+            numbered = isinstance(node, exp.Literal) and not node.is_string
+            keys.append((tree.expressions[int(node.this) - 1].unalias() if numbered else node).copy())
+    several = any(isinstance(node, SETS) for node in group.expressions)
+    if any(isinstance(node, exp.Literal) for node in keys):
+        return []
+    keys = list({node.sql(DIALECT): node for node in keys}.values())
+    told = [exp.Grouping(expressions=[node.copy() for node in keys])] if several and keys else []
+    return [exp.alias_(node, KEY.format(i), quoted=True) for i, node in enumerate([*keys, *told])]
 
 
 def _divisors(tree: exp.Query, noisy: Sequence[bool]) -> list[exp.Expr]:

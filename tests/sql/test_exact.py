@@ -94,6 +94,39 @@ SAME = [
     "SELECT SUM(n) AS all_of_them, MAX(n) AS most FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) AS t",
 ]  # fmt: skip
 
+# What stands above the groups: windows, several sets of groups, and columns for values.
+SAME += [
+    "SELECT ward, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS share FROM visits GROUP BY ward",
+    "SELECT stay, SUM(COUNT(*)) OVER (ORDER BY stay) AS c, COUNT(*) - LAG(COUNT(*), 2, 0) OVER (ORDER BY stay) AS d "
+    "FROM visits GROUP BY stay",
+    "SELECT stay, AVG(n) OVER (ORDER BY stay ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS m, "
+    "SUM(n) OVER (ORDER BY stay ROWS 3 PRECEDING) AS s, MAX(n) OVER (ORDER BY stay RANGE BETWEEN 2 PRECEDING AND "
+    "UNBOUNDED FOLLOWING) AS x FROM (SELECT stay, COUNT(*) AS n FROM visits GROUP BY stay)",
+    "SELECT urgent, ward, COUNT(*) AS n, RANK() OVER w AS r, FIRST_VALUE(COUNT(*)) OVER w AS f, "
+    "SUM(COUNT(*)) FILTER (WHERE ward <> 'east') OVER (PARTITION BY urgent) AS s, NTILE(3) OVER (w ROWS UNBOUNDED "
+    "PRECEDING) AS t FROM visits GROUP BY urgent, ward WINDOW w AS (PARTITION BY urgent ORDER BY COUNT(*) DESC)",
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 2",
+    "SELECT ward, n FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) QUALIFY n > AVG(n) OVER ()",
+    "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward ORDER BY RANK() OVER (ORDER BY COUNT(*)) LIMIT 2",
+    "SELECT ward, LAST_VALUE(n IGNORE NULLS) OVER (ORDER BY ward NULLS LAST) AS l, COUNT(DISTINCT n) OVER () AS d, "
+    "MEDIAN(n) OVER () AS m, COUNT(*) OVER () AS k FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward)",
+    "SELECT ward, urgent, COUNT(*) AS n, SUM(stay) AS s, GROUPING(ward, urgent) AS g FROM visits "
+    "GROUP BY ROLLUP (ward, urgent)",
+    "SELECT ward, urgent, COUNT(stay) AS n, AVG(stay) AS a FROM visits GROUP BY CUBE (1, 2) HAVING COUNT(stay) > 400",
+    "SELECT ward, AVG(stay) AS a, SUM(stay) / COUNT(*) AS b FROM visits GROUP BY ROLLUP (ward)",
+    "SELECT ward, urgent, stay > 9 AS long, COUNT(*) AS n FROM visits "
+    "GROUP BY long, GROUPING SETS ((ward), (urgent), ())",
+    "SELECT ward, urgent, COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY GROUPING(ward), GROUPING(urgent)) AS share "
+    "FROM visits GROUP BY CUBE (ward, urgent) ORDER BY share DESC LIMIT 5",
+    "SELECT u, SUM(n) AS n FROM (SELECT ward, urgent AS u, COUNT(*) AS n FROM visits GROUP BY 1, 2) "
+    "GROUP BY ROLLUP (u)",
+    "SELECT * FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ward, urgent) "
+    "PIVOT (SUM(n) FOR ward IN ('north', 'so''uth', 'none'))",
+    "WITH r AS (SELECT ward, urgent, COUNT(*) AS n, SUM(stay) AS s FROM visits GROUP BY ward, urgent) "
+    "SELECT urgent, north_n / e_n AS m, north_sum AS s FROM r PIVOT (SUM(n) AS n, SUM(s) AS sum FOR ward IN "
+    "('north', 'east' AS e))",
+]
+
 WRITTEN = [
     (
         f"SELECT {ALL_GROUPS} ward, COUNT(*, contribution_bounds_per_group => (0, 20)) AS n, "

@@ -164,6 +164,8 @@ class AggregateFunction:
         Whether it looks at single rows, however units are bounded.
     adds
         Whether it adds up what units have in one number.
+    averages
+        Whether it is the average of the values of rows.
     clipped
         Whether all of a unit can be clipped to one norm.
     centres
@@ -195,6 +197,7 @@ class AggregateFunction:
     equal_bounds: ClassVar[bool] = False
     rowwise: ClassVar[bool] = False
     adds: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False

@@ -315,6 +315,7 @@ class Average(Ratio):
     said, nodes, word = ("AVG",), (exp.Avg,), "avg"
     statistics = (ValueCount(), ClampedMean(), CentredValue())
     shown = linear = "mean"
+    averages = True
 
     def whole(self, aggregate: Aggregate) -> bool:
         """Return False: averages of whole numbers are none."""

@@ -101,6 +101,9 @@ def private_aggregation(
     if selection == "public":
         groups = groups_text(_public_keys(select, group, source, reader), source)
         keys = [replace(column, key=replace(column.key, levels=None), attribute=None) for column in keys]
+    told = _bounds_notes(aggregates, limits.contribution.kind == "l2")
+    if group.sets is not None:
+        told += _larger_groups_notes(aggregates, selection == "threshold")
     rows, tables = rows_text(source, where, keys, inputs)
     measured = PrivateSelect(
         rows,
@@ -117,7 +120,7 @@ def private_aggregation(
         None if clause is None else clause.delta,
         None if clause is None else clause.selection_epsilon,
         source.single,
-        tuple(dict.fromkeys([*notes, *reader.notes, *_bounds_notes(aggregates, limits.contribution.kind == "l2")])),
+        tuple(dict.fromkeys([*notes, *reader.notes, *told])),
         private,
     )
     return Aggregation(measured, keys, called, group, source)
@@ -186,6 +189,17 @@ def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
                 low, high = map(_shown, operand.bounds)
                 found.append(f"{words} is bounded by {low} and {high}, as declared")
     return found
+
+
+def _larger_groups_notes(aggregates: list[Aggregate], hidden: bool) -> list[str]:
+    """Return what a plan says of groups that are put together from smaller ones."""
+    found = ["larger groups are added up from the smallest, with the noise of all of them: that of k is sqrt(k) times"]
+    if hidden:
+        found.append("groups that are not shown, as they have too few units, are in none of the larger ones")
+    averages = [one.words for one in aggregates if function_of(one.kind).averages]
+    return found + [
+        f"{words} of larger groups has each of the smallest with the weight of its count" for words in averages
+    ]
 
 
 def _shown(bound: Fraction) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
+from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.release_view import View, view
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
@@ -161,6 +162,8 @@ class Outer:
             tree, names = self.query(node.this, self.reader.with_common_tables(node, environment))
             found = node.copy()
             found.set("this", tree)
+            if node.args.get("pivots"):
+                return pivoted(node, found, names, self.reader.text)
             return found, aliased(node, names)
         if not isinstance(node, exp.Table):
             if any(True for _ in node.find_all(exp.Query)):
@@ -169,6 +172,8 @@ class Outer:
         common = self.reader.common_table(node, environment)
         if common is not None:
             names = aliased(common.node, self._common_table(common.node, common.environment)[1])
+            if node.args.get("pivots"):
+                return pivoted(node, node.copy(), names, self.reader.text)
             return node.copy(), aliased(node, names)
         relation = find_relation(node, self.reader.relations, self.reader.text)
         if RESERVED.fullmatch(relation.name):
@@ -181,6 +186,8 @@ class Outer:
             table = exp.alias_(table, node.name, table=True, quoted=True)  # type: ignore[assignment]
         if node.args.get("sample"):
             table.set("sample", node.args["sample"].copy())
+        if node.args.get("pivots"):
+            return pivoted(node, table, tuple(relation.columns), self.reader.text)
         return table, aliased(node, tuple(relation.columns))
 
     def _common_table(self, node: exp.CTE, environment: Environment) -> tuple[exp.Expr, Names]:
@@ -215,7 +222,7 @@ class Outer:
     ) -> None:
         """Replace the subqueries in the expressions of a select, and write aggregates as DuckDB does."""
         pairs = list(zip(query.expressions, found.expressions, strict=True))
-        for part in ("where", "group", "having", "order"):
+        for part in ("where", "group", "having", "qualify", "order"):
             if query.args.get(part) is not None:
                 pairs.append((query.args[part], found.args[part]))
         for written, made in zip(query.args.get("joins") or [], found.args.get("joins") or [], strict=True):

@@ -10,6 +10,7 @@ from sqlglot import exp
 from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
 from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
+from dpnotebook.sql.analysis.rolled_up import grouped_again, is_added, over_groups
 from dpnotebook.sql.analysis.visible_names import VisibleNames
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
 from dpnotebook.sql.ownership.queries import Environment
@@ -42,7 +43,7 @@ class View:
     exact
         Whether the list is keys and aggregates of the release as they are.
     tail
-        HAVING as WHERE, ORDER BY, LIMIT and OFFSET, as parts of a select.
+        HAVING as WHERE, QUALIFY, ORDER BY, LIMIT and OFFSET, as parts of a select; of several sets of keys, those too.
     columns
         All columns of the release.
     """
@@ -123,12 +124,15 @@ class _Viewer:
         measured = found.measured
         self.aggregates = [aggregate.name for aggregate in measured.aggregates]
         self.columns = [key.name for key in measured.keys]
-        for name in self.aggregates:
+        for name in self.aggregates if self.found.group.sets is None else []:
             self.columns += [name, *interval_columns(name)]
+        self.sets = grouped_again(found)
 
     def view(self, table: str) -> View:
         taken: set[str] = set()
         for item in self.select.expressions:
+            if is_added(item):
+                continue
             if isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star)):
                 raise self.reader.text.error("* stands in COUNT(*) only here; list keys and aggregates", item)
             node = self.post(item.unalias(), False)
@@ -145,14 +149,22 @@ class _Viewer:
             taken.add(name.casefold())
             self.items.append((node, name))
         shown = [node.name for node, name in self.items if isinstance(node, exp.Column) and node.name == name]
-        exact = len(shown) == len(self.items) and len(set(shown)) == len(shown)
+        exact = len(shown) == len(self.items) and len(set(shown)) == len(shown) and self.sets is None
         return View(table, self.items, exact, self._tail(), self.columns)
 
     def _tail(self) -> dict[str, exp.Expr]:
         parts = self.select.args
         tail: dict[str, exp.Expr] = {}
+        if self.sets is not None:
+            tail["group"] = self.sets
         if parts.get("having") is not None:
-            tail["where"] = exp.Where(this=self.post(parts["having"].this, True))
+            having = self.post(parts["having"].this, True)
+            if self.sets is not None:
+                tail["having"] = exp.Having(this=having)
+            else:
+                tail["where"] = exp.Where(this=having)
+        if parts.get("qualify") is not None:
+            tail["qualify"] = exp.Qualify(this=self.post(parts["qualify"].this, True))
         if parts.get("order") is not None:
             tail["order"] = exp.Order(expressions=[self._ordered(item) for item in parts["order"].expressions])
         for part in ("limit", "offset"):
@@ -185,7 +197,7 @@ class _Viewer:
             Whether these go before columns.
         """
         if call_of(written) is not None:
-            return quoted(self.found.names[id(written)])
+            return self._answer(written)
         if isinstance(written, exp.Query):
             return self.outer.scalar(written, self.environment, self.outer.known(self.columns))
         if isinstance(written, exp.Column):
@@ -204,6 +216,12 @@ class _Viewer:
                 ]
                 copy.set(part, changed)
         return copy
+
+    def _answer(self, written: exp.Expr) -> exp.Expr:
+        """Return an aggregate: a column of the release, or what follows from it for several groups."""
+        if self.sets is None:
+            return quoted(self.found.names[id(written)])
+        return over_groups(written, self.select, self.found, self.reader)
 
     def _column(self, written: exp.Column, aliases: bool, alias_first: bool) -> exp.Expr:
         name = written.name.casefold()
@@ -236,7 +254,7 @@ class _Viewer:
         for column in self.found.keys:
             if column.written.column is not None or type(column.written.written) is not type(written):
                 continue
-            if any(call_of(node) is not None for node in written.walk()):
+            if any(call_of(node) is not None or isinstance(node, exp.Window) for node in written.walk()):
                 return None
             if column.written.written == written:
                 return quoted(column.key.name)

@@ -44,7 +44,8 @@ def check_names(query: exp.Select, known: VisibleNames, text: Text) -> None:
         return
     names = {name.casefold() for name in known.names} | {item.alias.casefold() for item in query.expressions}
     roots = [*query.expressions]
-    roots += [part for name in ("where", "group", "having", "order") if (part := query.args.get(name)) is not None]
+    parts = ("where", "group", "having", "qualify", "order")
+    roots += [part for name in parts if (part := query.args.get(name)) is not None]
     roots += [on for node in query.args.get("joins") or [] if (on := node.args.get("on")) is not None]
     for root in roots:
         for node in root.walk(prune=lambda node: isinstance(node, exp.Query)):

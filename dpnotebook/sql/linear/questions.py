@@ -38,7 +38,7 @@ from dpnotebook.sql.statement import Statement
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
-REWRITTEN = frozenset({*CONDITIONS, "FILTER"})
+REWRITTEN = frozenset({*CONDITIONS, "FILTER", "OVER"})
 
 
 @dataclass(frozen=True)

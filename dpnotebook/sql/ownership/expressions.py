@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.expressions import alike, check_comparisons, kind_of
 from dpnotebook.dialect.safe.expressions import make_total
-from dpnotebook.dialect.text import Text
+from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.sql.ownership.growth import check_growth
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.statement_parser import call_of
@@ -28,7 +28,8 @@ def bare(node: exp.Expr) -> exp.Expr:
 
 def words_of(node: exp.Expr, text: Text) -> str:
     """Return an expression as it is written, for the name of a column."""
-    words = text.words(node)
+    unwritten = isinstance(node, exp.Null | exp.Boolean) or node.find(exp.Window) is not None  # has no place of its own
+    words = node.sql(DIALECT) if unwritten else text.words(node)
     return words + ")" * (words.count("(") - words.count(")"))
 
 
@@ -66,6 +67,7 @@ def resolve(
     SQLError
         If a name means nothing, a comparison could fail, or a subquery reads a private table.
     """
+    refuse_windows(written, reader.text)
     place = None if aliases else (id(written), id(scope))
     if place is not None and place in reader.resolved:
         return reader.resolved[place][2].copy()
@@ -82,6 +84,19 @@ def resolve(
     if place is not None:
         reader.resolved[place] = written, scope, found
     return found.copy()
+
+
+def refuse_windows(written: exp.Expr, text: Text) -> None:
+    """Refuse windows over rows: what one shows of a row depends on the rows of other units."""
+    node = written.find(exp.Window, exp.Qualify, exp.Grouping)
+    if isinstance(node, exp.Grouping):
+        raise text.error("GROUPING stands in a list whose GROUP BY has a ROLLUP, a CUBE or GROUPING SETS", node)
+    if node is not None:
+        message = (
+            "windows are over groups that were released, as over rows one would tell of other units; write GROUP BY, "
+            "and SUM(COUNT(*)) OVER () for a total of all groups"
+        )
+        raise text.error(message, node)
 
 
 def total(node: exp.Expr, condition: bool = False) -> exp.Expr:

@@ -13,6 +13,8 @@ from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.statement_parser import call_of
 
+GROUPINGS = (exp.Rollup, exp.Cube, exp.GroupingSets)
+
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
     from dpnotebook.sql.ownership.queries import Environment, Output
@@ -45,10 +47,21 @@ class GroupKey:
 
 @dataclass(frozen=True)
 class Grouping:
-    """The keys of a GROUP BY, and whether one of them is the unit."""
+    """The keys of a GROUP BY, and whether one of them is the unit.
+
+    Parameters
+    ----------
+    all
+        The keys, each once.
+    by_unit
+        Whether one is the unit.
+    sets
+        Where several sets of them are grouped by: the clause, with the places of keys in `all` for the keys.
+    """
 
     all: tuple[GroupKey, ...] = ()
     by_unit: bool = False
+    sets: exp.Group | None = None
 
     @property
     def keys(self) -> list[exp.Expr]:
@@ -77,12 +90,29 @@ def grouping(select: exp.Select, scope: Scope, environment: Environment, reader:
     if not group.expressions:
         raise reader.text.error("after GROUP BY stand columns", "GROUP")
     found: list[GroupKey] = []
-    for written in group.expressions:
+    named: list[tuple[exp.Expr, GroupKey]] = []
+    sets: exp.Group = group.copy()
+    for written, place in zip(_listed(group), _listed(sets), strict=True):
         key = _key(bare(written), select, scope, environment, reader)
-        if all(key.node != other.node for other in found):
+        key = next((other for other in found if key.node == other.node), key)
+        if all(key is not other for other in found):
             found.append(key)
+        named.append((place, key))
     found.sort(key=lambda key: (key.item is None, key.item or 0))  # as they are selected, then the others
-    return Grouping(tuple(found), any(key.column is not None and key.column.unit for key in found))
+    for place, key in named:
+        place.replace(exp.Literal.number(next(number for number, one in enumerate(found) if one is key)))
+    several = any(isinstance(node, GROUPINGS) for node in group.expressions)
+    by_unit = any(key.column is not None and key.column.unit for key in found)
+    return Grouping(tuple(found), by_unit, sets if several else None)
+
+
+def _listed(group: exp.Expr) -> list[exp.Expr]:
+    """Return what is grouped by, in all sets."""
+    return [
+        key
+        for node in group.expressions
+        for key in (_listed(node) if isinstance(node, (*GROUPINGS, exp.Tuple)) else [node])
+    ]
 
 
 def check_grouped(outputs: Iterable[Output], group: Grouping, select: exp.Select, text: Text) -> None:

@@ -24,7 +24,8 @@ def expression_queries(select: exp.Select) -> list[exp.Expr]:
     """Return the subqueries in the expressions of a select."""
     roots = [*select.expressions]
     roots += [node for node in source_nodes(select) if isinstance(node, exp.Unnest | exp.Values)]
-    roots += [node for part in ("where", "group", "having", "order") if (node := select.args.get(part)) is not None]
+    parts = ("where", "group", "having", "qualify", "order")
+    roots += [node for part in parts if (node := select.args.get(part)) is not None]
     roots += [on for node in select.args.get("joins") or [] if (on := node.args.get("on")) is not None]
     return [node for root in roots for node in root.walk(prune=_is_query) if _is_query(node)]
 
@@ -32,7 +33,7 @@ def expression_queries(select: exp.Select) -> list[exp.Expr]:
 def calls_of(select: exp.Select) -> list[exp.Expr]:
     """Return the calls of aggregate functions of a select itself."""
     roots = [*select.expressions]
-    roots += [node for part in ("having", "order") if (node := select.args.get(part)) is not None]
+    roots += [node for part in ("having", "qualify", "order") if (node := select.args.get(part)) is not None]
     return [
         node
         for root in roots

@@ -14,7 +14,7 @@ from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.ownership.catalog import bounded
-from dpnotebook.sql.ownership.expressions import bare, resolve, total, words_of
+from dpnotebook.sql.ownership.expressions import bare, refuse_windows, resolve, total, words_of
 from dpnotebook.sql.ownership.grouping import check_grouped, check_having, grouping
 from dpnotebook.sql.ownership.growth import growth_of
 from dpnotebook.sql.ownership.queries import Environment, From, Output, Rows, named_outputs
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 Aliases = Mapping[str, Callable[[], exp.Expr]]
 
+ONE_SET = "ROLLUP, CUBE and GROUPING SETS stand in the private aggregation or above it; list the columns here"
 KEEPS = "which rows are kept would depend on rows of other units; leave it out below the aggregation"
 
 
@@ -48,6 +49,7 @@ def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, re
             "aggregation, group by the unit's column too",
             _aggregation(query),
         )
+    refuse_windows(query, reader.text)
     source = reader.source(query, environment, outer)
     if source.owner is not None and (query.args.get("limit") or query.args.get("offset")):
         raise reader.text.error(f"LIMIT below an aggregation is not supported: {KEEPS}", query.args.get("limit"))
@@ -57,6 +59,8 @@ def read_rows(query: exp.Expr, environment: Environment, outer: Scope | None, re
 def _select(query: exp.Select, source: From, environment: Environment, reader: ReaderProtocol) -> Rows:
     scope = source.scope
     group = grouping(query, scope, environment, reader)
+    if group.sets is not None:
+        raise reader.text.error(ONE_SET, query.args["group"])
     aggregated = bool(calls_of(query)) or query.args.get("group") is not None or query.args.get("having") is not None
     outputs = _outputs(query, scope, environment, reader)
     aliases = _aliases(query, outputs)

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
 
 SELECT_PARTS = frozenset(
-    {"expressions", "from", "joins", "where", "group", "having", "order", "limit", "offset", "distinct", "with"}
+    {
+        *("expressions", "from", "joins", "where", "group", "having", "qualify", "order", "limit", "offset"),
+        *("distinct", "with"),
+    }
 )
 SUBQUERY_PARTS = frozenset({"this", "alias", "with", "order", "limit", "offset"})
 
@@ -66,6 +69,10 @@ def read_source(
     node: exp.Expr, environment: Environment, outer: Scope | None, before: From | None, reader: ReaderProtocol
 ) -> FromItem:
     """Return a source of FROM."""
+    if node.args.get("pivots"):
+        raise reader.text.error(
+            "PIVOT is over groups: aggregate with GROUP BY in a query in FROM, and pivot that", node
+        )
     if isinstance(node, exp.Table):
         reader.check_parts(node, frozenset({"this", "alias", "db", "catalog", "sample"}))
         common = reader.common_table(node, environment)

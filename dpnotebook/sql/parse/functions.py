@@ -16,6 +16,7 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.arguments import check_arguments
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.refusals import FILES, refused_node, refused_part
+from dpnotebook.sql.parse.windows import check_window, parts_of
 
 BINARY = frozenset({"this", "expression"})
 UNARY = frozenset({"this"})
@@ -23,20 +24,27 @@ LIST = frozenset({"expressions"})
 MANY = UNARY | LIST
 DATES = BINARY | {"unit", "date_part_boundary"}
 
+NAMING_OF_PIVOTS = ("identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming")
+
 # Parts are named without the underscore that sqlglot puts behind Python's keywords.
 STRUCTURE: dict[type[exp.Expr], frozenset[str]] = {
     exp.Select: frozenset(
-        {"with", "distinct", "expressions", "from", "joins", "where", "group", "having", "order", "limit", "offset"}
+        {
+            *("with", "distinct", "expressions", "from", "joins", "where", "group", "having", "qualify"),
+            *("windows", "order", "limit", "offset"),
+        }
     ),
     exp.Union: BINARY | {"distinct", "with", "order", "limit", "offset"},
     exp.Intersect: BINARY | {"distinct", "with", "order", "limit", "offset"},
     exp.Except: BINARY | {"distinct", "with", "order", "limit", "offset"},
     exp.With: LIST,
     exp.CTE: frozenset({"this", "alias"}),
-    exp.Subquery: frozenset({"this", "alias", "order", "limit", "offset", "with"}),
+    exp.Subquery: frozenset({"this", "alias", "order", "limit", "offset", "with", "pivots"}),
     exp.From: UNARY,
     exp.Join: frozenset({"this", "on", "using", "side", "kind"}),
-    exp.Table: frozenset({"this", "alias", "db", "catalog", "sample"}),
+    exp.Table: frozenset({"this", "alias", "db", "catalog", "sample", "pivots"}),
+    exp.Pivot: frozenset({"expressions", "fields", "alias", "columns", *NAMING_OF_PIVOTS}),
+    exp.PivotAlias: frozenset({"this", "alias"}),
     exp.TableAlias: frozenset({"this", "columns"}),
     exp.TableSample: frozenset({"method", "percent", "size"}),
     exp.Unnest: LIST | {"alias"},
@@ -59,6 +67,7 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Literal: frozenset({"this", "is_string"}),
     exp.Boolean: UNARY,
     exp.Null: frozenset(),
+    exp.Grouping: LIST,
     exp.Array: LIST | {"struct_name_inheritance"},
     exp.And: BINARY,
     exp.Or: BINARY,
@@ -149,13 +158,14 @@ def check_nodes(tree: exp.Expr, text: Text) -> None:
     """
     for node in tree.walk(bfs=False):
         called = call_of(node) is not None  # of an aggregate, whose arguments were read with it
-        parts = ALLOWED.get(type(node))
+        parts = _parts(node)
         if parts is None and not called:
             raise refused_node(node, text)
         for part, value in node.args.items():
             if not called and part.rstrip("_") not in (parts or ()) and not _empty(part, value):
                 raise refused_part(node, part.rstrip("_"), value, text)
         _check(node, text)
+        check_window(node, text)
         check_arguments(node, text)
 
 
@@ -180,7 +190,7 @@ def _check(node: exp.Expr, text: Text) -> None:
         raise text.error("after IN stands a list in parentheses or a query", node)
     if isinstance(node, exp.Var) and not isinstance(node.parent, PLACES_OF_VARS):
         raise text.error(f"{node.name} has no meaning here", node)
-    if isinstance(node, exp.Alias) and not isinstance(node.parent, exp.Select):
+    if isinstance(node, exp.Alias) and not isinstance(node, exp.PivotAlias) and not isinstance(node.parent, LISTS):
         raise text.error("a name with AS stands in the list after SELECT only", node)
     if isinstance(node, exp.Distinct) and node.parent is not None and not isinstance(node.parent, PLACES_OF_DISTINCT):
         raise text.error("DISTINCT cannot stand here", node)
@@ -212,6 +222,7 @@ PLACES_OF_VARS = (
     exp.DateSub,
     exp.Interval,
     exp.TableSample,
+    exp.WindowSpec,
 )
 # What is written twice where an engine would fail: nesting must not double its length over and over.
 COPIED: tuple[type[exp.Expr], ...] = (
@@ -220,8 +231,18 @@ COPIED: tuple[type[exp.Expr], ...] = (
     *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date),
 )
 MAX_COPIES = 8
+GROUPINGS = exp.Rollup | exp.Cube | exp.GroupingSets
+LISTS = (exp.Select, exp.Pivot)
 PLACES_OF_DISTINCT = (exp.Select, exp.Count)
 PLACES_OF_STARS = (exp.Select, exp.Count, exp.Column)
+
+
+def _parts(node: exp.Expr) -> frozenset[str] | None:
+    """Return the parts that a node may have; None where it cannot be."""
+    found = ALLOWED.get(type(node))
+    if found is None and isinstance(node, GROUPINGS | exp.Tuple):
+        return LIST if isinstance(node.parent, exp.Group if isinstance(node, GROUPINGS) else GROUPINGS) else None
+    return parts_of(node) if found is None else found
 
 
 def _inside(node: exp.Expr) -> bool:

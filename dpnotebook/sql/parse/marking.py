@@ -13,7 +13,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.sql.aggregates.catalogue import NAMES, function_of
+from dpnotebook.sql.aggregates.catalogue import NAMES, PRIVATE, function_of
 from dpnotebook.sql.parse.call_arguments import read_call
 from dpnotebook.sql.parse.calls import Call
 from dpnotebook.sql.parse.clause import WORDS, Clause, read_clause
@@ -137,8 +137,8 @@ class Marking:
             if condition is not None or not inside:
                 raise self.text.error("write COUNTIF(condition)", name)
             condition, inside, name = inside, [_like(name, TokenType.STAR, "*")], _like(name, TokenType.VAR, "COUNT")
-        if is_bare(over := _at(tokens, after), "OVER"):
-            raise self.text.error("windows are not supported: aggregate with GROUP BY", over)
+        if is_bare(_at(tokens, after), "OVER"):
+            return self._windowed(tokens, index, after), after
         last = tokens[after - 1]
         words = " ".join(self.text.statement[name.start : last.end + 1].split())
         call, arguments = read_call(name, inside, words, self.text)
@@ -157,6 +157,15 @@ class Marking:
         )
         ends = _like(name, TokenType.L_PAREN, "("), _like(tokens[close], TokenType.R_PAREN, ")")
         return [marker, ends[0], *kept, ends[1]], after
+
+    def _windowed(self, tokens: list[Token], index: int, after: int) -> list[Token]:
+        """Return what stands for a call before OVER: itself, with markers in it for what it is of."""
+        name = tokens[index]
+        if is_bare(name, *PRIVATE):
+            raise self.text.error(f"{name.text.upper()} has no window: put one over the query that it stands in", name)
+        if is_bare(name, "MEAN"):
+            name = _like(name, TokenType.VAR, "AVG")
+        return [name, *self._mark(tokens[index + 1 : after])]
 
     def _within_group(self, tokens: list[Token], after: int) -> tuple[list[Token] | None, int, bool]:
         """Return the column of WITHIN GROUP (ORDER BY column), where to go on, and whether the order is descending."""

@@ -12,25 +12,21 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.aggregates.catalogue import names
 
-AFTERWARDS = "do it on the release, where it is free"
-ONE_GROUPING = "write a plain GROUP BY, and a statement for each set of columns"
-NO_WINDOWS = "windows are not supported: aggregate with GROUP BY"
+SEVERAL_GROUPINGS = "write GROUP BY ROLLUP (a, b), CUBE (a, b) or GROUPING SETS ((a, b), (a), ())"
+WINDOWS_ARE = "its window is missing: write OVER (PARTITION BY column ORDER BY column) behind it"
 VALUES_HINT = "register the rows as a public table, session.register(df, 'name', public=True)"
 AGGREGATES_ARE = f"the aggregates are {', '.join(names()[:-1])} and {names()[-1]}"
 
 PARTS = {
-    "qualify": f"QUALIFY is not supported: {NO_WINDOWS}",
-    "windows": NO_WINDOWS,
     "laterals": "LATERAL is not supported; write a join, or UNNEST(column) after a comma",
-    "pivots": f"PIVOT is not supported: {AFTERWARDS}, r.frame.pivot(...)",
+    "unpivot": "UNPIVOT is not supported; write a UNION ALL of one query for each column",
     "into": "INTO is not supported: keep the release under a name, r << on the first line of the cell",
     "sample": "write the sample after the table: FROM t TABLESAMPLE SYSTEM (10 PERCENT)",
     "kind": "SELECT AS STRUCT and SELECT AS VALUE are not supported; write plain columns",
     "all": "after GROUP BY stand columns, without ALL or DISTINCT",
-    "rollup": ONE_GROUPING,
-    "cube": ONE_GROUPING,
-    "grouping_sets": ONE_GROUPING,
-    "totals": ONE_GROUPING,
+    "rollup": SEVERAL_GROUPINGS,
+    "cube": SEVERAL_GROUPINGS,
+    "totals": SEVERAL_GROUPINGS,
     "recursive": "WITH RECURSIVE is not supported",
     "materialized": "write AS (SELECT ...), without MATERIALIZED",
     "method": "NATURAL, ASOF and POSITIONAL joins are not supported; write JOIN ... USING (column)",
@@ -53,8 +49,9 @@ FILES = "read files beforehand: session.protect(path, 'name') or session.registe
 NO_CHANCE = "what is random is not supported; a sample is written TABLESAMPLE SYSTEM (10 PERCENT)"
 NO_CLOCK = "what changes by itself is not supported; bind the value as a parameter, :today"
 NODES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("Window", "WithinGroup", "RowNumber", "Rank", "DenseRank", "Lag", "Lead", "Ntile", "PercentRank"), NO_WINDOWS),
-    (("Rollup", "Cube", "GroupingSets"), ONE_GROUPING),
+    (("WithinGroup",), "write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY column)"),
+    (("RowNumber", "Rank", "Lag", "Lead", "Ntile", "CumeDist", "FirstValue", "LastValue", "NthValue"), WINDOWS_ARE),
+    (("Rollup", "Cube", "GroupingSets"), SEVERAL_GROUPINGS),
     (("Tuple",), "a list of columns in parentheses is not supported; write them one by one"),
     (("Values",), f"VALUES is not supported; {VALUES_HINT}"),
     (("Lateral",), PARTS["laterals"]),
@@ -86,7 +83,7 @@ NAMES = {
     **dict.fromkeys(("NOW", "TODAY", "GETDATE", "CURRENT_SETTING", "GETENV"), NO_CLOCK),
     **dict.fromkeys(("RANDOM", "SETSEED", "GEN_RANDOM_UUID", "NEXTVAL", "HASH"), NO_CHANCE),
     **dict.fromkeys(("READ_TEXT", "READ_BLOB", "READ_JSON", "GLOB", "PARQUET_SCAN", "SNIFF_CSV"), FILES),
-    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"), NO_WINDOWS),
+    **dict.fromkeys(("ROW_NUMBER", "RANK", "DENSE_RANK", "LAG", "LEAD"), WINDOWS_ARE),
 }
 SCALARS = re.findall(
     r"\w+",

@@ -28,6 +28,7 @@ from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
 from dpnotebook.sql.parse.strictness import check_read, check_written
+from dpnotebook.sql.parse.windows import check_frames, write_out_names
 
 __all__ = ["Call", "Clause", "Surface", "call_of", "clause_of", "read_surface"]
 
@@ -97,6 +98,8 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         tree = marking.attach(_parse(tokens, text))
         check_nodes(tree, text)
         check_read(tree, tokens, text)
+        check_frames(bound, text)
+        write_out_names(tree, text)
         tree = _one_meaning(tree, text)
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None

@@ -17,7 +17,7 @@ OPENING = ("(", "[", ",", "SELECT", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HA
 CLOSING = (")", "]", ",", "FROM", "WHERE", "GROUP BY", "ORDER BY", "HAVING", "LIMIT", "UNION", ";")
 JOINS = ("NATURAL", "ASOF", "POSITIONAL", "SEMI", "ANTI", "LEFT", "RIGHT", "FULL", "OUTER", "INNER", "CROSS", "GLOBAL")
 CASTS = ("CAST", "TRY_CAST", "SAFE_CAST", "::")
-SUPPLIED = (*CASTS, "AND", "THEN", "NOT")
+SUPPLIED = (*CASTS, "AND", "BETWEEN", "THEN", "NOT")
 TIMES = ("DATE", "TIMESTAMP", "DATETIME")
 # BigQuery takes these as names without quotes; DuckDB does not.
 NAMES_IN_BIGQUERY = frozenset(
@@ -97,7 +97,7 @@ def _check_supplied(tree: exp.Expr, tokens: Tokens, text: Text) -> None:
             words["CAST"] += 1
     nodes = Counter(type(node) for node in tree.walk())
     between = next(iter(tree.find_all(exp.Between)), None)
-    if words["AND"] < nodes[exp.And] + nodes[exp.Between]:
+    if words["AND"] < nodes[exp.And] + words["BETWEEN"]:  # of frames of windows too
         raise text.error("an AND is missing: BETWEEN 1 AND 5", between)
     negated = sum(bool(node.args.get("negate")) for node in tree.find_all(exp.Like, exp.ILike, exp.In))
     if words["NOT"] > nodes[exp.Not] + nodes[exp.NullSafeEQ] + negated:
