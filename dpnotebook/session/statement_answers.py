@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -250,7 +250,7 @@ def reveal_statement(
         unit="",
         ordered=ordered,
         sources=(record.number,),
-        notes=(*_notes(record, statement), *found.notes),
+        notes=(*_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
         worked_out=found.measures,
         redraws=samples,
         again=lambda other: reveal_statement(record, statement, other, accountant, public, outer),
@@ -295,6 +295,16 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
         f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
         "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon",
     )
+
+
+def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]) -> Iterator[str]:
+    """Yield what noise hides in some groups, though its bounds are known."""
+    for told, select, frame in zip(record.details["selects"], statement.selects, frames, strict=True):
+        for part, aggregate in zip(Measuring.from_json(told["measuring"]).parts, select.aggregates, strict=True):
+            groups = sum(bool(np.isnan(value).any()) for value in frame[aggregate.name])
+            if part.found and groups:
+                where = f" in {groups:,} of {len(frame):,} groups, as they have" if select.keys else ", as there are"
+                yield f"{aggregate.words or aggregate.name}: noise hides it{where} too few values"
 
 
 def recorded_statement(charge: Charge) -> Statement:

@@ -207,6 +207,42 @@ def test_quantiles_cover_and_are_near(accountant, middle):
                 assert math.sqrt(np.mean(ranks**2)) < 1.5 * said.std_error
 
 
+@BOTH
+def test_quantiles_are_as_far_off_as_their_standard_errors_say(accountant):
+    fractions, rows = (0.1, 0.5, 0.9), 3000
+    values, units = spread(accountant, 0, 100, 45, 10, rows)
+    asked = aggregate("quantiles", 0, 100, fractions=fractions, array=True)
+    measured = plan(select(asked, selection="all"), accountant, accountant.units(2.0))
+    answer = estimate(measured, noisy(measured, repeated(measured, units, 600)), 0.9)[0]
+    off = np.sqrt(np.mean((answer.value - np.quantile(values, fractions)) ** 2, axis=0))
+    said = np.sqrt(np.mean(answer.std_error**2, axis=0))
+    assert ((off / 2 < said) & (said < off * 2)).all()
+    whole = aggregate("quantiles", 0, 100, fractions=fractions, array=True, integer=True)
+    measured = plan(select(whole, selection="all"), accountant, accountant.units(2.0))
+    answer = estimate(measured, noisy(measured, repeated(measured, units, 600)), 0.9)[0]
+    assert (answer.std_error > 0).all()
+
+
+@BOTH
+def test_the_least_is_not_above_the_median_and_what_noise_hides_is_not_answered(accountant):
+    asked = [aggregate("quantiles", 0, 100, fractions=(fraction,), name=f"q{fraction}") for fraction in (0.5, 0.0, 1.0)]
+    measured = plan(select(*asked, selection="all"), accountant, accountant.units(0.5))
+    assert len({part.blocks for part in measured.parts}) == 1
+    for rows in (3, 90, 300, 2000):
+        _, units = spread(accountant, 0, 100, 45, 20, rows)
+        middle, least, greatest = estimate(measured, noisy(measured, repeated(measured, units, 300)), 0.9)
+        known = ~np.isnan(middle.value)
+        assert known.all() if rows == 2000 else known.mean() < 0.9 if rows <= 90 else True
+        for part in (least, middle, greatest):
+            assert np.array_equal(np.isnan(part.value), np.isnan(part.std_error))
+            assert not np.isnan(part.lower).any()
+            assert (part.lower <= part.upper).all()
+        for name in ("value", "lower", "upper"):
+            low, mid, high = (getattr(part, name) for part in (least, middle, greatest))
+            for one, other in ((low, mid), (mid, high), (low, high)):
+                assert not (one > other).any()
+
+
 def test_quantiles_without_noise_are_exact_to_a_bin():
     rng = np.random.default_rng(0)
     values = rng.gamma(2, 10, 5000).clip(0, 100)
@@ -277,10 +313,12 @@ def test_groups_with_next_to_nobody_answer_something_between_the_bounds(accounta
     measured = plan(select(*asked, selection="all"), accountant, UNITS // 100)
     nobody = Totals(tuple((i,) for i in range(300)), np.zeros((300, measured.width), dtype=np.int64))
     average, variance, deviation, median = estimate(measured, noisy(measured, nobody), 0.95)
+    assert np.isnan(median.value).all()
     for answer, low, high in ((average, 10, 20), (variance, 0, 50), (deviation, 0, 7.08), (median, 10, 20)):
-        for values in (answer.value, answer.lower, answer.upper, answer.std_error):
+        shown = (answer.value, answer.std_error) if answer is not median else ()
+        for values in (answer.lower, answer.upper, *shown):
             assert np.all(np.isfinite(values))
-        for values in (answer.value, answer.lower, answer.upper):
+        for values in (answer.lower, answer.upper, *shown[:1]):
             assert np.all((values >= low - 1e-9) & (values <= high + 1e-9))
     assert np.mean(average.upper - average.lower) > 8
 

@@ -220,6 +220,21 @@ def test_quantiles_are_those_of_the_values(ask, kind, most, who):
             assert low - width <= value <= high + width
 
 
+def test_a_list_of_quantiles_is_each_of_them(ask):
+    private = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=250, delta=1e-9, max_rows_contributed=12)"
+    of = "FROM visits WHERE who > 0 GROUP BY ward ORDER BY ward"
+    listed = ask(
+        f"SELECT {private} ward, QUANTILE_CONT(stay, [0.75, 0.25], contribution_bounds_per_row => (0, 40)) AS q {of}",
+        epsilon=None,
+    )
+    alone = ask(
+        f"SELECT {private} ward, QUANTILE_CONT(stay, 0.25, contribution_bounds_per_row => (0, 40)) AS a, "
+        f"QUANTILE_CONT(stay, 0.75, contribution_bounds_per_row => (0, 40)) AS b {of}",
+        epsilon=None,
+    )  # fmt: skip
+    assert [list(pair) for pair in listed.q] == [list(pair) for pair in zip(alone.b, alone.a, strict=True)]
+
+
 def test_a_unit_whose_vector_is_short_counts_whole(ask):
     statement = "SELECT ward, COUNT(*) AS n, SUM(stay) AS s FROM visits WHERE who > 300 GROUP BY ward"
     check(ask(statement, contribution="l2"), exactly(statement))

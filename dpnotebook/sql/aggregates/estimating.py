@@ -31,7 +31,13 @@ def estimate(measuring: Measuring, noisy: Integers, confidence: float) -> list[E
     found.
     """
     numbers = np.asarray(noisy, dtype=np.int64).reshape(-1, measuring.measured)
-    return [_part(measuring, part, numbers, confidence) for part in measuring.parts]
+    found = [_part(measuring, part, numbers, confidence) for part in measuring.parts]
+    for kind in {part.kind for part in measuring.parts}:
+        same = [i for i, part in enumerate(measuring.parts) if part.kind == kind and part.found]
+        agreed = function_of(kind).together([measuring.parts[i] for i in same], [found[i] for i in same])
+        for i, estimates in zip(same, agreed, strict=True):
+            found[i] = estimates
+    return found
 
 
 def _part(measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:

@@ -6,7 +6,7 @@ package knows one by its name.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Literal
@@ -353,6 +353,16 @@ class AggregateFunction:
             Probability with which an interval holds.
         """
         raise NotImplementedError
+
+    def together(self, parts: Sequence[AggregateInput], estimates: Sequence[Estimates]) -> list[Estimates]:
+        """Return the answers of several of its kind in one statement, so that they agree with one another.
+
+        Parameters
+        ----------
+        parts, estimates
+            The aggregates, and their answers.
+        """
+        return list(estimates)
 
     def expected(
         self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None

@@ -178,15 +178,24 @@ class _Reader:
     def _second(self, call: Call, piece: Tokens) -> Call:
         value = literal(piece)
         if self.spelling.second == "fraction":
-            if value is None or value.kind != "number" or not 0 <= value.number <= 1:
-                raise self.error(f"the second argument of {self.name} is a number from 0 to 1, written out", piece)
-            return replace(call, fractions=(float(value.number),))
+            listed = len(piece) > 1 and is_bare(piece[0], "[") and is_bare(piece[-1], "]")
+            found = [self._fraction(one, piece) for one in (split(piece[1:-1]) if listed else [piece])]
+            if not 1 <= len(found) <= MAX_QUANTILES:
+                raise self.error(f"a list of quantiles has from 1 to {MAX_QUANTILES}", piece)
+            return replace(call, array=listed, fractions=tuple(found))
         if value is None or value.kind != "number" or value.number.denominator != 1:
             raise self.error(f"the second argument of {self.name} is a whole number, written out", piece)
         if not 1 <= value.number <= MAX_QUANTILES:
             raise self.error(f"the second argument of {self.name} is from 1 to {MAX_QUANTILES}", piece)
         parts = int(value.number)
         return replace(call, array=True, fractions=tuple(i / parts for i in range(parts + 1)))
+
+    def _fraction(self, written: Tokens, piece: Tokens) -> float:
+        value = literal(written)
+        if value is None or value.kind != "number" or not 0 <= value.number <= 1:
+            what = "a number from 0 to 1, or a list of them, [0.25, 0.5]"
+            raise self.error(f"the second argument of {self.name} is {what}, written out", written or piece)
+        return float(value.number)
 
     def _positional_bounds(self, rest: list[Tokens]) -> Any:
         if not self.private:
