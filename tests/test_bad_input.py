@@ -122,7 +122,6 @@ def ask(verb, *args, **options):
 
 UNITS = {
     "rows bounded without a unit": (protect(max_rows=3), "unit="),
-    "no max_rows": (protect(unit="who"), "max_rows=8", "one who"),
     "max_rows of zero": (protect(unit="who", max_rows=0), "max_rows=8", "got 0"),
     "negative max_rows": (protect(unit="who", max_rows=-4), "got -4"),
     "fractional max_rows": (protect(unit="who", max_rows=2.5), "got 2.5"),

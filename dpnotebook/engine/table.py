@@ -60,7 +60,7 @@ class TableEngine:
     unit
         The column that identifies a privacy unit; None: every row is one.
     max_rows
-        Most rows of a unit that take part; needed with `unit`.
+        Most rows of a unit that take part; without it, with a `unit`, nothing can be counted here.
     key
         The ledger's secret.
     as_written
@@ -116,8 +116,8 @@ class TableEngine:
         if self._sums is None and not self._as_written:
             self._sums = self._summed("rows")
         self._bounded = unit is None
-        if domain:  # without a declared column it is SQL that is asked, which bounds by itself
-            self._bound()
+        if domain and (unit is None or self._max_rows is not None):
+            self._bound()  # otherwise it is SQL that is asked, which bounds by itself
 
     def _bound(self) -> None:
         if not self._bounded:

@@ -103,15 +103,21 @@ def free_name(name: str, names: Collection[str]) -> str:
 
 
 def may_be_corrected(known: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Whether what differs of a table is what was declared of its columns, which nothing rests on before a charge.
+    """Whether what differs of a table is what was declared of it, which nothing rests on before a charge.
+
+    That is its domain, and how many rows of a unit count, where nobody had said that.
 
     Parameters
     ----------
     known, values
-        As for `check_same_table`. Of another domain the data have another fingerprint; of the same they must not.
+        As for `check_same_table`. Of another domain, or sample, the data have another fingerprint; of the same they
+        must not.
     """
-    same = [to_bytes(known[part]) == to_bytes(values[part]) for part in ("domain", "unit", "max_rows")]
-    return same == [False, True, True]
+    domain, unit, max_rows = (
+        to_bytes(known[part]) == to_bytes(values[part]) for part in ("domain", "unit", "max_rows")
+    )
+    said = unit and known["unit"] is not None and known["max_rows"] is None
+    return unit and (said if not max_rows else not domain)
 
 
 def check_domain(table: str, said: int | None, since: int) -> None:

@@ -94,7 +94,8 @@ class Ledger(Opened):
         A table that was registered without a population can be given one later, by an entry of its own: that changes
         no spend, and what was charged before covers the units of every population that the table may be of. A
         population that was named stays. As long as nothing was charged that a table has a part in, its domain can be
-        corrected, by an entry of its own too: there is no answer that another domain could make wrong.
+        corrected, and it can be said how many rows of a unit count where that was not, by an entry of its own too:
+        there is no answer that another domain could make wrong.
 
         Parameters
         ----------
@@ -105,7 +106,8 @@ class Ledger(Opened):
         domain
             The declared domain, as `Domain.to_json` gives it.
         unit, max_rows
-            The column that identifies a privacy unit and the most rows of one that count; None for units of one row.
+            The column that identifies a privacy unit and the most rows of one that count, None where nobody has said
+            how many; both None where each row is a unit.
         population
             The population that units belong to, where it is named; None: that of this table alone, or the one that
             the ledger knows.
@@ -113,7 +115,7 @@ class Ledger(Opened):
         Returns
         -------
         bool
-            Whether this corrected the domain.
+            Whether this corrected what was declared.
 
         Raises
         ------

@@ -336,7 +336,8 @@ class Replay:
         known = self.tables[name].registered
         if not self.unused(name):
             raise Broken(f"entry {entry.number} corrects a table that was charged")
-        if any(known[part] != values[part] for part in ("unit", "max_rows")):
+        said = known["max_rows"] in (None, values["max_rows"])
+        if known["unit"] != values["unit"] or not said or (values["unit"] is None and values["max_rows"] is not None):
             raise Broken(f"entry {entry.number} corrects more of a table than its domain")
         self._start(entry, values)
 

@@ -102,7 +102,8 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
     found = []
     if table.unit is not None:
         found.append(
-            f"{table.name} was bounded when it was protected: at most {table.max_rows} rows of each {table.one}"
+            f"{table.name} was bounded when it was protected: at most {table.contribution_bound} rows of each "
+            f"{table.one}"
         )
     law = "discrete Laplace" if noise == "laplace" else "Gaussian"
     for answer, scale in zip(answers, scales, strict=True):

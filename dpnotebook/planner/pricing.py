@@ -77,7 +77,7 @@ def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant
                 table.domain,
                 accountant,
                 item.scale,
-                table.max_rows,
+                table.contribution_bound,
                 item.before if item.refines else None,
                 _parts(item.measurement, table),
             ).terms
@@ -134,13 +134,13 @@ def added_precision(planned: Planned, noise: Noise) -> float:
 
 def _rounding(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
-    cost = measurement.cost(table.domain, accountant, Fraction(1), table.max_rows)
+    cost = measurement.cost(table.domain, accountant, Fraction(1), table.contribution_bound)
     return max(len(cost.terms) * max(_parts(measurement, table), 1) - 1, 0)
 
 
 def _norm(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     norm = measurement.norm(table.domain, norm_power(accountant.noise))
-    return norm * accountant.per_unit(table.max_rows * max(_parts(measurement, table), 1))
+    return norm * accountant.per_unit(table.contribution_bound * max(_parts(measurement, table), 1))
 
 
 def _parts(measurement: Measurement, table: TableSchema) -> int:

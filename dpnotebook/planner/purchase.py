@@ -78,7 +78,7 @@ def marginals_to_buy(
     known, precise = _state(block, names, pricing.history)
     asked = [*(one for one in earlier if one is not None), now]
     outlook = Outlook(sizes, asked, known, precise, len(domain.names) - len(names))
-    unit = UNITS * accountant.per_unit(pricing.table.max_rows)
+    unit = UNITS * accountant.per_unit(pricing.table.contribution_bound)
     raises = group_strategy(outlook, accountant.noise, alone / unit, credit / unit)
     if not raises:
         return None

@@ -64,7 +64,7 @@ def ranges_to_buy(
     if found is None or block.names != (found[0],):
         return None
     name, start, end = found
-    per_unit = accountant.per_unit(pricing.table.max_rows)
+    per_unit = accountant.per_unit(pricing.table.contribution_bound)
     known = pricing.history.prices.get(name)
     if known is not None and credit < min(known.price, AGAIN * known.credit):
         return None

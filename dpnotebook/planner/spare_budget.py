@@ -63,7 +63,7 @@ def spare_range(
         asked,
         target,
         accountant.noise,
-        accountant.per_unit(pricing.table.max_rows),
+        accountant.per_unit(pricing.table.contribution_bound),
         most,
     ).pieces
     if not pieces or [(piece.start, piece.end) for piece in pieces] == [asked]:

@@ -23,7 +23,8 @@ class TableSchema:
     name, domain
         What it is called, and its declared attributes.
     unit, max_rows
-        The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count.
+        The column that identifies a privacy unit (None: each row is one), and the most rows of a unit that count; None
+        where nobody has said how many.
     rows
         About how many rows it has, or each part of it, where the owner has said so; never read from the data.
     population
@@ -39,12 +40,25 @@ class TableSchema:
     name: str
     domain: Domain
     unit: str | None = None
-    max_rows: int = 1
+    max_rows: int | None = 1
     rows: float | None = None
     population: str | None = None
     parts: int = 0
     asked: tuple[int, ...] | None = None
     adds: bool = False
+
+    @property
+    def contribution_bound(self) -> int:
+        """The most rows of a unit that count.
+
+        Raises
+        ------
+        DomainError
+            If nobody has said how many.
+        """
+        if self.max_rows is None:
+            raise DomainError(unbounded(self.name, self.one))
+        return self.max_rows
 
     @cached_property
     def columns(self) -> Domain:
@@ -93,3 +107,12 @@ class TableSchema:
     def whose(self) -> str:
         """Which population it is, in words."""
         return self.population or (f"rows of {self.name}" if self.unit is None else f"{self.unit} of {self.name}")
+
+
+def unbounded(table: str, one: str) -> str:
+    """Return what to tell who asks what needs a bound on the rows of a unit, which nobody has given."""
+    return (
+        f"how many rows of one {one} count in {table} has not been said, and this needs it: "
+        f"session.protect(..., {shorten(table, 120)}, max_rows=8) says so, for example. In SQL, where noise is "
+        "Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it by themselves"
+    )

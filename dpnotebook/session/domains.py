@@ -50,6 +50,8 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
     known = ledger.tables().get(table.name)
     if known is None:
         return Redeclared({}, table, same=False)
+    if table.max_rows is None:  # what was said once holds for everyone
+        table = replace(table, max_rows=known["max_rows"])
     since, unused, parts = ledger.domains(table.name)[-1].since, ledger.unused(table.name), len(parts_of(known))
     here = table
     if "parts" in known:

@@ -108,7 +108,8 @@ class ProtectedTable(Verbs):
         return self.parts[0].undeclared_like(known)
 
     def __repr__(self) -> str:
-        unit = f"one {self.table.one}" + (f", up to {self.table.max_rows} rows" if self.table.unit else "")
+        most = self.table.max_rows if self.table.unit else None
+        unit = f"one {self.table.one}" + (f", up to {most} rows" if most is not None else "")
         unit += " in each part" if self.table.adds else ""
         parts = f"; {len(self.parts)} of {self.table.parts} parts" if self.table.parts else ""
         names = ", ".join(self.table.columns.names)

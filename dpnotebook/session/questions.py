@@ -236,7 +236,8 @@ def adding_words(plan: Plan, table: TableSchema) -> str:
     """Return what a plan says of parts that units may be in together; empty where it reads one at most."""
     if (parts := len(_parts_of(plan))) < 2:
         return ""
-    return f"reads {parts} parts, each with up to {table.max_rows} rows of one {table.one}: what they cost adds up"
+    most = f"up to {table.contribution_bound} rows of one {table.one}"
+    return f"reads {parts} parts, each with {most}: what they cost adds up"
 
 
 def check_parts(plan: Plan, table: TableSchema) -> None:

@@ -212,7 +212,9 @@ class Session:
             people say so by `Unit("patient", column="patient_id")`, with the same name: only these are put together by
             outer joins, UNION, INTERSECT and EXCEPT. The name goes into the ledger, for everyone who uses it.
         max_rows
-            With `unit`: most rows of one unit that count; more are sampled away, once, here.
+            With `unit`: most rows of one unit that count; more are sampled away, once, here. None: what the ledger
+            knows, or nothing. Then COUNT, SUM, AVG, VAR and STDDEV in SQL find how much one unit adds by themselves,
+            where noise is Gaussian; `df.dp` needs it. It can be said later, until something was charged.
         rows
             About how many rows there are, in each part, if that is public; used for the expected error of means only.
 
@@ -267,7 +269,7 @@ class Session:
             for part, one in enumerate(parts[: len(rows_of_parts)]):
                 frames.bind(one, protected, part)
             self._finish_pending(name, report)
-            if corrected:
+            if corrected and not declared.same:
                 words = corrected_words(name, Domain.from_json(known["domain"]), table.domain)
                 warn(words, about=f"{self.ledger.path} {name} {self.ledger.head}")
             elif declared.extends is not None:
@@ -530,7 +532,8 @@ class Session:
             }
             for name, protected in self._tables.items()
         ]
-        return pd.DataFrame(rows, columns=["table", "attributes", "cells", "unit", "population", "max_rows", "parts"])
+        columns = ["table", "attributes", "cells", "unit", "population", "max_rows", "parts"]
+        return pd.DataFrame(rows, columns=columns).astype({"max_rows": "Int64"})
 
     @property
     def relations(self) -> Mapping[str, Relation]:
@@ -1139,12 +1142,12 @@ def _checked_table(
     declared = Domain.nothing() if domain is None else domain if isinstance(domain, Domain) else Domain(domain)
     if column is None and max_rows is not None:
         raise DomainError("max_rows= bounds the rows of a unit: say which column identifies it with unit=")
-    most = plain(max_rows)
-    if column is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
+    most = 1 if column is None else plain(max_rows)
+    if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_ROWS):
         one = shorten(population or column)[1:-1]
         raise DomainError(
-            f"with unit={shorten(unit)} say how many rows of one {one} may count at most: max_rows=8, for example "
+            f"max_rows= is how many rows of one {one} may count at most: max_rows=8, for example "
             f"(got {shorten(max_rows)}). Fewer rows need less noise, more rows lose less data"
         )
     known = None if rows is None else float(positive(rows, "rows"))
-    return TableSchema(name, declared, column, most or 1, known, population)
+    return TableSchema(name, declared, column, most, known, population)

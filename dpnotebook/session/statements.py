@@ -121,10 +121,11 @@ class Statements:
         else:
             accuracy = Accuracy(**given, confidence=confidence)
         tables: dict[str, TableSchema] = {name: protected.table for name, protected in self.relations.protected.items()}
-        question = linear_question(statement, tables, parameters) if contribution != "l2" else None
+        bounded = all(tables[name].unit is None or tables[name].max_rows is not None for name in statement.tables)
+        question = linear_question(statement, tables, parameters) if contribution != "l2" and bounded else None
         if question is not None:
             return Query(session, question, accuracy, fresh, statement=statement)
-        if contribution != "rows" and any(select.contribution.kind == "l2" for select in statement.selects):
+        if contribution != "rows" and bounded and any(select.contribution.kind == "l2" for select in statement.selects):
             if contribution is None:
                 other = at_epsilon(analyse(text, self.relations.known, parameters), self.ledger.accountant)[0]
             else:

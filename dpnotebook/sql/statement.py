@@ -33,7 +33,7 @@ class Relation:
     unit
         Of a private table: the column that identifies the unit of a row; None: each row is a unit of its own.
     max_rows
-        Most rows of a unit that are meant to count.
+        Most rows of a unit that are meant to count; None where nobody has said how many.
     domain
         Declared columns and their levels; None for public tables.
     rows
@@ -50,7 +50,7 @@ class Relation:
     columns: Mapping[str, Kind]
     private: bool = True
     unit: str | None = None
-    max_rows: int = 1
+    max_rows: int | None = 1
     domain: Domain | None = None
     rows: float | None = None
     elements: Mapping[str, Kind] = field(default_factory=dict)

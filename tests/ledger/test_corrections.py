@@ -64,6 +64,25 @@ def test_a_table_can_be_corrected_back(either, kit):
     assert either.audit().ok
 
 
+def test_how_many_rows_count_can_be_said_once_until_something_rests_on_it(path, kit):
+    of_units = {"domain": kit.domain, "unit": "id"}
+    ledger = Ledger(path, Budget(1.0))
+    ledger.register("people", fingerprint="f1", **of_units, max_rows=None)
+    assert ledger.register("people", fingerprint="f2", **of_units, max_rows=8)
+    for most in (None, 9):
+        with pytest.raises(LedgerMismatch, match="its max_rows"):
+            ledger.register("people", fingerprint="f2", **of_units, max_rows=most)
+    ledger.register("others", fingerprint="f1", **of_units, max_rows=None)
+    ledger.charge("others", "oldest", {}, on_one(10, 1))
+    with pytest.raises(LedgerMismatch, match="its max_rows"):
+        ledger.register("others", fingerprint="f1", **of_units, max_rows=8)
+    assert ledger.audit().ok
+    ledger.close()
+    again = Ledger(path, Budget(1.0))
+    assert [again.tables()[name]["max_rows"] for name in ("people", "others")] == [8, None]
+    again.close()
+
+
 @pytest.mark.parametrize("other", [{"unit": "id", "max_rows": 3}, {"domain": None}])
 def test_no_more_than_the_domain_is_corrected(either, kit, other):
     head = either.head

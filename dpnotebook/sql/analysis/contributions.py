@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
 from dpnotebook.domain import Attribute, Bins, Range
+from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.ownership.queries import From
@@ -61,16 +62,17 @@ def contribution_of(
     """
     assert source.owner is not None
     tables = [relations[name] for name in source.tables]
-    max_rows = max(1 if table.unit is None else table.max_rows for table in tables)
+    said = [1 if table.unit is None else table.max_rows for table in tables]
+    max_rows = None if None in said else max(most for most in said if most is not None)
     unit = source.owner.one
     notes: list[str] = []
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
-    planned = wanted == "planned" and not private and not source.single and max_rows > 1 and _can_be_clipped(calls)
+    planned = wanted == "planned" and not private and not source.single and max_rows != 1 and _can_be_clipped(calls)
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
     if wanted == "l2" or planned:
-        kind = Contribution("l2", max_rows)
+        kind = Contribution("l2", max_rows or 1)
         notes.append(f"all that one {unit} adds, over all groups, is scaled down together (contribution='l2')")
     elif clause is not None and clause.max_rows is not None:
         kind = Contribution("rows", clause.max_rows)
@@ -80,16 +82,34 @@ def contribution_of(
         if not limits and keys and not (source.single and source.owner.unit is None):
             notes.append(f"at most 1 group of each {unit} counts: say max_groups_contributed=... for more")
     else:
-        kind = Contribution("rows", 1 if source.single else max_rows)
+        if max_rows is None and not source.single:
+            raise text.error(_unbounded(calls, tables, said, wanted), None if clause is None else clause.token)
+        kind = Contribution("rows", 1 if source.single else max_rows or 1)
         if not source.single:
-            rows = "1 row" if max_rows == 1 else f"{max_rows:,} rows"
+            rows = "1 row" if max_rows == 1 else f"{kind.most:,} rows"
             why = ", as declared" if source.owner.unit is not None else ""
             why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
             notes.append(f"at most {rows} of each {unit} count{'s' if max_rows == 1 else ''}{why}")
     for table in tables:
         if table.unit is not None:
             notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
-    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
+    return Limits(kind, max_rows or 1, source.single, source.owner.unit is None, not private, text), notes
+
+
+def _unbounded(
+    calls: Sequence[Call], tables: Sequence[Relation], said: Sequence[int | None], wanted: str | None
+) -> str:
+    """Return what to tell who asks what needs a bound on the rows of a unit, which nobody has given."""
+    table = next(table for table, most in zip(tables, said, strict=True) if most is None)
+    one = table.population or table.unit
+    asked = next((call for call in calls if not function_of(call.kind).clipped or isinstance(call.bounds, tuple)), None)
+    what = "this" if asked is None or wanted != "planned" else asked.words
+    return (
+        f"{what} needs to know how many rows of one {one} count in {table.name}: "
+        f"session.protect(..., {shorten(table.name, 120)}, max_rows=8) says so, or OPTIONS(max_rows_contributed = 8) "
+        "behind SELECT WITH DIFFERENTIAL_PRIVACY. Where noise is Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it "
+        "by themselves"
+    )
 
 
 def _can_be_clipped(calls: Sequence[Call]) -> bool:

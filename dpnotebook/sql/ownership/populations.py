@@ -115,7 +115,8 @@ def line(relation: Relation, population: str) -> str:
     name = _quoted(relation.name)
     declared = relation.domain is not None and relation.domain.names
     more = f", domain=session.table({name}).domain" if declared else ""
-    return f"session.protect({data}, {name}, unit={unit}, max_rows={relation.max_rows}{more})"
+    most = "" if relation.max_rows is None else f", max_rows={relation.max_rows}"
+    return f"session.protect({data}, {name}, unit={unit}{most}{more})"
 
 
 def _suggested(relations: Iterable[Relation]) -> str:
