@@ -1,11 +1,14 @@
 """What statements find of how much units add: found once, used by all later ones, and better than sampling rows."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import EngineError, SQLError
+from dpnotebook.sql.profile import known_norms, known_values, profile_keys
 
 UNITS = 6_000
 BY_CITY = "SELECT city, {} AS n FROM visits GROUP BY city"
@@ -72,6 +75,39 @@ def test_other_groups_have_norms_of_their_own_but_values_lie_between_the_same(se
     assert rows["low"].nunique() == rows["high"].nunique() == 1
     assert rows["groups"].iloc[0] == 4
     assert rows["units"].tolist() == pytest.approx([UNITS] * 2, rel=0.2)
+
+
+def test_what_a_range_of_values_takes_is_told_whoever_found_it(session):
+    """By the statement that measured it, by one of other groups, and by one that measures nothing of a profile."""
+    told = []
+    for text in (BY_CITY.format("AVG(cost)"), "SELECT year, AVG(cost) AS a FROM visits GROUP BY year"):
+        told += [note for note in session.sql(text, epsilon=2).run().notes if "values are taken to be between" in note]
+    again = session.sql(BY_CITY.format("AVG(cost)"), epsilon=3)
+    assert again.plan.profiles == ()
+    told += [note for note in again.run().notes if "values are taken to be between" in note]
+    assert len(told) == 3
+    assert len({note.split(";")[0] for note in told}) == 1
+    assert "from a mean, at most, beside the noise" in told[0]
+    said = told[0].split(";")[0].removeprefix("AVG(cost): ")
+    assert any(warning.startswith(said) for warning in again.plan.warnings)
+
+
+def test_records_of_before_it_was_told_say_nothing_of_it():
+    bounds = ["0", "512"]
+    record = SimpleNamespace(details={"selects": [{"profile": {}}]})
+    session = dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never")
+    session.protect(VISITS, "visits", unit="who", max_rows=50)
+    select = session.sql(BY_CITY.format("AVG(cost)"), epsilon=1).plan.question.selects[0]
+    index = next(i for i in range(len(select.aggregates)) if len(profile_keys(select, i)) == 2)
+    norms, values = profile_keys(select, index)
+    old = {"counts": [0, 9000], "scale": "20", "units": 7, "groups": 4, "values": bounds}
+    record.details["selects"][0]["profile"] = {norms: old, values: {"values": bounds, "units": 7}}
+    books = SimpleNamespace(records=lambda key: [record])
+    found, cut = known_values(select, index, books)
+    assert found == (0, 512)
+    assert np.isnan(cut)
+    assert np.isnan(known_norms(select, books)[index].cut)
+    session.close()
 
 
 def test_a_restart_knows_what_was_found(tmp_path):

@@ -87,7 +87,7 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
         "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
         "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
         "profiles": list(plan.profiles),
-    }
+    } | ({"cuts": [{str(i): cut for i, cut in cuts.items()} for cuts in plan.cuts]} if any(plan.cuts) else {})
 
 
 def _bounds_to_json(bounds: Bounds | None) -> list[str] | None:
@@ -136,7 +136,8 @@ def measure_statement(
         source, secret = randomness.source("noise", i), randomness.secret("sample", i)
         law = draw or partial(draw_integers, source=source)
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
-        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known)
+        cuts = {int(i): cut for i, cut in charge.plan["cuts"][i].items()} if charge.plan.get("cuts") else {}
+        answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known, cuts)
         numbers.append(answer)
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
@@ -154,6 +155,7 @@ def _measured(
     hide: bool,
     clips: Mapping[int, Bounds | None],
     values: Mapping[int, Bounds | None],
+    cuts: Mapping[int, float],
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
 
@@ -165,15 +167,17 @@ def _measured(
     counted: dict[int, Integers] = {}
     profile: dict[str, Any] = {}
     lost: dict[int, float] = {}
+    cut = {i: taken for i, taken in cuts.items() if i in clips}
     if not unbounded:
         bounds = dict(clips)
     elif select.contribution.kind == "l2":
         groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
-        told = {i: found for i, found in values.items() if found is not None}
+        told = {i: (found, cuts.get(i, math.nan)) for i, found in values.items() if found is not None}
         norms, profile = measured_profile(select, told, share, accountant, groups, run, secret, draw)
         chosen = clips_of(select, norms, share, accountant)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
         lost = {i: clip.lost for i, clip in chosen.items() if math.isfinite(clip.lost)}
+        cut |= {i: clip.cut for i, clip in chosen.items() if math.isfinite(clip.cut)}
     else:
         found = all_magnitudes(select, unbounded, run, secret)
         bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
@@ -185,6 +189,8 @@ def _measured(
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile:
         about |= {"profile": profile, "lost": {str(i): taken for i, taken in lost.items()}}
+    if cut:
+        about["cut"] = {str(i): taken for i, taken in cut.items()}
     return drawn[shown], about
 
 
@@ -278,9 +284,9 @@ def _samples(redraw: Redraw, draws: int) -> Mapping[str, NDArray[Any]]:
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     """Return what was found of the rows of units, and which aggregates have no answer as noise hid their bounds."""
     found = tuple(
-        f"{select.aggregates[int(i)].words}: {clipped(Measuring.from_json(told['measuring']), int(i), taken)}"
+        f"{select.aggregates[i].words}: {text}"
         for told, select in zip(record.details["selects"], statement.selects, strict=True)
-        for i, taken in told.get("lost", {}).items()
+        for i, text in _clipped(told)
     )
     words = [
         aggregate.words or aggregate.name
@@ -305,6 +311,17 @@ def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]
             if part.found and groups:
                 where = f" in {groups:,} of {len(frame):,} groups, as they have" if select.keys else ", as there are"
                 yield f"{aggregate.words or aggregate.name}: noise hides it{where} too few values"
+
+
+def _clipped(told: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Return what norms and bounds that were found take from answers, in words, with the number of the aggregate."""
+    lost, cut = told.get("lost", {}), told.get("cut", {})
+    if not lost and not cut:
+        return
+    measured = Measuring.from_json(told["measuring"])
+    for i in sorted(map(int, {**lost, **cut})):
+        if measured.parts[i].found:
+            yield i, clipped(measured, i, lost.get(str(i), math.nan), cut.get(str(i), math.nan))
 
 
 def recorded_statement(charge: Charge) -> Statement:

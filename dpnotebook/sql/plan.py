@@ -42,6 +42,8 @@ class StatementPlan(Plan):
         By what the parts of a profile will be found that this statement measures.
     values
         Of each private aggregation, between which values most rows were found to lie before.
+    cuts
+        Of each private aggregation, what bounds of values that were found before take from its answers at most.
     """
 
     shares: tuple[int, ...] = ()
@@ -50,6 +52,7 @@ class StatementPlan(Plan):
     clips: tuple[Mapping[int, Clip], ...] = ()
     profiles: tuple[str, ...] = ()
     values: tuple[Mapping[int, Bounds], ...] = ()
+    cuts: tuple[Mapping[int, float], ...] = ()
 
     @property
     def free(self) -> bool:
@@ -106,6 +109,7 @@ def make_statement_plan(
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, rows, known, renew=accuracy.epsilon is not None)
     missing = _missing(statement, priced) if past is None else []
+    values = [_known_values(select, missing, books) for select in statement.selects]
     first = _leading(priced.parts)
     total = sum(priced.shares)
     cells = cost_of(statement, total, books)
@@ -149,7 +153,11 @@ def make_statement_plan(
         delta_left=books.delta_remaining,
         clips=priced.clips,
         profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
-        values=tuple(_known_values(select, missing, books) for select in statement.selects),
+        values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
+        cuts=tuple(
+            _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
+            for clips, known in zip(priced.clips, values, strict=True)
+        ),
     )
 
 
@@ -165,9 +173,13 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
 
 def _known_values(
     select: PrivateSelect, missing: Sequence[tuple[PrivateSelect, int]], books: StatementBooks
-) -> dict[int, Bounds]:
+) -> dict[int, tuple[Bounds, float]]:
     found = {i: known_values(one, i, books) for one, i in missing if one is select}
-    return {i: bounds for i, bounds in found.items() if bounds is not None}
+    return {i: told for i, told in found.items() if told is not None}
+
+
+def _finite(numbers: Mapping[int, float]) -> dict[int, float]:
+    return {i: number for i, number in numbers.items() if math.isfinite(number)}
 
 
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
@@ -227,7 +239,8 @@ def _warnings(
 ) -> tuple[str, ...]:
     found: list[str] = []
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
-        found += warnings(measured, confidence, rows, {i: clip.lost for i, clip in known.items()})
+        lost, cut = (_finite({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
+        found += warnings(measured, confidence, rows, lost, cut)
     return tuple(dict.fromkeys(found))
 
 

@@ -30,7 +30,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
-from dpnotebook.sql.aggregates.value_range import COARSE, FINE, ROUNDS, located, trimmed, wider
+from dpnotebook.sql.aggregates.value_range import FINE, ROUNDS, located, range_edges, trimmed, wider, with_margins
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -65,6 +65,8 @@ class Norms:
         How many groups there were.
     values
         Bounds of the values, where the vectors depend on them; None where these do not, or were hidden by noise.
+    cut
+        About what keeping values between these takes from an answer, at most; NaN where that is not known.
     """
 
     counts: tuple[int, ...]
@@ -72,6 +74,7 @@ class Norms:
     units: int
     groups: int
     values: Bounds | None = None
+    cut: float = math.nan
 
     @property
     def described(self) -> tuple[float, float, float]:
@@ -84,13 +87,14 @@ class Norms:
         return {
             "counts": list(self.counts), "scale": str(self.scale), "units": self.units, "groups": self.groups,
             "values": values,
-        }  # fmt: skip
+        } | _told_cut(self.cut)  # fmt: skip
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Norms:
         """Return what `to_json` wrote."""
         values = None if told["values"] is None else tuple(map(Fraction, told["values"]))
-        return cls(tuple(told["counts"]), Fraction(told["scale"]), told["units"], told["groups"], values)
+        counts, scale = tuple(told["counts"]), Fraction(told["scale"])
+        return cls(counts, scale, told["units"], told["groups"], values, _cut(told))
 
 
 @dataclass(frozen=True)
@@ -104,10 +108,13 @@ class Clip:
     lost
         About what clipping takes from the answer of a group, at most, in the units of the norm; NaN where that is not
         known.
+    cut
+        About what values outside the bounds take from a mean or a variance, at most; NaN where that is not known.
     """
 
     bounds: Bounds | None
     lost: float = math.nan
+    cut: float = math.nan
 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
@@ -159,13 +166,26 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
     return replace(select, contribution=replace(select.contribution, most=1), aggregates=tuple(aggregates))
 
 
-def known_values(select: PrivateSelect, index: int, books: Books) -> Bounds | None:
-    """Return between which values most rows were found to lie before."""
+def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, float] | None:
+    """Return between which values most rows were found to lie before, and what that takes from an answer at most."""
     keys = profile_keys(select, index)
     if len(keys) < 2:
         return None
     parts = [part for part in _recorded(books.records(keys[1]), keys[1]) if part["values"] is not None]
-    return tuple(map(Fraction, max(parts, key=lambda part: int(part["units"]))["values"])) if parts else None
+    if not parts:
+        return None
+    best = max(parts, key=lambda part: int(part["units"]))
+    return tuple(map(Fraction, best["values"])), _cut(best)
+
+
+def _cut(told: Mapping[str, Any]) -> float:
+    """Return what bounds of values take from an answer at most; NaN in records of before that was told."""
+    return float(told.get("cut", math.nan))
+
+
+def _told_cut(cut: float) -> dict[str, float]:
+    """Return the part of a record that `_cut` reads: none where it is not known."""
+    return {"cut": cut} if math.isfinite(cut) else {}
 
 
 def _recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
@@ -219,13 +239,14 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         found = norm_to_clip_at(norms.counts, float(norms.scale), noise / away, norms.groups, whole, known)
     if found is not None:
         norm, lost = found
-        return Clip((*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm), lost)
-    return Clip(usual)
+        bounds = (*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm)
+        return Clip(bounds, lost, norms.cut)
+    return Clip(usual, cut=norms.cut)
 
 
 def measured_profile(
     select: PrivateSelect,
-    known: Mapping[int, Bounds],
+    known: Mapping[int, tuple[Bounds, float]],
     shares: Shares,
     accountant: Accountant,
     groups: int,
@@ -240,7 +261,8 @@ def measured_profile(
     select
         The private aggregation.
     known
-        Bounds of values that were found before, by the number of the aggregate.
+        Bounds of values that were found before, and what these take from an answer at most, by the number of the
+        aggregate.
     shares
         What it costs.
     accountant
@@ -267,25 +289,25 @@ def measured_profile(
         if first[i] != i:
             continue
         function, cost = function_of(aggregate.kind), shares.auto[at]
-        values[i] = aggregate.values or known.get(i)
+        values[i], cut = known.get(i, (None, math.nan)) if aggregate.values is None else (aggregate.values, math.nan)
         if function.centres and values[i] is None:
             each = cost // HISTOGRAMS  # one is of norms
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
             noise = groups * math.sqrt(integer_variance(accountant.noise, scale))
-            values[i], rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
+            values[i], cut, rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
-            told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds}
+            told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)
             cost -= each * rounds
         scale = histogram_scale(accountant, cost)
-        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None)
+        found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
     for i, norms in found.items():
         counts = counted.get(i, np.zeros(norm_edges().size - 1, dtype=np.int64))
         noisy = counts + draw(accountant.noise, norms.scale, counts.size)
-        found[i] = Norms(tuple(map(int, noisy)), norms.scale, norms.units, groups, norms.values)
+        found[i] = replace(norms, counts=tuple(map(int, noisy)))
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told
 
@@ -299,29 +321,35 @@ def _values(
     secret: str,
     draw: Draw,
     noise: float,
-) -> tuple[Bounds | None, int]:
-    """Return between which values most rows lie, and from how many histograms: of magnitudes, then of finer bins."""
-    assert aggregate.input is not None
+) -> tuple[Bounds | None, float, int]:
+    """Return between which values most rows lie, what that takes from an answer, and from how many histograms.
+
+    These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
+    """
     scale = histogram_scale(accountant, cost)
 
-    def noisy(bins: int, between: Bounds | None) -> NDArray[np.int64]:
-        ends = None if between is None else (float(between[0]), float(between[1]))
-        counts = histograms.values(select, aggregate.input or 0, bins, ends, run, secret)
+    def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
+        edges = None if between is None else tuple(map(float, between))
+        counts = histograms.values(select, aggregate.input or 0, bins, edges, run, secret)
         return counts + draw(accountant.noise, scale, counts.size)
 
     bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), scale, accountant.noise)
     if bounds is None:
-        return None, 1
-    bounds, rounds = wider(bounds), 1
+        return None, math.nan, 1
+    between, rounds = wider(bounds), 1
+    whole = between
     for _ in range(ROUNDS - 1):
-        found, rounds = located(noisy(FINE, bounds), float(scale), bounds), rounds + 1
+        found, rounds = located(noisy(FINE, between), float(scale), between), rounds + 1
         if found is None:
-            return bounds, rounds
+            break
         bounds, finer = found
+        between = with_margins(bounds, between)
         if not finer:
             break
+    edges = range_edges(bounds, whole)
+    counts = noisy(edges.size - 1, edges)
     squares = function_of(aggregate.kind).squares
-    return trimmed(noisy(COARSE, bounds), float(scale), bounds, noise, squares=squares) or bounds, rounds + 1
+    return *(trimmed(counts, float(scale), edges, noise, squares=squares) or (between, math.nan)), rounds + 1
 
 
 def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:

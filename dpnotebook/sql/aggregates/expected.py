@@ -95,7 +95,11 @@ def _contribution(measuring: Measuring) -> str:
 
 
 def warnings(
-    measuring: Measuring, confidence: float, rows: float | None = None, lost: Mapping[int, float] | None = None
+    measuring: Measuring,
+    confidence: float,
+    rows: float | None = None,
+    lost: Mapping[int, float] | None = None,
+    cut: Mapping[int, float] | None = None,
 ) -> tuple[str, ...]:
     """Return what a person should know before they ask: what may be wrong beside noise.
 
@@ -109,8 +113,10 @@ def warnings(
         About how many rows there are.
     lost
         What clipping to norms takes from a group at most, by the number of the aggregate, where a profile tells it.
+    cut
+        What bounds of values take from a mean or a variance at most, likewise.
     """
-    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {})
+    found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {}, cut or {})
     return tuple(dict.fromkeys(found))
 
 
@@ -151,20 +157,35 @@ def _least(measuring: Measuring) -> float:
     return measuring.tau / measuring.one + measuring.min_units - 1
 
 
-def clipped(measuring: Measuring, index: int, lost: float) -> str:
-    """Return what clipping to a norm does to an answer, in words; it takes about `lost` from a group, at most."""
+def clipped(measuring: Measuring, index: int, lost: float, cut: float = math.nan) -> str:
+    """Return what clipping to a norm does to an answer, in words; it takes about `lost` from a group, at most.
+
+    Bounds of values take about `cut` from a mean or a variance, at most, beside that.
+    """
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
     if function.centres:
-        return f"units with more than about {norm:,.3g} rows count less in averages than they would"
+        less = f"units with more than about {norm:,.3g} rows count less in averages than they would"
+        return less if math.isnan(cut) else f"{_trimmed(part, cut)}; {less}"
     taken = "hardly any has more"
     if lost > LITTLE * norm:
         taken = f"that takes about {lost:,.3g} from a group, at most, beside the noise"
     return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
 
 
-def _clipping(measuring: Measuring, confidence: float, lost: Mapping[int, float]) -> list[str]:
+def _trimmed(part: AggregateInput, cut: float) -> str:
+    """Return what bounds of values that were found from the data do to an answer, in words."""
+    assert part.bounds is not None
+    low, high = (float(bound) for bound in part.bounds[:2])
+    answer = "variance" if function_of(part.kind).squares else "mean"
+    taken = f"that takes about {cut:,.3g} from a {answer}, at most, beside the noise"
+    return f"values are taken to be between {low:,.6g} and {high:,.6g}: {taken}"
+
+
+def _clipping(
+    measuring: Measuring, confidence: float, lost: Mapping[int, float], cut: Mapping[int, float]
+) -> list[str]:
     """Return what bounds may do: what they cut off is in no interval, and usually the larger error."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
     found = []
@@ -179,20 +200,20 @@ def _clipping(measuring: Measuring, confidence: float, lost: Mapping[int, float]
     if kind == "rows":
         return found
     for i, part in enumerate(measuring.parts):
-        if kind == "l2" and part.bounds is not None and math.isfinite(lost.get(i, math.nan)):
-            found.append(clipped(measuring, i, lost[i]))
+        if kind == "l2" and part.bounds is not None and math.isfinite(lost.get(i, cut.get(i, math.nan))):
+            found.append(clipped(measuring, i, lost.get(i, math.nan), cut.get(i, math.nan)))
             continue
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue
         low, high = (float(bound) for bound in part.bounds[:2])
         width = _expected(measuring, part, confidence, None).half_width
-        cut = (
+        said = (
             f"a unit's length over all groups is cut off at {high:,.6g}"
             if kind == "l2"
             else f"what a unit adds to a group is clamped to [{low:,.6g}, {high:,.6g}]"
         )
         found.append(
-            f"{cut}: a group that loses more than {width:,.3g} by that is further off than noise takes it, and no "
+            f"{said}: a group that loses more than {width:,.3g} by that is further off than noise takes it, and no "
             "interval says so"
         )
     return found

@@ -114,15 +114,15 @@ def with_tail(noisy: Floats, scale: float, end: int, falls: float) -> Floats:
     return counts
 
 
-def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS) -> int | None:
+def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE) -> int | None:
     """Return where the last run of bins ends that Gaussian noise would hardly have filled; None where there is none.
 
-    Runs are of 1, 2, 4, ... bins, up to `most`.
+    Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`.
     """
     from scipy.special import ndtri
 
     widths = [1 << i for i in range(most.bit_length())]
-    level = -float(ndtri(SURE / sum(noisy.size - width + 1 for width in widths)))
+    level = -float(ndtri(sure / sum(noisy.size - width + 1 for width in widths)))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
     heights = np.full((len(widths), noisy.size), -np.inf)
     for i, width in enumerate(widths):

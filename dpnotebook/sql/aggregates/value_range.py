@@ -1,12 +1,15 @@
 """Between which values most rows lie: bins of equal width between bounds, and again between the ones that are found.
 
 Orders of magnitude alone, as in Wilson et al., section 4.2.5, say of years that they are between 1,024 and 2,048, and
-averages would be hidden behind noise for values from all of that. A histogram may have many bins at the same cost. In
-the end what lies outside is cut off where the bias of that and the noise for what is inside are least together.
+averages would be hidden behind noise for values from all of that. A histogram may have many bins at the same cost. The
+last one has few: narrow ones where most values are, and on either side wider ones the farther away they are, so that
+all of a long tail is in few noisy numbers. What lies outside is cut off where the bias of that and the noise for what
+is inside are least together, and about how much that bias is, at most, is told.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -14,24 +17,28 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.norms import runs_end, with_tail
+from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end, with_tail
 
 Floats = NDArray[np.float64]
 
-ROUNDS = HISTOGRAMS - 2  # histograms of bins of equal width that are looked at: the last one is coarse
-FINE, COARSE = 1024, 64  # bins: many tell where values are, few tell how many are in the tails
+ROUNDS = HISTOGRAMS - 2  # histograms of values beside that of magnitudes: the last one is coarse
+FINE = 1024  # bins of equal width: many tell where values are
 SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell more
-FALLS = 0.6  # what each bin behind the last one that is found has of the one before, where noise hides it
+NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
+WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
+SEEN = 1e-3  # how likely noise alone may fill some bin or run of the last histogram: that makes errors a little larger
+FALLS, HEAVY = 0.4, 0.7  # what a bin of a tail has of the one before, where noise hides it; the same for what is told
+FALLS_SQUARED, HEAVY_SQUARED = 0.3, 0.5  # for squares, which have tails only where these fall faster
 
 
 def wider(bounds: Bounds) -> Bounds:
-    """Return bounds of magnitudes with the next order of magnitude: the tail of the last one may be hidden there."""
+    """Return bounds of magnitudes with the next order of magnitude, and with zero: tails may be hidden there."""
     low, high = bounds
-    return low * 2 if low < 0 else low, high * 2 if high > 0 else high
+    return min(low * 2, Fraction(0)), max(high * 2, Fraction(0))
 
 
 def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bool] | None:
-    """Return bounds that hold all values, but for a tail, and whether finer bins would tell more; None where hidden.
+    """Return bounds of the values that are surely there, and whether finer bins would tell more; None where hidden.
 
     Parameters
     ----------
@@ -43,62 +50,93 @@ def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bo
         What the bins lie between.
     """
     noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale)
+    found = _found(noisy, scale, noisy.size // 4)
     if found is None:
         return None
     first, end = found
-    wide = end - first  # as much on either side: a tail may be hidden
-    return _between(bounds, noisy.size, max(first - wide, 0), min(end + wide, noisy.size)), wide < SPREAD
+    low, width = bounds[0], (bounds[1] - bounds[0]) / noisy.size
+    return tuple(Fraction(float(low + width * place)) for place in found), end - first < SPREAD
 
 
-def trimmed(counts: ArrayLike, scale: float, bounds: Bounds, noise: float, *, squares: bool) -> Bounds | None:
+def with_margins(found: Bounds, bounds: Bounds) -> Bounds:
+    """Return bounds with as much on either side, as far as other bounds go."""
+    low, high = found
+    return max(2 * low - high, bounds[0]), min(2 * high - low, bounds[1])
+
+
+def range_edges(found: Bounds, bounds: Bounds) -> Floats:
+    """Return the edges of bins that are narrow between bounds of most values, and get wider up to those of all."""
+    low, high = map(float, found)
+    middle, half = (low + high) / 2, (high - low) / 2
+    least, most = map(float, bounds)
+    times = math.log(max(most - middle, middle - least, half) / half) / math.log(WIDENS)
+    away = half * WIDENS ** np.arange(1, math.ceil(times) + 1)
+    edges = np.concatenate([middle - away, np.linspace(low, high, NARROW + 1), middle + away])
+    return np.unique(np.clip(edges, least, most))
+
+
+def trimmed(
+    counts: ArrayLike, scale: float, edges: Floats, noise: float, *, squares: bool
+) -> tuple[Bounds, float] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
     Parameters
     ----------
-    counts, scale, bounds
-        As for `located`.
+    counts
+        Noisy number of units in each bin, shape (bins,).
+    scale
+        Standard deviation of the Gaussian noise on each.
+    edges
+        Of the bins, as `range_edges` has them.
     noise
         About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2 apart.
     squares
         Whether the answer is how far values are spread, and not their mean.
+
+    Returns
+    -------
+    The bounds, and about what keeping values between them takes from a mean, or a variance, at most.
     """
     noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale)
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
     if found is None:
         return None
-    counts = _counts(noisy, scale, *found)
-    units, ends = max(float(counts.sum()), 1.0), np.arange(noisy.size + 1)
-    low, high = (side.ravel() for side in np.meshgrid(ends, ends, indexing="ij"))
+    low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
     low, high = low[low < high], high[low < high]
-    places, weights = np.arange(noisy.size) + 0.5, counts / units
-    kept = np.clip(places, low[:, None], high[:, None])
-    if squares:
-        spread = kept**2 @ weights - (kept @ weights) ** 2
-        bias, half = places**2 @ weights - (places @ weights) ** 2 - spread, ((high - low) / 2) ** 2
-    else:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
-        bias, half = np.abs(places - kept) @ weights, (high - low) / 2
-    best = int(np.argmin(bias**2 + (noise / units * half) ** 2))
-    return _between(bounds, noisy.size, int(low[best]), int(high[best]))
+    likely, heavy = (
+        _counts(noisy, scale, *found, falls)
+        for falls in ((FALLS_SQUARED, HEAVY_SQUARED) if squares else (FALLS, HEAVY))
+    )
+    half = (high - low) / 2
+    error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
+    best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
+    cut = _bias(heavy, edges, low[best : best + 1], high[best : best + 1], squares)
+    return (Fraction(float(low[best])), Fraction(float(high[best]))), float(cut[0])
 
 
-def _found(noisy: Floats, scale: float) -> tuple[int, int] | None:
+def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:
+    """Return what keeping values between bounds takes from a mean or a variance, for several bounds."""
+    weights = counts / max(float(counts.sum()), 1.0)
+    places = (edges[1:] + edges[:-1]) / 2
+    if not squares:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
+        return np.abs(places - np.clip(places, low[:, None], high[:, None])) @ weights
+    middle = float(places @ weights)
+    kept = np.clip(places, low[:, None], high[:, None]) - middle
+    lost = (places - middle) ** 2 @ weights - (kept**2 @ weights - (kept @ weights) ** 2)
+    return np.maximum(lost, 0.0)
+
+
+def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[int, int] | None:
     """Return the first bin that surely holds units, and the one behind the last; None where there is none."""
-    end, start = (runs_end(counts, scale, noisy.size // 4) for counts in (noisy, noisy[::-1]))
+    end, start = (runs_end(counts, scale, most, sure) for counts in (noisy, noisy[::-1]))
     if end is None or start is None:
         return None
     first, end = max(noisy.size - start, 0), min(end, noisy.size)
     return min(first, end - 1), max(end, first + 1)
 
 
-def _counts(noisy: Floats, scale: float, first: int, end: int) -> Floats:
+def _counts(noisy: Floats, scale: float, first: int, end: int, falls: float) -> Floats:
     """Return how many units each bin may hold: those that are found, and tails on either side of them."""
-    above = with_tail(noisy[first:], scale, end - first, FALLS)
-    below = with_tail(noisy[:end][::-1], scale, end - first, FALLS)[::-1]
+    above = with_tail(noisy[first:], scale, end - first, falls)
+    below = with_tail(noisy[:end][::-1], scale, end - first, falls)[::-1]
     return np.maximum(np.concatenate([below[:first], noisy[first:end], above[end - first :]]), 0.0)
-
-
-def _between(bounds: Bounds, bins: int, first: int, end: int) -> Bounds:
-    """Return the edges of some bins of equal width."""
-    low, width = bounds[0], (bounds[1] - bounds[0]) / bins
-    return tuple(Fraction(float(low + width * place)) for place in (first, end))

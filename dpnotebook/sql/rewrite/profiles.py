@@ -69,7 +69,7 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
 
 
 def values(
-    select: PrivateSelect, column: int, bins: int, between: tuple[float, float] | None, run: Run, key: str
+    select: PrivateSelect, column: int, bins: int, between: tuple[float, ...] | None, run: Run, key: str
 ) -> Counts:
     """Return how many units have a value in which bin, each with one of its rows that is drawn at random.
 
@@ -82,18 +82,25 @@ def values(
     bins
         How many bins there are.
     between
-        What bins of equal width lie between; what lies outside is in an end bin. None: those of magnitudes.
+        What bins of equal width lie between, or the edges of all bins; what lies outside is in an end bin. None: those
+        of magnitudes.
     run, key
         Executes a query, and a secret that is fresh in every query.
     """
     parts = Parts(select, key)
     columns = parts.take([column], [])
     parts.keep_listed(columns)
-    of_value = (
-        magnitude_bin if between is None else partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
-    )
-    count_one(parts, [f"y{column}"], [*group_texts(parts), *map(text_of, columns)], of_value)
+    count_one(parts, [f"y{column}"], [*group_texts(parts), *map(text_of, columns)], _bin_of(bins, between))
     return units_by_bin(run(counted(parts, 1)), 1, bins)[0]
+
+
+def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str]:
+    """Return what gives SQL of the bin of a value."""
+    if between is None:
+        return magnitude_bin
+    if len(between) > 2:
+        return partial(steps.bin_number, edges=between)
+    return partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
 
 
 def _norms(parts: Parts, vectors: Sequence[Sequence[str]]) -> None:
