@@ -26,6 +26,7 @@ FINE = 1024  # bins of equal width: many tell where values are
 SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell more
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
+FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
 SEEN = 1e-3  # how likely noise alone may fill some bin or run of the last histogram: that makes errors a little larger
 FALLS, HEAVY = 0.4, 0.7  # what a bin of a tail has of the one before, where noise hides it; the same for what is told
 FALLS_SQUARED, HEAVY_SQUARED = 0.3, 0.5  # for squares, which have tails only where these fall faster
@@ -101,12 +102,13 @@ def trimmed(
     found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
     if found is None:
         return None
-    low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
-    low, high = low[low < high], high[low < high]
     likely, heavy = (
-        _counts(noisy, scale, *found, falls)
+        np.repeat(_counts(noisy, scale, *found, falls) / FINER, FINER)
         for falls in ((FALLS_SQUARED, HEAVY_SQUARED) if squares else (FALLS, HEAVY))
     )
+    edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
+    low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
+    low, high = low[low < high], high[low < high]
     half = (high - low) / 2
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
     best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
