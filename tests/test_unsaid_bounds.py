@@ -107,6 +107,16 @@ def test_bounds_of_a_statement_are_enough(session):
     assert frame["m"].between(0, 200).all()
 
 
+def test_what_a_person_adds_to_a_group_is_not_taken_to_be_one_value():
+    """Declared bounds are of one value; a sum of several is found, where nobody says of how many."""
+    session = dpn.Session(BUDGET, ":memory:", confirm="never")
+    session.protect(VISITS, "visits", unit="who", domain={"cost": dpn.Range(0, 400)})
+    private = "WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=5, delta=1e-7, max_groups_contributed=3)"
+    plan = session.sql(f"SELECT {private} city, SUM(cost) AS paid FROM visits GROUP BY city").plan
+    assert plan.question.selects[0].aggregates[0].bounds is None
+    session.close()
+
+
 def test_what_each_row_of_a_person_is_counts_once(session):
     """A query that has one row for each person needs no bound."""
     text = "SELECT COUNT(*) AS n, MEDIAN(total) AS m FROM (SELECT who, SUM(cost) AS total FROM visits GROUP BY who)"

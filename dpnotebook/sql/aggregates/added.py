@@ -217,7 +217,7 @@ class Count(Added):
         """Return that a unit has one row, or as many as are declared."""
         if limits.single or limits.rows or not self.needs_bounds(limits.contribution):
             return Fraction(0), Fraction(1)
-        return (Fraction(0), Fraction(limits.max_rows)) if limits.plain else None
+        return (Fraction(0), Fraction(limits.max_rows)) if limits.plain and limits.max_rows is not None else None
 
     def whole(self, aggregate: Aggregate) -> bool:
         """Return True."""
@@ -277,11 +277,13 @@ class Sum(Added):
         assert values is not None
         low, high = values
         kind, times = limits.contribution.kind, 1 if limits.single else limits.max_rows
-        if kind == "groups" and not limits.single:
+        if kind == "rows" or (kind == "groups" and limits.single):
+            return values
+        if times is None:
+            return None
+        if kind == "groups":
             return min(Fraction(0), low) * times, max(Fraction(0), high) * times
-        if kind == "l2":
-            return Fraction(0), max(abs(low), abs(high)) * times
-        return values
+        return Fraction(0), max(abs(low), abs(high)) * times
 
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
         """Return what so many values come to, where their bounds are known."""

@@ -45,7 +45,7 @@ class Limits:
     contribution
         How what a unit adds is bounded.
     max_rows
-        Most rows of a unit that are meant to count.
+        Most rows of a unit that are meant to count; None where nobody has said how many.
     single
         Whether no unit has more than one row.
     rows
@@ -57,7 +57,7 @@ class Limits:
     """
 
     contribution: Contribution
-    max_rows: int
+    max_rows: int | None
     single: bool
     rows: bool
     plain: bool

@@ -13,7 +13,6 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.errors import SQLError, shorten
 from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
-from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import from_of
 from dpnotebook.sql.parse.statement_parser import read_surface
@@ -54,7 +53,6 @@ def analyse(
     _check_writable(statement, *(parameters or {}).values())
     surface = read_surface(statement, parameters or {})
     try:
-        add_counts(surface.tree)
         return _analyse(surface.tree, Reader(surface.text, relations), contribution)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None

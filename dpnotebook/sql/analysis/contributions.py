@@ -93,7 +93,7 @@ def contribution_of(
     for table in tables:
         if table.unit is not None:
             notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
-    return Limits(kind, max_rows or 1, source.single, source.owner.unit is None, not private, text), notes
+    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
 
 
 def _unbounded(

@@ -14,6 +14,7 @@ from sqlglot import exp
 from dpnotebook.sql.analysis.aggregation import Aggregation, private_aggregation
 from dpnotebook.sql.analysis.pivots import pivoted
 from dpnotebook.sql.analysis.release_view import View, view
+from dpnotebook.sql.analysis.rolled_up import add_counts
 from dpnotebook.sql.analysis.visible_names import (
     NOTHING,
     Names,
@@ -111,6 +112,7 @@ class Outer:
     def release(self, query: exp.Select, environment: Environment) -> View:
         """Return what a private select shows of its release, which is added to those of the statement."""
         environment = self.reader.with_common_tables(query, environment)
+        add_counts(query)
         found = private_aggregation(query, environment, self.reader, self.contribution)
         if found.measured not in self.selects:
             self.found.append(found)

@@ -15,25 +15,24 @@ from dpnotebook.sql.parse.calls import Call
 ADDED = "added"  # marks what is measured beside what the list of a select has
 
 
-def add_counts(tree: exp.Expr) -> None:
-    """Add the number of values to selects that average them over several sets of groups.
+def add_counts(select: exp.Select) -> None:
+    """Add the number of values to a private select that averages them over several sets of groups.
 
     Parameters
     ----------
-    tree
-        The statement; averages of larger groups are those of smaller ones, each with the weight of its values.
+    select
+        The select; averages of larger groups are those of smaller ones, each with the weight of its values.
     """
-    for select in list(tree.find_all(exp.Select)):
-        group = select.args.get("group")
-        if group is None or not any(isinstance(node, GROUPINGS) for node in group.expressions):
-            continue
-        averaged = [node for node in calls_of(select) if function_of(call_at(node).kind).averages]
-        for argument in dict.fromkeys(node.this for node in averaged):
-            if _count_of(select, argument) is None:
-                call = Call("count", words=f"COUNT({argument.sql('duckdb')})")
-                count = function_of("count").node(call, argument.copy())
-                count.meta.update({"call": call, ADDED: True})
-                select.append("expressions", count)
+    group = select.args.get("group")
+    if group is None or not any(isinstance(node, GROUPINGS) for node in group.expressions):
+        return
+    averaged = [node for node in calls_of(select) if function_of(call_at(node).kind).averages]
+    for argument in dict.fromkeys(node.this for node in averaged):
+        if _count_of(select, argument) is None:
+            call = Call("count", words=f"COUNT({argument.sql('duckdb')})")
+            count = function_of("count").node(call, argument.copy())
+            count.meta.update({"call": call, ADDED: True})
+            select.append("expressions", count)
 
 
 def is_added(item: exp.Expr) -> bool:
