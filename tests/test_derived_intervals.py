@@ -110,6 +110,8 @@ def test_larger_groups_have_the_noise_of_the_smallest_together(session):
     variances = frame["n_std_error"] ** 2
     for level, cells in ((1, 2), (3, 8)):
         assert np.allclose(variances[frame["level"] == level], cells * variances[frame["level"] == 0].iloc[0])
+    largest = session.sql(f"{text} ORDER BY n DESC LIMIT 4", epsilon=8).run().frame
+    assert np.allclose(largest["n_std_error"], frame.nlargest(4, "n")["n_std_error"])
     total = frame.loc[frame["level"] == 3, "n"].item()
     assert total == pytest.approx(frame.loc[frame["level"] == 0, "n"].sum())
 

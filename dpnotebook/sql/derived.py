@@ -96,7 +96,7 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
     if any(item.is_star for item in items):
         shown = [name if noisy else None for name, noisy in named[0].items()]
     query = tree.copy()
-    apart = [exp.column(ROW, quoted=True)] if rows else [] if found.rows else _keys(tree)
+    apart = [exp.column(ROW, quoted=True)] if rows else [] if found.keys else _keys(tree)
     if not (rows and query.is_star):
         for node in apart:
             query.select(node, copy=False)
@@ -118,10 +118,11 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
 
 @dataclass(frozen=True)
 class _Output:
-    """The columns of a query and whether each depends on noise, and whether noise decides which rows it has."""
+    """The columns of a query and whether each depends on noise; whether noise decides on its rows, and on its keys."""
 
     columns: list[tuple[str, bool]]
     rows: bool = False
+    keys: bool = False
 
     def renamed(self, node: exp.Expr) -> _Output | None:
         """Return it with the names of columns that an alias has: of the first columns, where there are fewer."""
@@ -213,7 +214,7 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
         rows = rows or ordered is None or _is_noisy(ordered, {**aliased, **names}, known, rows)
     if query.args.get("distinct"):
         rows = rows or any(noisy for _, noisy in columns)
-    return _Output(columns, rows)
+    return _Output(columns, rows, any(_is_noisy(node, names, known, False) for node in _grouped(query)))
 
 
 def _is_plain_star(node: exp.Expr) -> bool:

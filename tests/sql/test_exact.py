@@ -120,6 +120,8 @@ SAME += [
     "FROM visits GROUP BY CUBE (ward, urgent) ORDER BY share DESC LIMIT 5",
     "SELECT u, SUM(n) AS n FROM (SELECT ward, urgent AS u, COUNT(*) AS n FROM visits GROUP BY 1, 2) "
     "GROUP BY ROLLUP (u)",
+    "SELECT ward, COUNT(*) AS n, n / SUM(n) OVER (PARTITION BY GROUPING(ward)) AS share FROM visits "
+    "GROUP BY ROLLUP (ward)",
     "SELECT u, AVG(n) AS a FROM (SELECT ward, urgent AS u, COUNT(*) AS n FROM visits GROUP BY 1, 2) GROUP BY CUBE (u)",
     "SELECT * FROM (SELECT ward, urgent, COUNT(*) AS n FROM visits GROUP BY ward, urgent) "
     "PIVOT (SUM(n) FOR ward IN ('north', 'so''uth', 'none'))",

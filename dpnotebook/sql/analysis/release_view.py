@@ -237,6 +237,8 @@ class _Viewer:
             for column in self.found.keys:
                 if column.written.node == value:
                     return quoted(column.key.name)
+        if self.sets is not None and not written.table:  # an answer of larger groups is no column of the release
+            named = named or [node for node, shown in self.items if shown.casefold() == name]
         if named:
             return named[0].copy()
         if not written.table:
