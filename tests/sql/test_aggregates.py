@@ -237,6 +237,7 @@ def test_the_least_is_not_above_the_median_and_what_noise_hides_is_not_answered(
             assert np.array_equal(np.isnan(part.value), np.isnan(part.std_error))
             assert not np.isnan(part.lower).any()
             assert (part.lower <= part.upper).all()
+            assert not ((part.value < part.lower) | (part.value > part.upper)).any()
         for name in ("value", "lower", "upper"):
             low, mid, high = (getattr(part, name) for part in (least, middle, greatest))
             for one, other in ((low, mid), (mid, high), (low, high)):

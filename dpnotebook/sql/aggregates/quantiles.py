@@ -151,6 +151,8 @@ class Quantiles(AggregateFunction):
             for name in ("lower", "upper", "value") if len(order) > 1 else ():
                 for i, column in zip(same, _in_order([getattr(found[i], name) for i in same], order), strict=True):
                     found[i] = replace(found[i], **{name: column})
+            for i in same:  # of those that noise hides, intervals alone were put in order
+                found[i] = replace(found[i], value=found[i].value.clip(found[i].lower, found[i].upper))
         return found
 
     def expected(
