@@ -116,6 +116,15 @@ def test_larger_groups_have_the_noise_of_the_smallest_together(session):
     assert total == pytest.approx(frame.loc[frame["level"] == 0, "n"].sum())
 
 
+def test_groups_that_noise_makes_are_not_passed_off_as_exact(session):
+    text = (
+        "SELECT n > 300 AS large, COUNT(*) AS m FROM (SELECT city, COUNT(*) AS n FROM visits GROUP BY city) GROUP BY {}"
+    )
+    for grouped in ("1", "ROLLUP (1)", "CUBE (large)"):
+        release = session.sql(text.format(grouped), epsilon=1).run()
+        assert "m: without an interval" in " ".join(release.notes)
+
+
 def test_windows_have_the_noise_of_what_they_are_of(session):
     frame = session.sql(
         "SELECT city, COUNT(*) AS n, SUM(COUNT(*)) OVER (ORDER BY city) AS running, COUNT(*) - LAG(COUNT(*)) OVER "

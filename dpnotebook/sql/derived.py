@@ -23,6 +23,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
 from dpnotebook.sql.analysis.release_names import interval_columns
+from dpnotebook.sql.parse.grouping_sets import has_sets, keys_of
 from dpnotebook.sql.select import PrivateSelect
 
 DRAW, ROW, DIVISOR = "release draw", "release row", "release divisor"  # columns beside those of a release
@@ -30,7 +31,6 @@ KEY = "release key {}"
 REDRAWS, REDRAWN = "redraws", "redrawn_{}"  # tables that the query over redraws reads
 RELEASE = re.compile(r"release_(\d+)")
 ROWWISE = ("joins", "laterals", "group", "having", "distinct", "qualify", "windows", "sample", "with", "with_")
-SETS = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
 SHOWING = ("order", "limit", "offset")  # parts that say which rows are shown, and not what is in them
 
 
@@ -214,7 +214,7 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
         rows = rows or ordered is None or _is_noisy(ordered, {**aliased, **names}, known, rows)
     if query.args.get("distinct"):
         rows = rows or any(noisy for _, noisy in columns)
-    return _Output(columns, rows, any(_is_noisy(node, names, known, False) for node in _grouped(query)))
+    return _Output(columns, rows, any(_is_noisy(node, {**aliased, **names}, known, False) for node in _grouped(query)))
 
 
 def _is_plain_star(node: exp.Expr) -> bool:
@@ -222,12 +222,18 @@ def _is_plain_star(node: exp.Expr) -> bool:
 
 
 def _grouped(query: exp.Select) -> list[exp.Expr]:
-    """Return what a query groups by; a number is the place of a column in its list."""
+    """Return what a query groups by."""
     group = query.args.get("group")
     if group is None:
         return []
-    numbered = [int(node.this) for node in group.expressions if isinstance(node, exp.Literal) and not node.is_string]
-    return [group, *(query.expressions[place - 1] for place in numbered if 1 <= place <= len(query.expressions))]
+    return [_item(node, query) for node in keys_of(group)]
+
+
+def _item(key: exp.Expr, query: exp.Query) -> exp.Expr:
+    """Return what a query groups by: for a number what stands at that place in its list."""
+    if isinstance(key, exp.Literal) and not key.is_string and 1 <= int(key.this) <= len(query.selects):
+        return query.selects[int(key.this) - 1].unalias()
+    return key
 
 
 def _is_noisy(node: exp.Expr, names: Mapping[str, bool], known: _Known, rows: bool) -> bool:
@@ -269,20 +275,10 @@ def _keys(tree: exp.Query) -> list[exp.Expr]:
     group = tree.args.get("group")
     if not isinstance(tree, exp.Select) or group is None or tree.args.get("distinct") or tree.is_star:
         return []
-    keys: list[exp.Expr] = []
-    listed = list(group.expressions)
-    while listed:
-        node = listed.pop(0)
-        if isinstance(node, SETS):
-            listed = [*node.expressions, *listed]
-        else:
-            numbered = isinstance(node, exp.Literal) and not node.is_string
-            keys.append((tree.expressions[int(node.this) - 1].unalias() if numbered else node).copy())
-    several = any(isinstance(node, SETS) for node in group.expressions)
+    keys = list({node.sql(DIALECT): node.copy() for node in _grouped(tree)}.values())
     if any(isinstance(node, exp.Literal) for node in keys):
         return []
-    keys = list({node.sql(DIALECT): node for node in keys}.values())
-    told = [exp.Grouping(expressions=[node.copy() for node in keys])] if several and keys else []
+    told = [exp.Grouping(expressions=[node.copy() for node in keys])] if has_sets(group) and keys else []
     return [exp.alias_(node, KEY.format(i), quoted=True) for i, node in enumerate([*keys, *told])]
 
 

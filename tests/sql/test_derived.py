@@ -50,6 +50,12 @@ QUERIES = {
         (0, 1, 0),
         False,
     ),
+    "by noise, in sets": ("SELECT n > 100 AS large, COUNT(*) AS m FROM release_0 GROUP BY ROLLUP (1)", (1, 1), False),
+    "by a name of noise": (
+        "SELECT n > 100 AS large, COUNT(*) AS m FROM release_0 GROUP BY CUBE (large)",
+        (1, 1),
+        False,
+    ),
     "a running total": ("SELECT city, SUM(n) OVER (ORDER BY city) AS s FROM release_0", (0, 1), False),
     "ordered by noise": ("SELECT city, LAG(city) OVER (ORDER BY n) AS before FROM release_0", (0, 1), False),
     "the largest, by a window": (
@@ -90,6 +96,11 @@ def test_what_depends_on_noise(name):
     assert found.rows == rows
 
 
+@pytest.mark.parametrize("name", ["grouped by noise", "by noise, in sets", "by a name of noise"])
+def test_noisy_keys_tell_no_rows_apart(name):
+    assert derived_columns(QUERIES[name][0], TWO).apart == 0
+
+
 @pytest.mark.parametrize("query", [
     "SELECT * EXCLUDE (n) FROM release_0",
     "SELECT COLUMNS('n') FROM release_0",
@@ -128,7 +139,13 @@ def tables(draws=30, seed=1):
     return found
 
 
-@pytest.mark.parametrize("name", [name for name in QUERIES if name not in ("everything", "the largest ones")])
+# DuckDB 2 fails inside itself on sets of groups of an expression there; such statements have no intervals, and say so.
+FAIL_IN_DUCKDB = ("by noise, in sets", "by a name of noise")
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in QUERIES if name not in ("everything", "the largest ones", *FAIL_IN_DUCKDB)]
+)
 def test_one_query_gives_what_a_query_for_each_draw_gives(name):
     """But for rows that the last SELECT leaves out, which are those that it would be worked out for."""
     query = QUERIES[name][0]

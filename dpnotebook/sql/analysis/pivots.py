@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT, Text
 from dpnotebook.errors import shorten
-from dpnotebook.sql.analysis.release_names import interval_columns
+from dpnotebook.sql.analysis.release_names import interval_columns, quoted
 from dpnotebook.sql.analysis.visible_names import Names, aliased, as_duckdb
 from dpnotebook.sql.ownership.scope import listed
 
@@ -48,7 +48,7 @@ def pivoted(node: exp.Expr, source: exp.Expr, names: Names, text: Text) -> tuple
             raise text.error(f"there is no column {shorten(column.name)} here; there are {listed(names)}", column)
     taken = {column.name.casefold() for one in used for column in one.find_all(exp.Column)}
     taken |= {beside.casefold() for name in names for beside in interval_columns(name)}  # of each value, others
-    kept: list[exp.Expr] = [_column(name) for name in names if name.casefold() not in taken]
+    kept: list[exp.Expr] = [quoted(name) for name in names if name.casefold() not in taken]
     items = list(kept)
     for value in field.expressions:
         for one in pivot.expressions:
@@ -82,7 +82,3 @@ def _name(value: exp.Expr, one: exp.Expr, aggregates: int, text: Text) -> str:
     if text.dialect == "bigquery":
         return f"{one.alias}_{own}" if one.alias else own
     return f"{own}_{one.alias or one.sql(DIALECT)}" if one.alias or aggregates > 1 else own
-
-
-def _column(name: str) -> exp.Expr:
-    return exp.column(exp.to_identifier(name, quoted=True))

@@ -77,5 +77,10 @@ def interval_columns(name: str) -> list[str]:
     return [part if name == "value" else f"{name}_{part}" for part in PARTS]
 
 
+def quoted(name: str) -> exp.Column:
+    """Return a column of a release, in a query."""
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
 def _columns(name: str) -> set[str]:
     return {column.casefold() for column in (name, *interval_columns(name))}

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.errors import shorten
 from dpnotebook.sql.analysis.aggregation import Aggregation
-from dpnotebook.sql.analysis.release_names import PARTS, interval_columns
+from dpnotebook.sql.analysis.release_names import PARTS, interval_columns, quoted
 from dpnotebook.sql.analysis.rolled_up import grouped_again, is_added, over_groups
 from dpnotebook.sql.analysis.visible_names import VisibleNames
 from dpnotebook.sql.ownership.expressions import bare, resolve, words_of
@@ -107,11 +107,6 @@ def view(select: exp.Select, found: Aggregation, place: int, outer: Subqueries, 
         If it shows columns that are neither grouped by nor aggregated.
     """
     return _Viewer(select, found, outer, environment).view(f"release_{place}")
-
-
-def quoted(name: str) -> exp.Column:
-    """Return a column of a release."""
-    return exp.column(exp.to_identifier(name, quoted=True))
 
 
 class _Viewer:

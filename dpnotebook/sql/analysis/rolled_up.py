@@ -6,11 +6,12 @@ from sqlglot import exp
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.analysis.aggregation import Aggregation
+from dpnotebook.sql.analysis.release_names import quoted
 from dpnotebook.sql.analysis.requested_aggregates import call_at
-from dpnotebook.sql.ownership.grouping import GROUPINGS
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.calls import Call
+from dpnotebook.sql.parse.grouping_sets import has_sets
 
 ADDED = "added"  # marks what is measured beside what the list of a select has
 
@@ -24,7 +25,7 @@ def add_counts(select: exp.Select) -> None:
         The select; averages of larger groups are those of smaller ones, each with the weight of its values.
     """
     group = select.args.get("group")
-    if group is None or not any(isinstance(node, GROUPINGS) for node in group.expressions):
+    if group is None or not has_sets(group):
         return
     averaged = [node for node in calls_of(select) if function_of(call_at(node).kind).averages]
     for argument in dict.fromkeys(node.this for node in averaged):
@@ -46,7 +47,7 @@ def grouped_again(found: Aggregation) -> exp.Group | None:
         return None
     sets: exp.Group = found.group.sets.copy()
     for place in list(sets.find_all(exp.Literal)):
-        place.replace(_column(found.keys[int(place.this)].key.name))
+        place.replace(quoted(found.keys[int(place.this)].key.name))
     return sets
 
 
@@ -69,12 +70,12 @@ def over_groups(written: exp.Expr, select: exp.Select, found: Aggregation, reade
     SQLError
         If that does not follow from what it is for each.
     """
-    call, answers = call_at(written), _column(found.names[id(written)])
+    call, answers = call_at(written), quoted(found.names[id(written)])
     function = function_of(call.kind)
     if function.averages and not found.measured.written:
         count = _count_of(select, written.this)
         assert count is not None
-        return _weighted(answers, _column(found.names[id(count)]))
+        return _weighted(answers, quoted(found.names[id(count)]))
     if function.adds and (function.of != "units" or found.measured.single):
         return exp.Sum(this=answers)
     raise reader.text.error(
@@ -103,7 +104,3 @@ def _count_of(select: exp.Select, argument: exp.Expr) -> exp.Expr | None:
         if call.kind == "count" and not call.star and not call.distinct and node.this == argument:
             return node
     return None
-
-
-def _column(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))

@@ -11,9 +11,8 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words_of
 from dpnotebook.sql.ownership.scope import Column, Scope
+from dpnotebook.sql.parse.grouping_sets import has_sets, keys_of
 from dpnotebook.sql.parse.statement_parser import call_of
-
-GROUPINGS = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 if TYPE_CHECKING:
     from dpnotebook.sql.ownership.protocol import ReaderProtocol
@@ -92,7 +91,7 @@ def grouping(select: exp.Select, scope: Scope, environment: Environment, reader:
     found: list[GroupKey] = []
     named: list[tuple[exp.Expr, GroupKey]] = []
     sets: exp.Group = group.copy()
-    for written, place in zip(_listed(group), _listed(sets), strict=True):
+    for written, place in zip(keys_of(group), keys_of(sets), strict=True):
         key = _key(bare(written), select, scope, environment, reader)
         key = next((other for other in found if key.node == other.node), key)
         if all(key is not other for other in found):
@@ -101,18 +100,8 @@ def grouping(select: exp.Select, scope: Scope, environment: Environment, reader:
     found.sort(key=lambda key: (key.item is None, key.item or 0))  # as they are selected, then the others
     for place, key in named:
         place.replace(exp.Literal.number(next(number for number, one in enumerate(found) if one is key)))
-    several = any(isinstance(node, GROUPINGS) for node in group.expressions)
     by_unit = any(key.column is not None and key.column.unit for key in found)
-    return Grouping(tuple(found), by_unit, sets if several else None)
-
-
-def _listed(group: exp.Expr) -> list[exp.Expr]:
-    """Return what is grouped by, in all sets."""
-    return [
-        key
-        for node in group.expressions
-        for key in (_listed(node) if isinstance(node, (*GROUPINGS, exp.Tuple)) else [node])
-    ]
+    return Grouping(tuple(found), by_unit, sets if has_sets(group) else None)
 
 
 def check_grouped(outputs: Iterable[Output], group: Grouping, select: exp.Select, text: Text) -> None:

@@ -15,6 +15,7 @@ from sqlglot import exp
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.arguments import check_arguments
 from dpnotebook.sql.parse.calls import call_of
+from dpnotebook.sql.parse.grouping_sets import GROUPINGS
 from dpnotebook.sql.parse.refusals import FILES, refused_node, refused_part
 from dpnotebook.sql.parse.windows import check_window, parts_of
 
@@ -231,7 +232,6 @@ COPIED: tuple[type[exp.Expr], ...] = (
     *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date),
 )
 MAX_COPIES = 8
-GROUPINGS = exp.Rollup | exp.Cube | exp.GroupingSets
 LISTS = (exp.Select, exp.Pivot)
 PLACES_OF_DISTINCT = (exp.Select, exp.Count)
 PLACES_OF_STARS = (exp.Select, exp.Count, exp.Column)

@@ -14,6 +14,7 @@ from sqlglot.tokens import TokenType
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.literals import Tokens, is_bare
+from dpnotebook.sql.parse.marking import closing
 
 UNARY = frozenset({"this"})
 NONE = frozenset[str]()
@@ -183,9 +184,4 @@ def _bodies(tokens: Tokens) -> Iterator[Tokens]:
         opening = token.token_type is TokenType.L_PAREN
         naming = is_bare(token, "WINDOW") or (naming and not is_bare(token, "QUALIFY", "ORDER BY", "LIMIT"))
         if opening and place and (is_bare(tokens[place - 1], "OVER") or (naming and is_bare(tokens[place - 1], "AS"))):
-            depth, end = 1, place
-            while depth:
-                end += 1
-                kind = tokens[end].token_type
-                depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
-            yield tokens[place + 1 : end]
+            yield tokens[place + 1 : closing(tokens, place)]
