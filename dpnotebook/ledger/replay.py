@@ -443,7 +443,8 @@ class Replay:
             self._read.update(values["plan"].get(part, ()))
         self.refined.update(dict.fromkeys(refines, charge))
         self.lines.append(ChargeLine(values["table"], units, entry.number, table.since))
-        for found_by in (values["question"], *values["plan"].get("profiles", ())):  # what others can use of its answer
+        used = (key for part in ("profiles", "relations") for key in values["plan"].get(part, ()))
+        for found_by in (values["question"], *used):  # what others can use of its answer
             self._questions.setdefault(_key(values["table"], found_by), []).append(charge)
         table.charges.append(charge)
         table.pending[charge] = refines

@@ -52,11 +52,7 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
 
 
 def _measured(select: PrivateSelect, told: dict[str, Any]) -> dict[int, Norms]:
-    from dpnotebook.sql.profile import Norms, profile_keys
+    from dpnotebook.sql.profile import norms_told
 
-    known = {}
-    for i in range(len(select.aggregates)):
-        key = profile_keys(select, i)[0]
-        if key in told:
-            known[i] = Norms.from_json(told[key])
-    return known
+    found = ((i, norms_told(select, i, told)) for i in range(len(select.aggregates)))
+    return {i: norms for i, norms in found if norms is not None}

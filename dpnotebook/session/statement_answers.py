@@ -35,6 +35,7 @@ from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import clips as clips_of
 from dpnotebook.sql.profile import measured_profile
+from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -67,6 +68,7 @@ def statement_plan_to_json(
         dict(digests)
         | {
             "words": plan.title,
+            "relations": [key for select in statement.selects if (key := relation_key(select)) is not None],
             "units": plan.units,
             "alone": plan.units,
             "actions": [],

@@ -144,10 +144,12 @@ class Statements:
         """
         from dpnotebook.sql.prices import split
         from dpnotebook.sql.profile import all_norms_known
+        from dpnotebook.sql.reuse.known import best_known
 
         books, accountant = self.ledger.moment(clipped.table), self.ledger.accountant
         if accuracy.epsilon is None:
-            return clipped if all(all_norms_known(select, books) for select in clipped.selects) else other
+            known = all(all_norms_known(select, books) for select in clipped.selects)
+            return clipped if known or (not fresh and best_known(clipped, accuracy, books, None)) else other
         enough = sum(split(other.selects, accountant.least_units(accuracy.epsilon), accountant))
         paid = any(int(record.plan["units"]) >= enough for record in books.records(other.key))
         return other if paid and not fresh and not books.records(clipped.key) else clipped
@@ -227,8 +229,12 @@ class Statements:
     def reveal(self, record: Record, query: Query, paid: int) -> Release:
         """Return what a record answers to a statement."""
         from dpnotebook.session.statement_answers import reveal_statement
+        from dpnotebook.sql.reuse.known import as_recorded
 
         assert isinstance(query.question, Statement)
+        if record.question != query.question.key:
+            answers, details = as_recorded(query.question, record)
+            record = replace(record, answers=answers, details=details)
         release = reveal_statement(
             record,
             query.question,

@@ -17,6 +17,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.prices import Priced, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
+from dpnotebook.sql.reuse.known import AnsweredSelect, best_known, planned_measures
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -102,9 +103,17 @@ def make_statement_plan(
     accountant = books.accountant
     rows = _rows(statement, relations) if rows is None else rows
     known = [known_norms(select, books) for select in statement.selects]
-    units = units_for(statement, accuracy, books, rows, known)
+    try:
+        units = units_for(statement, accuracy, books, rows, known)
+    except AccuracyError:
+        other = None if fresh else best_known(statement, accuracy, books, rows)
+        if other is None:
+            raise
+        return _answered_plan(statement, accuracy, books, other)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None if fresh else _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
+    if past is None and not fresh and (other := best_known(statement, accuracy, books, rows)) is not None:
+        return _answered_plan(statement, accuracy, books, other)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, rows, known, renew=accuracy.epsilon is not None)
@@ -158,6 +167,44 @@ def make_statement_plan(
             _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
         ),
+    )
+
+
+def _answered_plan(
+    statement: Statement, accuracy: Accuracy, books: StatementBooks, one: AnsweredSelect
+) -> StatementPlan:
+    """Return the plan of a statement that the release of another one answers."""
+    accountant, spent = books.accountant, books.spent
+    parts = planned_measures(statement, one, accuracy.confidence)
+    first = _leading(parts)
+    return StatementPlan(
+        question=statement,  # type: ignore[arg-type]
+        accuracy=accuracy,
+        title=statement.words,
+        where="",
+        unit=first.unit,
+        answers=len(one.keys),
+        cost=Cost(0.0, accountant.delta, 0),
+        epsilon=accountant.epsilon(one.units),
+        delta=accountant.delta,
+        units=one.units,
+        budget=BudgetState.around(accountant, spent, 0),
+        std_errors=np.array([first.std_error]),
+        error=first.half_width,
+        confidence=accuracy.confidence,
+        alternatives=(Alternative.at(accountant, spent, 0, first.half_width, one.units, True),),
+        reused=(one.number,),
+        affordable=True,
+        assumption="",
+        warnings=(),
+        steps=one.steps,
+        code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
+        noise=accountant.noise,
+        measurements=(),
+        cells=cost_of(statement, one.units, books),
+        recorded=one.number,
+        parts=parts,
+        delta_left=books.delta_remaining,
     )
 
 

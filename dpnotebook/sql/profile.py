@@ -31,6 +31,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.value_range import FINE, ROUNDS, located, range_edges, trimmed, wider, with_margins
+from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -119,11 +120,26 @@ class Clip:
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
+    return _keys(select, index, _key)
+
+
+def norms_told(select: PrivateSelect, index: int, told: Mapping[str, Any]) -> Norms | None:
+    """Return the norms of an aggregate in a recorded profile; None where there are none."""
+    found = [told[keys[0]] for keys in _all_keys(select, index) if keys[0] in told]
+    return Norms.from_json(found[0]) if found else None
+
+
+def _keys(select: PrivateSelect, index: int, key: Callable[[str, PrivateSelect, Aggregate], str]) -> list[str]:
     aggregate = select.aggregates[index]
-    keys = [_key("norms", select, aggregate)]
+    keys = [key("norms", select, aggregate)]
     if function_of(aggregate.kind).centres and aggregate.values is None:
-        keys.append(_key("values", select, aggregate))
+        keys.append(key("values", select, aggregate))
     return keys
+
+
+def _all_keys(select: PrivateSelect, index: int) -> tuple[list[str], ...]:
+    """Return `profile_keys`, and those that earlier versions had."""
+    return _keys(select, index, _key), _keys(select, index, _earlier_key)
 
 
 def known_norms(select: PrivateSelect, books: Books) -> dict[int, Norms]:
@@ -133,8 +149,8 @@ def known_norms(select: PrivateSelect, books: Books) -> dict[int, Norms]:
     found = {}
     for i in range(len(select.aggregates)):
         if needs_bounds(select, i):
-            key = profile_keys(select, i)[0]
-            parts = [Norms.from_json(part) for part in _recorded(books.records(key), key)]
+            keys = [keys[0] for keys in _all_keys(select, i)]
+            parts = [Norms.from_json(part) for key in keys for part in _recorded(books.records(key), key)]
             if parts:
                 found[i] = max(parts, key=lambda part: part.units)
     return found
@@ -168,10 +184,9 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
 
 def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, float] | None:
     """Return between which values most rows were found to lie before, and what that takes from an answer at most."""
-    keys = profile_keys(select, index)
-    if len(keys) < 2:
-        return None
-    parts = [part for part in _recorded(books.records(keys[1]), keys[1]) if part["values"] is not None]
+    keys = [keys[1] for keys in _all_keys(select, index) if len(keys) > 1]
+    told = (part for key in keys for part in _recorded(books.records(key), key))
+    parts = [part for part in told if part["values"] is not None]
     if not parts:
         return None
     best = max(parts, key=lambda part: int(part["units"]))
@@ -353,12 +368,35 @@ def _values(
 
 
 def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
+    """Return what a part of a profile is found by: the order of keys, columns and conditions does not matter to it."""
+    rows = read_rows(select.rows)
+    if rows is None:
+        return _earlier_key(part, select, aggregate)
+    grouped = part == "norms" or select.selection == "public"
+    levels = [None if key.levels is None else list(map(str, key.levels)) for key in select.keys]
+    keys = [[rows.key_text(i), told] for i, told in enumerate(levels)] if grouped else []
+    column = None if aggregate.input is None else rows.inputs[aggregate.input]
+    asked = [_kind(part, aggregate), column, rows.source, sorted(rows.conditions), sorted(keys, key=json.dumps)]
+    return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])
+
+
+def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
     grouped = part == "norms" or select.selection == "public"
     keys = [[key.levels is not None, list(map(str, key.levels or ()))] for key in select.keys] if grouped else []
     rows = _rows(select.rows, aggregate.input, grouped)
-    bounds = None if aggregate.values is None else list(map(str, aggregate.values))
-    kind = aggregate.kind if part == "norms" else "squares" * function_of(aggregate.kind).squares
-    told = [part, kind, aggregate.input is None, bounds, rows, keys, select.groups if grouped else None]
+    told = [part, _kind(part, aggregate), aggregate.input is None, _bounds(aggregate), rows, keys]
+    return _digest([*told, select.groups if grouped else None])
+
+
+def _kind(part: str, aggregate: Aggregate) -> str:
+    return aggregate.kind if part == "norms" else "squares" * function_of(aggregate.kind).squares
+
+
+def _bounds(aggregate: Aggregate) -> list[str] | None:
+    return None if aggregate.values is None else list(map(str, aggregate.values))
+
+
+def _digest(told: list[Any]) -> str:
     return "profile " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 

@@ -121,10 +121,11 @@ def _number(value: Any) -> Any:
 
 def _order(group: Group) -> tuple[tuple[int, str, Any], ...]:
     """Return what groups are sorted by: numbers by size, texts by code points, NULL last."""
-    return tuple(_place(value) for value in group)
+    return tuple(place_of(value) for value in group)
 
 
-def _place(value: Any) -> tuple[int, str, Any]:
+def place_of(value: Any) -> tuple[int, str, Any]:
+    """Return what a value of a key is sorted by."""
     if value is None:
         return 3, "", 0
     if isinstance(value, (bool, int, float, Decimal)):

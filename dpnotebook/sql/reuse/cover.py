@@ -1,0 +1,205 @@
+"""How the answers of a private aggregation follow from those of another one that was released.
+
+They do where it asks for some of the other's aggregates over the same rows, or over those of some of its groups: the
+numbers of these groups are picked out, in another order, or added up, with their noise. This is post-processing, and
+estimates the very totals that would be measured.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, key_levels
+from dpnotebook.sql.reuse.rows import RowsText, read_rows
+from dpnotebook.sql.rewrite.groups import place_of
+from dpnotebook.sql.select import Aggregate, PrivateSelect
+
+DIGITS = 10**12  # of the scale of noise that was added up
+Group = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Which numbers of a release answer a private aggregation.
+
+    Parameters
+    ----------
+    aggregates
+        Of each aggregate, its number in the release.
+    keys
+        The groups of the answer.
+    groups
+        Of each of them, the numbers of the groups of the release that it consists of; of all equally many.
+    """
+
+    aggregates: tuple[int, ...]
+    keys: tuple[Group, ...]
+    groups: tuple[tuple[int, ...], ...]
+
+    @property
+    def together(self) -> int:
+        """How many groups of the release one group of the answer consists of."""
+        return len(self.groups[0])
+
+    def measuring(self, released: Measuring) -> Measuring:
+        """Return what was measured, as that of the answer: with the noise of all that is added up."""
+        blocks = released.blocks
+        if self.together > 1:
+            more = math.sqrt(self.together)
+            scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
+            blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
+        return replace(released, blocks=blocks, parts=tuple(released.parts[i] for i in self.aggregates))
+
+    def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the noisy numbers of the groups of the answer, from those of the release."""
+        return released[np.array(self.groups)].sum(axis=1)
+
+
+def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], gaussian: bool) -> Cover | None:
+    """Return how a private aggregation follows from a released one; None where it does not.
+
+    Parameters
+    ----------
+    select
+        What is asked.
+    released, keys
+        What was measured, and its groups, as they were shown.
+    gaussian
+        Whether the noise is Gaussian: sums of it are known.
+    """
+    rows, others = read_rows(select.rows), read_rows(released.rows)
+    if rows is None or others is None or not keys or not _bounded_alike(select, released):
+        return None
+    if rows.source != others.source or not set(others.conditions) <= set(rows.conditions):
+        return None
+    more = [node for text, node in rows.conditions.items() if text not in others.conditions]
+    aggregates = _aggregates(select, rows, released, others)
+    places = _places(select, rows, released, others)
+    if aggregates is None or places is None:
+        return None
+    if select.contribution.kind != "l2" and (more or len(places) < len(released.keys)):
+        return None  # a sample of a unit's rows, or groups, is one of those that take part
+    try:
+        kept = _kept(others, released, keys, more, places)
+    except NotTold:
+        return None
+    groups = _groups(select, released, places, keys, kept)
+    if not groups or len({len(found) for found in groups.values()}) > 1:
+        return None
+    found = Cover(aggregates, tuple(groups), tuple(map(tuple, groups.values())))
+    return found if found.together == 1 or (gaussian and _adds_up(select, released)) else None
+
+
+def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
+    """Return whether units are bounded, and their groups shown, by the same rules."""
+    return (
+        select.tables == released.tables
+        and select.contribution == released.contribution
+        and select.groups is None
+        and released.groups is None
+        and select.min_units == released.min_units
+        and select.selection in ("all", released.selection)
+    )
+
+
+def _aggregates(
+    select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText
+) -> tuple[int, ...] | None:
+    """Return the number in the release of each aggregate; None where one is not there."""
+    told = [_told(aggregate, others) for aggregate in released.aggregates]
+    asked = [_told(aggregate, rows) for aggregate in select.aggregates]
+    return tuple(told.index(one) for one in asked) if all(one in told for one in asked) else None
+
+
+def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:
+    """Return what is measured, with the columns as they stand in the rows."""
+    told = aggregate.canonical | {"epsilon": None, "array": aggregate.array}
+    for part, one in (("input", aggregate), ("other", aggregate.other)):
+        if one is not None and one.input is not None:
+            column = rows.inputs[one.input]
+            told[part] = column if one is aggregate else _told(replace(one, other=None), rows)
+    return told
+
+
+def _places(select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText) -> tuple[int, ...] | None:
+    """Return of each key its number in the release; None where one is not there."""
+    told = [(others.key_text(i), key.levels, key.kind) for i, key in enumerate(released.keys)]
+    asked = [(rows.key_text(i), key.levels, key.kind) for i, key in enumerate(select.keys)]
+    return tuple(told.index(one) for one in asked) if all(one in told for one in asked) else None
+
+
+def _kept(
+    others: RowsText, released: PrivateSelect, keys: Sequence[Group], conditions: Sequence[Any], places: Sequence[int]
+) -> list[int]:
+    """Return the numbers of the groups whose rows satisfy further conditions.
+
+    Raises
+    ------
+    NotTold
+        If that does not follow from the keys, or if there are such rows in no group.
+    """
+    levels: dict[int, KeyLevels] = {}
+    of_key: dict[int, list[Any]] = {i: [] for i in range(len(released.keys)) if i not in places}
+    for condition in conditions:
+        for i, key in enumerate(released.keys):
+            try:
+                levels[i] = levels.get(i) or key_levels(others, i, key)
+                levels[i].holds(condition, None)
+            except NotTold:
+                continue
+            of_key.setdefault(i, []).append(condition)
+            break
+        else:
+            raise NotTold
+    kept = list(range(len(keys)))
+    for i, own in of_key.items():
+        level, key = levels.get(i) or key_levels(others, i, released.keys[i]), released.keys[i]
+        if i not in places and not level.has_all(own):
+            raise NotTold
+        place = {} if key.levels is None else {label: number for number, label in enumerate(key.levels)}
+        told: dict[Any, bool] = {}
+        for label in {group[i] for group in keys}:
+            value = label if level.values is None else level.values[place[label]]
+            told[label] = all(level.holds(condition, value) for condition in own)
+        kept = [number for number in kept if told[keys[number][i]]]
+    return kept
+
+
+def _groups(
+    select: PrivateSelect, released: PrivateSelect, places: Sequence[int], keys: Sequence[Group], kept: Sequence[int]
+) -> dict[Group, list[int]]:
+    """Return the groups of the answer, in their order, and the numbers of the groups that each consists of.
+
+    None at all where some that have to be in the answer were not shown.
+    """
+    found: dict[Group, list[int]] = {}
+    for number in kept:
+        found.setdefault(tuple(keys[number][i] for i in places), []).append(number)
+    if released.selection != "all" and any(len(numbers) > 1 for numbers in found.values()):
+        return {}  # of larger groups, parts that were not shown would be missing
+    if select.selection == "all":
+        every = itertools.product(*(key.levels or () for key in select.keys))
+        if released.selection != "all" and math.prod(len(key.levels or ()) for key in select.keys) > len(found):
+            return {}
+        return {group: found[group] for group in every if group in found}
+    order = [None if key.levels is None else {label: i for i, label in enumerate(key.levels)} for key in select.keys]
+
+    def place(group: Group) -> list[Any]:
+        return [place_of(value if known is None else known[value]) for value, known in zip(group, order, strict=True)]
+
+    return {group: found[group] for group in sorted(found, key=place)}
+
+
+def _adds_up(select: PrivateSelect, released: PrivateSelect) -> bool:
+    """Return whether what is measured of groups adds up to that of larger ones."""
+    return released.single or all(function_of(aggregate.kind).of != "units" for aggregate in select.aggregates)

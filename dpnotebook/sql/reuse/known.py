@@ -1,0 +1,223 @@
+"""Which recorded release answers a statement that was never asked itself, and how well."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpnotebook.errors import AccuracyError, SQLError
+from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.plan import PlannedMeasure
+from dpnotebook.query.question import Accuracy
+from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
+from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.prices import StatementBooks, split, threshold_delta
+from dpnotebook.sql.reuse.cover import Cover, cover
+from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.statement import Statement
+from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
+
+EQUAL = 1 + 1e-9  # errors that are so much larger are not
+
+
+class RecordedStatement(Protocol):
+    """A release of a statement, as the ledger has it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned."""
+
+    @property
+    def answers(self) -> Sequence[NDArray[np.int64]]:
+        """Noisy numbers of the groups that were shown, one array a private aggregation."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The keys of these groups, and what was measured of them."""
+
+
+@dataclass(frozen=True)
+class AnsweredSelect:
+    """A private aggregation that a release of another one answers.
+
+    Parameters
+    ----------
+    number, units, words
+        Of that release: its number, what it cost, in the accountant's units, and what it asked.
+    together
+        How many of its groups one group of the answer consists of.
+    measuring, keys, numbers
+        What was measured, as that of the answer: its groups, and their noisy numbers.
+    told
+        What was found beside these, as `details` have it.
+    """
+
+    number: int
+    units: int
+    words: str
+    together: int
+    measuring: Measuring
+    keys: tuple[tuple[Any, ...], ...]
+    numbers: NDArray[np.int64]
+    told: Mapping[str, Any]
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """How the answer comes about, in words."""
+        added = f"; {self.together:,} of its groups are added up for one" if self.together > 1 else ""
+        return (
+            f"release #{self.number} in the ledger ({self.words}) answers this statement{added}; nothing is measured "
+            "and nothing is spent",
+        )
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """What a record of it would say."""
+        return {**self.told, "keys": keys_to_json(self.keys), "measuring": self.measuring.to_json()}
+
+
+def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect | None:
+    """Return a statement as a release answers it that was asked otherwise; None where it does not.
+
+    Parameters
+    ----------
+    statement, record
+        What is asked, and the release.
+    """
+    if len(statement.selects) != 1 or "selects" not in record.details:
+        return None
+    asked = statement_from_json(record.plan["statement"])
+    for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
+        measured = Measuring.from_json(told["measuring"])
+        keys = keys_from_json(told["keys"])
+        found = cover(statement.selects[0], released, keys, measured.noise == "gaussian")
+        if found is not None and all(measured.parts[i].found for i in found.aggregates):
+            numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
+            return AnsweredSelect(
+                record.number,
+                int(record.plan["units"]),
+                asked.words,
+                found.together,
+                found.measuring(measured),
+                found.keys,
+                found.numbers(numbers),
+                _beside(told, found),
+            )
+    return None
+
+
+def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
+    """Return what is told of aggregates beside their answers, for those of the answer."""
+    beside = {}
+    for part in ("lost", "cut"):
+        if of := told.get(part):
+            kept = {str(place): of[str(i)] for place, i in enumerate(found.aggregates) if str(i) in of}
+            times = found.together if part == "lost" else 1  # each of the groups has lost as much
+            beside[part] = {place: taken * times for place, taken in kept.items()}
+    return {part: taken for part, taken in beside.items() if taken}
+
+
+def best_known(
+    statement: Statement, accuracy: Accuracy, books: StatementBooks, rows: float | None
+) -> AnsweredSelect | None:
+    """Return the release that answers a statement best for nothing, if it does as well as asked.
+
+    Parameters
+    ----------
+    statement, accuracy
+        What is asked, and how good the answer must be: as good as that epsilon alone would make it, if that is given.
+    books
+        The ledger.
+    rows
+        About how many rows a group has.
+    """
+    found = []
+    for one in _candidates(statement, books):
+        widths = half_widths(one, accuracy.confidence)
+        if all(map(math.isfinite, widths)) and _is_enough(statement.selects[0], one, accuracy, books, rows):
+            found.append((max(widths), -one.number, one))
+    return min(found, key=lambda entry: entry[:2])[-1] if found else None
+
+
+def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
+    if len(statement.selects) != 1 or (key := relation_key(statement.selects[0])) is None:
+        return
+    for record in books.records(key):
+        one = answered(statement, record)
+        if one is not None:
+            yield one
+
+
+def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
+    """Return the answers, with their errors as they were delivered."""
+    return estimate(one.measuring, one.numbers, confidence)
+
+
+def half_widths(one: AnsweredSelect, confidence: float) -> list[float]:
+    """Return half the length of the longest interval of each aggregate."""
+    return [float(np.max((found.upper - found.lower) / 2)) for found in estimates(one, confidence)]
+
+
+def planned_measures(statement: Statement, one: AnsweredSelect, confidence: float) -> tuple[PlannedMeasure, ...]:
+    """Return how wrong the answers of every aggregate are: of the worst group, as they were delivered."""
+    select, found = statement.selects[0], []
+    for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
+        width = float(np.max((told.upper - told.lower) / 2))
+        words = aggregate.words or aggregate.name
+        found.append(PlannedMeasure(aggregate.name, words, unit(select, i), float(np.max(told.std_error)), width))
+    return tuple(found)
+
+
+def _is_enough(
+    select: PrivateSelect, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks, rows: float | None
+) -> bool:
+    """Return whether a release is as accurate as asked."""
+    if accuracy.error is not None:
+        return max(half_widths(one, accuracy.confidence)) <= accuracy.error
+    if accuracy.variance is not None:
+        worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
+        return worst**2 <= accuracy.variance
+    if accuracy.epsilon is None:
+        return False
+    alone = _alone(select, one, accuracy.epsilon, books)
+    if alone is None:
+        return False
+    own, others = (expected(measured, accuracy.confidence, rows) for measured in (one.measuring, alone))
+    if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
+        return False
+    return alone.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(alone))
+
+
+def _alone(select: PrivateSelect, one: AnsweredSelect, epsilon: float, books: StatementBooks) -> Measuring | None:
+    """Return what would be measured for an epsilon, bounded like the release; None where nothing could be."""
+    (units,) = split((select,), books.accountant.least_units(epsilon), books.accountant)
+    sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
+    bounds = {i: one.measuring.parts[i].bounds for i in sought}
+    try:
+        costs = shares(select, units, books.accountant)  # by itself it would have to find these bounds too
+        return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds)
+    except (AccuracyError, SQLError):
+        return None
+
+
+def as_recorded(
+    statement: Statement, record: RecordedStatement
+) -> tuple[tuple[NDArray[np.int64], ...], dict[str, Any]]:
+    """Return answers and details of a record of a statement, had it been asked when the release was."""
+    one = answered(statement, record)
+    assert one is not None
+    kept = {part: told for part, told in record.details.items() if part != "selects"}
+    return (one.numbers,), {**kept, "selects": [one.details]}

@@ -1,0 +1,265 @@
+"""Of which groups a condition on what is grouped by is true: told from the keys of groups alone, by SQL's rules."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from dpnotebook.dialect.text import DIALECT
+from dpnotebook.sql.reuse.rows import LOOKED_UP, RowsText
+from dpnotebook.sql.select import Key
+
+COMPARED: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
+    exp.EQ: operator.eq,
+    exp.NEQ: operator.ne,
+    exp.LT: operator.lt,
+    exp.LTE: operator.le,
+    exp.GT: operator.gt,
+    exp.GTE: operator.ge,
+}
+FLIPPED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge, operator.ge: operator.le}
+NUMBERS = ("integer", "number")
+LARGEST = 1 << 53  # whole numbers up to here are floating-point numbers too
+
+
+class NotTold(Exception):
+    """The keys of groups do not tell of which of them a condition is true."""
+
+
+class _Other:
+    """A value that is none of the declared ones."""
+
+
+OTHER = _Other()
+
+
+@dataclass(frozen=True)
+class KeyLevels:
+    """What the rows of the groups have in one of the columns that are grouped by.
+
+    Parameters
+    ----------
+    column
+        SQL of the column.
+    kind
+        What it holds.
+    values
+        By level, what its rows have there: `OTHER` where that is none of the declared values. None where nothing is
+        declared, and groups have what rows have.
+    missing, other
+        Whether rows without a value, and those with one that is not declared, are in groups too.
+    """
+
+    column: str
+    kind: str
+    values: tuple[Any, ...] | None
+    missing: bool = True
+    other: bool = True
+
+    def holds(self, condition: exp.Expr, value: Any) -> bool:
+        """Return whether a condition on the column is true of rows that have a value there.
+
+        Raises
+        ------
+        NotTold
+            If it is no condition on the column alone, or is true of some such rows and not of others.
+        """
+        return _evaluated(condition, value, self) is True
+
+    def has_all(self, conditions: Sequence[exp.Expr]) -> bool:
+        """Return whether every row is in a group of which some conditions are true together."""
+        absent = [value for value, there in ((None, self.missing), (OTHER, self.other)) if not there]
+        return all(any(not self.holds(one, value) for one in conditions) for value in absent)
+
+
+def key_levels(rows: RowsText, number: int, key: Key) -> KeyLevels:
+    """Return what the rows of the groups have in the column that a key is of.
+
+    Raises
+    ------
+    NotTold
+        If that does not follow from the SQL of the key, as of bins.
+    """
+    node = rows.keys[number]
+    if key.kind not in ("text", "boolean", *NUMBERS):
+        raise NotTold
+    if key.levels is None:
+        return KeyLevels(node.sql(DIALECT), key.kind, None)
+    if not isinstance(node, exp.Case) or node.this is not None:
+        raise NotTold
+    first, *branches = node.args["ifs"]
+    absent = _bare(first.this)
+    if not isinstance(absent, exp.Is) or not isinstance(absent.expression, exp.Null):
+        raise NotTold
+    column, default = absent.this.sql(DIALECT), node.args.get("default")
+    values: list[Any] = [OTHER] * len(key.levels)
+    missing = _number(first.args["true"])
+    if missing is not None:
+        values[missing] = None
+    if branches:
+        for branch in branches:
+            values[_place(branch.args["true"])] = _declared(branch.this, column, key)
+        if key.kind == "boolean":
+            values[_place(default)] = False if default is not None and _number(default) is not None else OTHER
+    elif isinstance(default, exp.Coalesce):
+        for place, value in _listed(rows, default):
+            values[place] = value
+        default = default.expressions[0]
+    else:
+        return KeyLevels(column, "integer", _clamped(key, default), missing is not None)
+    other = key.kind == "boolean" or (default is not None and _number(default) is not None)
+    return KeyLevels(column, key.kind, tuple(values), missing is not None, other)
+
+
+def _declared(condition: exp.Expr, column: str, key: Key) -> Any:
+    """Return the value of a level, from the condition that a row has it."""
+    if key.kind == "boolean":
+        negative = isinstance(condition, exp.Not)
+        if (condition.this if negative else condition).sql(DIALECT) == column:
+            return not negative
+    elif isinstance(condition, exp.EQ) and condition.this.sql(DIALECT) == column:
+        return _literal(condition.expression, key.kind)
+    raise NotTold
+
+
+def _listed(rows: RowsText, found: exp.Coalesce) -> list[tuple[int, Any]]:
+    """Return the levels that are looked up in a list, with their numbers."""
+    name = found.this.table if isinstance(found.this, exp.Column) else ""
+    if not LOOKED_UP.fullmatch(name) or name not in rows.lists:
+        raise NotTold
+    pairs = [item.expressions for item in rows.lists[name].find_all(exp.Tuple) if len(item.expressions) == 2]
+    return [(_place(place), _written(value)) for value, place in pairs]
+
+
+def _clamped(key: Key, node: exp.Expr | None) -> tuple[Any, ...]:
+    """Return the levels of a range of whole numbers, as it is declared: its ends have what is beyond them too."""
+    if key.levels is None or node is None or node.find(exp.Least) is None:
+        raise NotTold
+    if any(label is not None and type(label) is not int for label in key.levels):
+        raise NotTold
+    return key.levels
+
+
+def _evaluated(node: exp.Expr, value: Any, key: KeyLevels) -> bool | None:
+    """Return whether a condition holds, None where SQL's answer is NULL."""
+    node = _bare(node)
+    if isinstance(node, exp.Not):
+        found = _evaluated(node.this, value, key)
+        return None if found is None else not found
+    if isinstance(node, exp.And | exp.Or):
+        parts = [_evaluated(part, value, key) for part in (node.this, node.expression)]
+        return _all(parts) if isinstance(node, exp.And) else _any(parts)
+    if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and _is_column(node.this, key):
+        return value is None
+    if isinstance(node, exp.In) and node.expressions and _is_column(node.this, key):
+        return _any([_compared(operator.eq, value, item, key) for item in node.expressions])
+    if isinstance(node, exp.Between) and _is_column(node.this, key) and not node.args.get("symmetric"):
+        ends = (operator.ge, node.args["low"]), (operator.le, node.args["high"])
+        return _all([_compared(how, value, end, key) for how, end in ends])
+    if type(node) in COMPARED:
+        how = COMPARED[type(node)]
+        if _is_column(node.this, key):
+            return _compared(how, value, node.expression, key)
+        if _is_column(node.expression, key):
+            return _compared(FLIPPED.get(how, how), value, node.this, key)
+    if key.kind == "boolean" and _is_column(node, key):
+        return None if value is None else _known(value)
+    raise NotTold
+
+
+def _is_column(node: exp.Expr, key: KeyLevels) -> bool:
+    """Return whether a node is the column of a key, also as a floating-point number where it holds numbers."""
+    return key.column in (_bare(node).sql(DIALECT), _number_of(node, key.kind).sql(DIALECT))
+
+
+def _compared(how: Callable[[Any, Any], bool], value: Any, other: exp.Expr, key: KeyLevels) -> bool | None:
+    """Return how a value compares with a literal, which has to be declared where not all values are."""
+    given = _literal(other, key.kind)
+    if value is None:
+        return None
+    if how in (operator.eq, operator.ne):
+        if value is OTHER and given not in (key.values or ()):
+            raise NotTold
+        return how(value, _same_kind(given, value))
+    if key.kind not in NUMBERS or value is OTHER:  # texts are sorted in other ways elsewhere
+        raise NotTold
+    return how(value, _same_kind(given, value))
+
+
+def _same_kind(given: Any, value: Any) -> Any:
+    """Return a literal that compares with a value here as it does in a database."""
+    numbers = [one for one in (given, value) if isinstance(one, (int, float)) and not isinstance(one, bool)]
+    if value is OTHER or type(given) is type(value) or (len(numbers) == 2 and max(map(abs, numbers)) < LARGEST):
+        return given
+    raise NotTold
+
+
+def _known(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise NotTold
+    return value
+
+
+def _literal(node: exp.Expr, kind: str) -> Any:
+    """Return the value of a literal that is compared with a column of a kind."""
+    found = _written(_number_of(node, kind))
+    held = {"text": (str,), "boolean": (bool,)}.get(kind, (int, float))
+    if type(found) not in held or (kind == "integer" and found != int(found)):
+        raise NotTold
+    return found
+
+
+def _number_of(node: exp.Expr, kind: str) -> exp.Expr:
+    """Return what is read as a floating-point number, of columns of numbers."""
+    node = _bare(node)
+    if kind in NUMBERS and isinstance(node, exp.Cast) and node.to.sql(DIALECT) == "DOUBLE":
+        return _bare(node.this)
+    return node
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """Return what stands in parentheses."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
+def _written(node: exp.Expr) -> Any:
+    """Return the value that a literal stands for."""
+    node = _bare(node)
+    if isinstance(node, exp.Literal):
+        written = str(node.this)
+        if node.is_string:
+            return written
+        return int(written) if written.isdigit() else float(written)
+    if isinstance(node, exp.Neg):
+        inner = _written(node.this)
+        if type(inner) in (int, float):
+            return -inner
+    if isinstance(node, exp.Boolean):
+        return bool(node.this)
+    raise NotTold
+
+
+def _any(parts: Sequence[bool | None]) -> bool | None:
+    return True if True in parts else None if None in parts else False
+
+
+def _all(parts: Sequence[bool | None]) -> bool | None:
+    return False if False in parts else None if None in parts else True
+
+
+def _number(node: exp.Expr | None) -> int | None:
+    """Return the number of a level; None where there is NULL in its place."""
+    return int(node.this) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _place(node: exp.Expr | None) -> int:
+    found = _number(node)
+    if found is None:
+        raise NotTold
+    return found

@@ -1,0 +1,245 @@
+"""A statement that a release of another one answers costs nothing, and its answer is that of its own question."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import dpnotebook as dpn
+from dpnotebook.testing import exact_session
+
+DOMAIN = {
+    "sex": ["f", "m"],
+    "ward": dpn.Categories(["north", "south", "it's"], other="elsewhere", nullable=True),
+    "year": dpn.Range(2019, 2023),
+    "age": dpn.Range(0, 3, nullable=True),
+    "urgent": dpn.Boolean(),
+    "room": [f"r{i}" for i in range(30)],
+}
+
+MUCH = 2_000.0  # nothing is clipped at so little noise
+
+
+def made(rows=6_000, seed=3):
+    """Return visits with missing and undeclared values in every column."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame({
+        "who": random.integers(0, 900, rows),
+        "sex": random.choice(["f", "m", "x", None], rows),
+        "ward": random.choice(["north", "south", "it's", "elsewhere", "attic", None], rows),
+        "town": random.choice(["a", "B", "b", "", None], rows),
+        "year": random.choice([2019, 2020, 2021, 2022, 2023, None], rows),
+        "age": random.choice([0, 1, 2, 3, None], rows),
+        "urgent": random.choice([True, False, None], rows),
+        "room": random.choice([f"r{i}" for i in range(31)], rows),
+        "floor": random.integers(-2, 3, rows),
+        "cost": np.where(random.random(rows) < 0.1, np.nan, random.gamma(2, 50, rows).round(2)),
+    })  # fmt: skip
+    return frame.astype({"year": "Int64", "age": "Int64", "urgent": "boolean"})
+
+
+def protected(session, frame=None, **more):
+    session.protect(made() if frame is None else frame, "visits", unit="who", domain=DOMAIN, **more)
+    return session
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """Return a session whose answers have no noise."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    with exact_session(dpn.Budget(1e6, 1e-6), confirm="never") as session:
+        yield protected(session)
+
+
+@pytest.fixture
+def noisy():
+    """Return a session."""
+    with dpn.Session(dpn.Budget(200.0, 1e-6), confirm="never") as session:
+        yield protected(session)
+
+
+# What was asked first, what is asked then, and whether that is answered by it, at a tenth of the epsilon.
+PAIRS = [
+    ("town, sex: COUNT(*) n, AVG(cost) m", "SELECT sex, town, COUNT(*) FROM visits GROUP BY sex, town", True),
+    ("town: COUNT(*) n, AVG(cost) m", "SELECT town, AVG(cost) FROM visits GROUP BY 1 ORDER BY 2 LIMIT 2", True),
+    ("town: COUNT(*) n, AVG(cost) m", "SELECT AVG(cost) / COUNT(*) FROM visits WHERE town = 'B'", True),
+    ("town: COUNT(*)", "SELECT town, COUNT(*) n FROM visits WHERE town IN ('B', 'a') GROUP BY town", True),
+    ("town: COUNT(*)", "SELECT COUNT(*) FROM visits WHERE town IN ('B', 'a')", False),  # one may not be shown
+    ("town: COUNT(*)", "SELECT COUNT(*) FROM visits", False),
+    ("town: COUNT(*)", "SELECT COUNT(*) FROM visits WHERE town IS NULL", True),
+    ("town: COUNT(*)", "SELECT COUNT(*) FROM visits WHERE town = 'nowhere'", False),
+    ("town: COUNT(*)", "SELECT COUNT(*) FROM visits WHERE town > 'A'", False),  # texts are sorted in many ways
+    ("town: COUNT(cost)", "SELECT town, COUNT(*) FROM visits GROUP BY town", False),
+    ("town: AVG(cost)", "SELECT town, SUM(cost) FROM visits GROUP BY town", False),
+    ("town: VAR_POP(cost)", "SELECT town, VAR_SAMP(cost) FROM visits GROUP BY town", False),
+    ("town, floor: COUNT(*)", "SELECT town, COUNT(*) FROM visits WHERE floor = -1 GROUP BY town", True),
+    ("town, floor: COUNT(*)", "SELECT town, COUNT(*) FROM visits WHERE floor > -2 GROUP BY town", False),
+    ("town, floor: COUNT(*)", "SELECT floor, town, COUNT(*) FROM visits WHERE floor > -2 GROUP BY 1, 2", True),
+    ("sex, year: COUNT(*)", "SELECT sex, COUNT(*) FROM visits GROUP BY sex", False),  # rows without a year
+    ("sex, year: COUNT(*)", "SELECT sex, COUNT(*) FROM visits WHERE year >= 2021 GROUP BY sex", True),
+    ("sex, year: COUNT(*)", "SELECT year, COUNT(*) FROM visits GROUP BY year", False),  # sexes that are not declared
+    ("sex, year: COUNT(*)", "SELECT year, COUNT(*) FROM visits WHERE sex IN ('m', 'f') GROUP BY year", True),
+    ("sex, year: COUNT(*)", "SELECT year, COUNT(*) FROM visits WHERE sex <> 'm' GROUP BY year", False),
+    ("sex, year: COUNT(*)", "SELECT year, COUNT(*) FROM visits WHERE sex = 'x' GROUP BY year", False),
+    ("sex, ward: COUNT(*), AVG(cost)", "SELECT sex, COUNT(*), AVG(cost) FROM visits GROUP BY sex", True),
+    ("sex, ward: COUNT(*)", "SELECT sex, COUNT(*) FROM visits WHERE ward <> 'it''s' GROUP BY sex", True),
+    ("sex, ward: COUNT(*)", "SELECT sex, COUNT(*) FROM visits WHERE ward = 'elsewhere' GROUP BY sex", False),
+    ("sex, ward: COUNT(*)", "SELECT sex, COUNT(*) FROM visits WHERE NOT ward IN ('attic') GROUP BY sex", False),
+    ("sex, age: COUNT(*)", "SELECT sex, COUNT(*) FROM visits GROUP BY sex", True),
+    ("sex, age: COUNT(*)", "SELECT sex, COUNT(*) FROM visits WHERE age IS NULL OR age < 2 GROUP BY sex", True),
+    ("sex, age: COUNT(DISTINCT who)", "SELECT sex, COUNT(DISTINCT who) FROM visits GROUP BY sex", False),
+    ("sex, age: COUNT(DISTINCT who)", "SELECT COUNT(DISTINCT who) FROM visits WHERE sex = 'f' AND age = 1", True),
+    ("sex, urgent: SUM(cost)", "SELECT sex, SUM(cost) FROM visits WHERE urgent GROUP BY sex", True),
+    ("sex, urgent: SUM(cost)", "SELECT SUM(cost) FROM visits WHERE NOT urgent AND sex = 'f'", True),
+    ("room: VARIANCE(cost), COUNT(*)", "SELECT VARIANCE(cost) FROM visits WHERE room IN ('r3', 'r4', 'r5')", True),
+    ("room: COUNT(*)", "SELECT room, COUNT(*) FROM visits WHERE sex = 'f' GROUP BY room", False),
+    (
+        "room: COUNT(*); floor > 0",
+        "SELECT room, COUNT(*) FROM visits WHERE 0 < floor GROUP BY room",
+        False,
+    ),  # other words
+    ("room: COUNT(*); floor > 0", "SELECT COUNT(*) FROM visits WHERE room = 'r1' AND floor > 0", True),
+    ("room: COUNT(*); floor > 0", "SELECT COUNT(*) FROM visits WHERE room = 'r1'", False),
+]
+
+
+def first(told):
+    """Return a statement that groups by some columns."""
+    told, _, where = told.partition("; ")
+    keys, asked = told.split(": ")
+    return f"SELECT {keys}, {asked} FROM visits {f'WHERE {where}' if where else ''} GROUP BY {keys}"
+
+
+@pytest.mark.parametrize(("before", "then", "free"), PAIRS)
+def test_what_was_released_answers(exact, before, then, free):
+    exact.sql(first(before), epsilon=MUCH).run()
+    asked = exact.sql(then, epsilon=0.1)
+    assert asked.plan.free == free
+    spent = exact.spent
+    answer = asked.run()
+    assert (exact.spent == spent) == free
+    if free:
+        assert answer.sources == (1,)
+        assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())
+
+
+def assert_same(answer, fresh):
+    """Assert that answers are those of another release; groups that cannot have rows may be missing."""
+    keys = list(fresh.keys)
+    assert answer.keys == fresh.keys
+    assert list(answer.frame.columns) == list(fresh.frame.columns)
+    numbers = [name for name in fresh.frame.columns if name not in keys and "_" not in name.removeprefix("avg_")]
+    if not keys:
+        np.testing.assert_allclose(answer.frame[numbers], fresh.frame[numbers], rtol=1e-4, atol=1e-3)
+        return
+    both, here = (frame[keys].map(repr).agg("|".join, axis=1) for frame in (fresh.frame, answer.frame))
+    assert list(here) == [key for key in both if key in set(here)]  # in the same order
+    left_out = fresh.frame[~both.isin(set(here)).to_numpy()]
+    counts = [name for name in left_out if name.startswith(("count", "sum", "n")) and "_" not in name]
+    assert (left_out[counts] == 0).all(axis=None)
+    shown = fresh.frame[both.isin(set(here)).to_numpy()]
+    np.testing.assert_allclose(answer.frame[numbers], shown[numbers], rtol=1e-4, atol=1e-3)
+
+
+CONDITIONS = [
+    "sex = 'f'", "sex IN ('f', 'm')", "sex <> 'f'", "sex IS NULL", "ward = 'north'", "ward <> 'south'",
+    "ward IS NOT NULL", "ward IN ('it''s', 'north')", "town = 'b'", "town <> 'B'", "town IS NULL", "year > 2020",
+    "year BETWEEN 2020 AND 2022", "year IS NOT NULL", "NOT year = 2021", "age < 2", "age IS NULL OR age = 1",
+    "2 <= age", "urgent", "NOT urgent", "urgent = TRUE", "urgent IS NULL", "room = 'r1'", "room IN ('r2', 'r30')",
+    "floor = 1", "floor <= 0", "floor NOT IN (1, -2)", "sex = 'f' OR sex = 'm'", "NOT (ward = 'north' OR ward IS NULL)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_free_is_right(exact, seed):
+    """Whatever was asked before, an answer that costs nothing is that of a release of its own, without noise."""
+    random, reused = np.random.default_rng(seed), 0
+    columns = ["sex", "ward", "town", "year", "age", "urgent", "floor"]
+    asked = ["COUNT(*)", "COUNT(cost)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)"]
+    for _ in range(4):
+        keys = random.choice(columns, 2, replace=False)
+        where = f"WHERE {random.choice(CONDITIONS)}" if random.random() < 0.3 else ""
+        exact.sql(
+            f"SELECT {', '.join([*keys, *asked])} FROM visits {where} GROUP BY {', '.join(keys)}", epsilon=MUCH
+        ).run()
+        for _ in range(20):
+            chosen = random.permutation(keys)[: random.integers(0, 3)]
+            conditions = [one for one in CONDITIONS if any(key in one for key in keys)]
+            more = random.choice(conditions, random.integers(0, 3), replace=False)
+            told = " AND ".join([*([where[6:]] if where else []), *(f"({one})" for one in more)])
+            picked = random.choice(asked, random.integers(1, 3), replace=False)
+            then = f"SELECT {', '.join([*chosen, *picked])} FROM visits {f'WHERE {told}' if told else ''}"
+            query = exact.sql(then + (f" GROUP BY {', '.join(chosen)}" if len(chosen) else ""), epsilon=0.01)
+            if query.plan.free:
+                reused += 1
+                assert_same(query.run(), exact.sql(query.question.text, epsilon=MUCH, fresh=True).run())
+    assert reused > 20
+
+
+def test_noise_that_is_added_up(noisy):
+    """Of k groups the noise of the answer is that of all: its variance is k times theirs, and intervals cover."""
+    ask = "SELECT age, sex, COUNT(*) n, SUM(cost) s FROM visits GROUP BY age, sex"
+    then = "SELECT sex, COUNT(*) n, SUM(cost) s FROM visits GROUP BY sex"
+    parts, whole = noisy.sql(ask, epsilon=1.0).run().frame, noisy.sql(then, epsilon=0.1).run()
+    assert whole.paid == 0
+    for name in ("n", "s"):
+        together = parts.groupby("sex", sort=False)[name].sum()
+        np.testing.assert_allclose(whole.frame[name], together, rtol=1e-3)
+        alone = float(parts[f"{name}_std_error"].iloc[0])
+        np.testing.assert_allclose(whole.frame[f"{name}_std_error"], alone * math.sqrt(5), rtol=1e-2)
+        width = whole.frame[f"{name}_upper"] - whole.frame[f"{name}_lower"]
+        np.testing.assert_allclose(width, 2 * stats.norm.ppf(0.975) * alone * math.sqrt(5), rtol=2e-2)
+
+
+def test_redraws_are_of_the_answer(noisy):
+    noisy.sql("SELECT age, sex, COUNT(*) n, AVG(cost) m FROM visits GROUP BY age, sex", epsilon=2.0).run()
+    release = noisy.sql("SELECT sex, COUNT(*) n, AVG(cost) m FROM visits GROUP BY sex", epsilon=0.1).run()
+    assert release.paid == 0
+    drawn = release.samples(4_000).groupby("sex", sort=False)
+    for name in ("n", "m"):
+        np.testing.assert_allclose(drawn[name].std(), release.frame[f"{name}_std_error"], rtol=0.1)
+
+
+def test_an_error_is_kept_by_what_was_delivered(noisy):
+    noisy.sql("SELECT town, sex, COUNT(*) n FROM visits GROUP BY town, sex", epsilon=1.0).run()
+    frame = noisy.release(1).frame
+    width = float((frame["n_upper"] - frame["n_lower"]).max() / 2)
+    then = "SELECT sex, town, COUNT(*) FROM visits GROUP BY sex, town"
+    assert noisy.sql(then, error=width * 1.001).plan.free
+    assert not noisy.sql(then, error=width * 0.9).plan.free
+    plan = noisy.sql(then, error=width * 1.001).plan
+    assert plan.error == pytest.approx(width)
+    assert plan.cost.epsilon == 0
+    assert "release #1" in plan.steps[0]
+
+
+def test_no_epsilon_is_answered_worse_than_by_itself(noisy):
+    """Half of an epsilon was for the average: a count for all of it is measured; one for half of it is not."""
+    noisy.sql("SELECT town, COUNT(*) n, AVG(cost) FROM visits GROUP BY town", epsilon=1.0).run()
+    then = "SELECT town, COUNT(*) FROM visits GROUP BY town HAVING COUNT(*) > 10"
+    assert not noisy.sql(then, epsilon=1.0).plan.free
+    assert noisy.sql(then, epsilon=0.5).plan.free
+    assert not noisy.sql(then, epsilon=0.5, fresh=True).plan.free
+
+
+def test_samples_of_rows_are_not_taken_apart(exact):
+    """Of a sample of each unit's rows, those in one town are fewer than a sample of the rows in that town."""
+    with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+        protected(session, max_rows=2)
+        session.sql("SELECT town, COUNT(*) FROM visits GROUP BY town", epsilon=1.0, contribution="rows").run()
+        then = "SELECT COUNT(*) FROM visits WHERE town = 'b'"
+        assert not session.sql(then, epsilon=0.1, contribution="rows").plan.free
+        again = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > 1"
+        assert session.sql(again, epsilon=0.1, contribution="rows").plan.free
+
+
+def test_what_is_reused_is_kept_with_the_ledger(tmp_path):
+    frame = made()
+    with dpn.Session(dpn.Budget(9.0, 1e-6), tmp_path / "a.dpledger", confirm="never") as session:
+        protected(session, frame).sql("SELECT town, sex, COUNT(*) FROM visits GROUP BY town, sex", epsilon=1.0).run()
+    with dpn.Session(dpn.Budget(9.0, 1e-6), tmp_path / "a.dpledger", confirm="never") as session:
+        protected(session, frame)
+        release = session.sql("SELECT sex, town, COUNT(*) FROM visits GROUP BY sex, town", epsilon=1.0).run()
+        assert (release.paid, release.number) == (0, 1)
