@@ -21,7 +21,7 @@ from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import StatementBooks, split, threshold_delta
 from dpnotebook.sql.reuse.cover import Cover, cover
-from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.reuse.rows import wider_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
@@ -101,10 +101,12 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
         return None
     asked = statement_from_json(record.plan["statement"])
     for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
+        keys, noise = keys_from_json(told["keys"]), told["measuring"]["noise"]
+        found = cover(statement.selects[0], released, keys, noise == "gaussian")
+        if found is None:
+            continue
         measured = Measuring.from_json(told["measuring"])
-        keys = keys_from_json(told["keys"])
-        found = cover(statement.selects[0], released, keys, measured.noise == "gaussian")
-        if found is not None and all(measured.parts[i].found for i in found.aggregates):
+        if all(measured.parts[i].found for i in found.aggregates):
             numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
             return AnsweredSelect(
                 record.number,
@@ -153,9 +155,8 @@ def best_known(
 
 
 def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
-    if len(statement.selects) != 1 or (key := relation_key(statement.selects[0])) is None:
-        return
-    for record in books.records(key):
+    keys = wider_keys(statement.selects[0]) if len(statement.selects) == 1 else []
+    for record in (record for key in keys for record in books.records(key)):
         one = answered(statement, record)
         if one is not None:
             yield one

@@ -6,9 +6,10 @@ Read from the text that the ledger keeps, so that old and new statements are com
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -20,6 +21,7 @@ from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
 LEVELS = "levels"
+MANY, FEW = 7, 2  # so many conditions are left out in all ways; of more, at most so many
 
 
 @dataclass(frozen=True)
@@ -83,14 +85,33 @@ def read_rows(text: str) -> RowsText | None:
 
 
 def relation_key(select: PrivateSelect) -> str | None:
-    """Return a digest that is equal for private aggregations over the same tables, joined alike, of the same units.
+    """Return a digest that is equal for private aggregations of the same rows, however these are put; None if unknown.
 
-    None where that cannot be told.
+    Parameters
+    ----------
+    select
+        The private aggregation: its tables, how they are joined, its conditions, and whether vectors are clipped.
+    """
+    rows = read_rows(select.rows)
+    return None if rows is None else _digest(select, rows, rows.conditions)
+
+
+def wider_keys(select: PrivateSelect) -> list[str]:
+    """Return the digests of the same rows and of more: those of some of its conditions, all of which must hold.
+
+    Of many conditions only those digests that leave out few.
     """
     rows = read_rows(select.rows)
     if rows is None:
-        return None
-    told = ["relation", list(select.tables), rows.source, select.contribution.kind]
+        return []
+    every = list(rows.conditions)
+    left_out = (len(every) - size for size in range(len(every)) if size <= FEW or len(every) <= MANY)
+    kept = [part for size in left_out for part in itertools.combinations(every, size)]
+    return [_digest(select, rows, part) for part in kept]
+
+
+def _digest(select: PrivateSelect, rows: RowsText, conditions: Iterable[str]) -> str:
+    told = [list(select.tables), rows.source, sorted(conditions), select.contribution.kind]
     return "relation " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
