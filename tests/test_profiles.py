@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.errors import EngineError, SQLError
+from dpnotebook.errors import AccuracyError, EngineError, SQLError
 from dpnotebook.sql.profile import known_norms, known_values, profile_keys
 
 UNITS = 6_000
@@ -133,10 +133,38 @@ def test_an_error_is_planned_once_norms_are_known(session):
 def test_an_error_that_is_much_smaller_than_what_was_asked_is_planned_too(session):
     """However coarse the histogram is that the norm was found from: else the error would not be known."""
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=0.15).run()
-    plan = session.sql(BY_CITY.format("COUNT(*)"), error=4).plan
-    assert plan.error <= 4
+    plan = session.sql(BY_CITY.format("COUNT(*)"), error=200).plan
+    assert 199 < plan.error <= 200
     assert plan.profiles == ()
     assert session.sql(BY_CITY.format("COUNT(*)"), epsilon=5).plan.profiles  # for an epsilon it is worth another look
+
+
+def test_the_price_of_an_error_is_the_least_that_keeps_it(session):
+    """It grows about with the square; norms dearer than it takes were chosen once, at 100,000 times the price."""
+    known = session.sql(BY_CITY.format("COUNT(*)"), epsilon=1.0).run().frame
+    width = float((known["n_upper"] - known["n_lower"]).max() / 2)
+    one, half = (session.sql(BY_CITY.format("COUNT(*)"), error=width * part).plan for part in (0.8, 0.4))
+    assert 3.9 * one.cost.units < half.cost.units < 20 * one.cost.units
+    assert half.cost.epsilon < 10
+    for error in width * np.geomspace(0.4, 3, 40):
+        assert session.sql(BY_CITY.format("COUNT(*)"), error=float(error)).plan.error <= error
+
+
+def test_an_error_that_noise_does_not_let_one_plan_says_what_to_do(session):
+    session.sql(BY_CITY.format("COUNT(*)"), epsilon=0.15).run()
+    with pytest.raises(AccuracyError, match="known too roughly for that"):
+        _ = session.sql(BY_CITY.format("COUNT(*)"), error=0.5).plan
+
+
+@pytest.mark.parametrize("where", ["", "WHERE city = 'a'"])
+def test_a_unit_is_one_unit(session, where):
+    """Without groups nobody adds more than one unit: nothing is spent on finding that, and errors are known before."""
+    plan = session.sql(f"SELECT COUNT(DISTINCT who) FROM visits {where}", epsilon=1.0).plan
+    assert plan.profiles == ()
+    sigma = session.ledger.accountant.scale(plan.cost.units, 1)  # of one number that a unit changes by one
+    assert plan.std_errors[0] == pytest.approx(float(sigma), rel=0.01)
+    exact = session.sql(f"SELECT COUNT(DISTINCT who) FROM visits {where}", error=10).plan
+    assert exact.error == pytest.approx(10, rel=1e-3)
 
 
 def test_what_noise_hid_has_no_answer_and_no_error():

@@ -22,7 +22,7 @@ from dpnotebook.sql.aggregates.budget_split import Shares, found_with, operands,
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.profile import Clip, Norms, clips, is_enough
+from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 
@@ -80,16 +80,17 @@ def price(
     each = split(statement.selects, units, accountant)
     for place, (select, share) in enumerate(zip(statement.selects, each, strict=True)):
         delta = threshold_delta(select, share, books)
-        costs = shares(select, share, accountant)
+        certain = certain_clips(select)
+        costs = shares(select, share, accountant, certain)
         told = known[place] if known else {}
         usable = {
             i: norms
             for i, norms in told.items()
-            if not renew or is_enough(select, i, norms, _finding(select, costs, i))
+            if i not in certain and (not renew or is_enough(select, i, norms, _finding(select, costs, i)))
         }
         if usable:
-            costs = shares(select, share, accountant, usable)
-        found = clips(select, usable, costs, accountant)
+            costs = shares(select, share, accountant, {**usable, **certain})
+        found = clips(select, usable, costs, accountant) | certain
         measured = measuring(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
         check_scales(select, costs, accountant, delta)
         measurings.append(measured)
@@ -186,7 +187,29 @@ def units_for(
             )
         return worst
 
-    return _least(reached, aim, books.accountant)
+    grows = any(known) or any(map(certain_clips, statement.selects))
+    units = _least(reached, aim, books.accountant, from_below=grows)
+    if units > books.accountant.total and _are_rough(statement, units, known, books.accountant):
+        raise AccuracyError(
+            f"{accuracy.text} cannot be planned: how much one unit adds is known too roughly for that. A statement "
+            "with epsilon= finds it more precisely, the more the larger it is; then error= can be planned from that"
+        )
+    return units
+
+
+def _are_rough(statement: Statement, units: int, known: Sequence[Mapping[int, Norms]], accountant: Accountant) -> bool:
+    """Return whether norms are known from histograms that are far noisier than a price would make new ones."""
+    each = split(statement.selects, units, accountant)
+    found = (
+        (select, shares(select, share, accountant), told)
+        for select, share, told in zip(statement.selects, each, known, strict=True)
+    )
+    return any(
+        not is_enough(select, i, norms, _finding(select, costs, i))
+        for select, costs, told in found
+        for i, norms in told.items()
+        if i not in certain_clips(select)
+    )
 
 
 def at_epsilon(statement: Statement, accountant: Accountant) -> tuple[Statement, float | None]:
@@ -241,10 +264,17 @@ def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) 
     return tuple(units * weight // sum(weights) for weight in weights)
 
 
-def _least(reached: Callable[[int], float], aim: float, accountant: Accountant) -> int:
-    """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise."""
+def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
+    """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
+
+    With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the
+    least one that keeps the error says anything about it. From below, each next price is one that it has to pass.
+    """
     power = 1 if accountant.noise == "laplace" else 2
     low, high, units = 0, 0, accountant.total
+    lowest = LEAST_UNITS
+    if from_below:
+        units, lowest = _cheapest(reached, accountant.total)
     for _ in range(MOST_TRIES):
         error = reached(units)
         if error <= aim:
@@ -254,11 +284,25 @@ def _least(reached: Callable[[int], float], aim: float, accountant: Accountant) 
         if high and high - low <= max(high // 5000, 1):
             break
         guess = round(units * (error / aim) ** power * 1.0001) if aim > 0 else 2 * units
-        lowest = max(low + 1, LEAST_UNITS)
-        units = max(guess, lowest) if not high else min(max(guess, lowest), max(high - 1, lowest))
+        least = max(low + 1, lowest)
+        units = max(guess, least) if not high else min(max(guess, least), max(high - 1, least))
         if high and units >= high:
             break
         if units > accountant.total * 10**9:
             raise AccuracyError("no noise that can be drawn keeps this error; ask for a larger one, or give epsilon=")
     step = 10 ** max(len(str(high)) - 4, 0)
-    return max(-(-high // step) * step, LEAST_UNITS)
+    rounded = max(-(-high // step) * step, LEAST_UNITS)
+    return high if from_below and reached(rounded) > aim else rounded
+
+
+def _cheapest(reached: Callable[[int], float], total: int) -> tuple[int, int]:
+    """Return about the least units that anything can be measured for, twice."""
+    units = max(LEAST_UNITS, total >> 40)
+    while units < total:
+        try:
+            reached(units)
+        except (AccuracyError, SQLError):
+            units *= 16
+        else:
+            break
+    return units, units

@@ -40,6 +40,7 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 
 COARSER = 16  # times as much a histogram may cost before one is measured anew that found what it was for
 HIDDEN = 4  # the same where noise hid it
+NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 
 
@@ -142,6 +143,16 @@ def _all_keys(select: PrivateSelect, index: int) -> tuple[list[str], ...]:
     return _keys(select, index, _key), _keys(select, index, _earlier_key)
 
 
+def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
+    """Return norms that need not be measured, by the numbers of the aggregates: over all groups a unit is one unit."""
+    return {
+        i: Clip((Fraction(0), Fraction(1)))
+        for i, aggregate in enumerate(select.aggregates)
+        if select.contribution.kind == "l2" and not select.keys and function_of(aggregate.kind).of == "units"
+        if needs_bounds(select, i)
+    }
+
+
 def known_norms(select: PrivateSelect, books: Books) -> dict[int, Norms]:
     """Return what was measured before of the norms of the vectors of aggregates, by their numbers."""
     if select.contribution.kind != "l2":
@@ -161,7 +172,7 @@ def all_norms_known(select: PrivateSelect, books: Books) -> bool:
     if select.contribution.kind != "l2":
         return True
     known = known_norms(select, books)
-    unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
+    unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, certain_clips(select))]
     return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
 
 
@@ -242,6 +253,14 @@ def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
     return norm_to_clip_at(norms.counts, float(norms.scale), 1.0, 1) is None
 
 
+def _most_groups(select: PrivateSelect) -> Fraction | None:
+    """Return the norm of a unit that is in every group, rounded up; None where not all groups are declared."""
+    levels = [key.levels for key in select.keys]
+    if None in levels:
+        return None
+    return Fraction(math.isqrt(10**8 * math.prod(len(known) for known in levels if known is not None)) + 1, 10**4)
+
+
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
@@ -254,6 +273,8 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
         found = norm_to_clip_at(norms.counts, float(norms.scale), noise / away, norms.groups, whole, known)
     if found is not None:
         norm, lost = found
+        if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
+            norm, lost = at_most, 0.0
         bounds = (*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm)
         return Clip(bounds, lost, norms.cut)
     return Clip(usual, cut=norms.cut)

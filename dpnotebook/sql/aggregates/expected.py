@@ -200,6 +200,8 @@ def _clipping(
     if kind == "rows":
         return found
     for i, part in enumerate(measuring.parts):
+        if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
+            continue  # a unit is one unit
         if kind == "l2" and part.bounds is not None and math.isfinite(lost.get(i, cut.get(i, math.nan))):
             found.append(clipped(measuring, i, lost.get(i, math.nan), cut.get(i, math.nan)))
             continue

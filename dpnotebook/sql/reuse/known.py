@@ -20,6 +20,7 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import StatementBooks, split, threshold_delta
+from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
 from dpnotebook.sql.reuse.rows import wider_keys
 from dpnotebook.sql.select import PrivateSelect
@@ -208,7 +209,9 @@ def _alone(select: PrivateSelect, one: AnsweredSelect, epsilon: float, books: St
     sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
     bounds = {i: one.measuring.parts[i].bounds for i in sought}
     try:
-        costs = shares(select, units, books.accountant)  # by itself it would have to find these bounds too
+        costs = shares(
+            select, units, books.accountant, certain_clips(select)
+        )  # by itself it would have to find these bounds too
         return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds)
     except (AccuracyError, SQLError):
         return None
