@@ -274,7 +274,7 @@ def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, 
     low, high, units = 0, 0, accountant.total
     lowest = LEAST_UNITS
     if from_below:
-        units, lowest = _cheapest(reached, accountant.total)
+        units = lowest = _cheapest(reached, accountant.total)
     for _ in range(MOST_TRIES):
         error = reached(units)
         if error <= aim:
@@ -289,14 +289,16 @@ def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, 
         if high and units >= high:
             break
         if units > accountant.total * 10**9:
-            raise AccuracyError("no noise that can be drawn keeps this error; ask for a larger one, or give epsilon=")
+            break
+    if not high:
+        raise AccuracyError("no noise that can be drawn keeps this error; ask for a larger one, or give epsilon=")
     step = 10 ** max(len(str(high)) - 4, 0)
     rounded = max(-(-high // step) * step, LEAST_UNITS)
     return high if from_below and reached(rounded) > aim else rounded
 
 
-def _cheapest(reached: Callable[[int], float], total: int) -> tuple[int, int]:
-    """Return about the least units that anything can be measured for, twice."""
+def _cheapest(reached: Callable[[int], float], total: int) -> int:
+    """Return about the least units that anything can be measured for."""
     units = max(LEAST_UNITS, total >> 40)
     while units < total:
         try:
@@ -305,4 +307,4 @@ def _cheapest(reached: Callable[[int], float], total: int) -> tuple[int, int]:
             units *= 16
         else:
             break
-    return units, units
+    return units

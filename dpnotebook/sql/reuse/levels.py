@@ -191,9 +191,9 @@ def _compared(how: Callable[[Any, Any], bool], value: Any, other: exp.Expr, key:
 
 
 def _same_kind(given: Any, value: Any) -> Any:
-    """Return a literal that compares with a value here as it does in a database."""
-    numbers = [one for one in (given, value) if isinstance(one, (int, float)) and not isinstance(one, bool)]
-    if value is OTHER or type(given) is type(value) or (len(numbers) == 2 and max(map(abs, numbers)) < LARGEST):
+    """Return a literal that compares with a value here as it does in a database, also as a floating-point number."""
+    numbers = all(type(one) in (int, float) for one in (given, value))
+    if max(abs(given), abs(value)) < LARGEST if numbers else value is OTHER or type(given) is type(value):
         return given
     raise NotTold
 
