@@ -150,6 +150,35 @@ def test_the_price_of_an_error_is_the_least_that_keeps_it(session):
         assert session.sql(BY_CITY.format("COUNT(*)"), error=float(error)).plan.error <= error
 
 
+@pytest.mark.parametrize(
+    ("aggregate", "keys", "planned"),
+    [
+        ("COUNT(*)", "city", True),
+        ("COUNT(cost)", "city", False),  # other rows may have no value
+        ("AVG(cost)", "city", True),
+        ("SUM(cost)", "city", False),  # what cancels out in all rows does not in some of them
+        ("COUNT(DISTINCT who)", "city", False),  # a unit is one unit in a larger group too
+    ],
+)
+def test_norms_of_more_rows_and_larger_groups_let_an_error_be_planned(aggregate, keys, planned):
+    """Where nothing else is known: what one unit adds to them is no less."""
+    with dpn.Session(dpn.Budget(20.0, 1e-6), ":memory:", confirm="never") as session:
+        session.protect(VISITS, "visits", unit="who")
+        asked = ["COUNT(*)", "AVG(cost)", "SUM(cost)", "COUNT(DISTINCT who)"]
+        session.sql(f"SELECT {', '.join(asked)} FROM visits", epsilon=2.0).run()
+        error = 20 if aggregate.startswith("AVG") else 1_000
+        query = session.sql(f"SELECT {keys}, {aggregate} AS n FROM visits WHERE cost > 3 GROUP BY {keys}", error=error)
+        if not planned:
+            with pytest.raises(AccuracyError, match="how much one unit adds is found from the data first"):
+                _ = query.plan
+            return
+        assert query.plan.error <= error
+        assert query.plan.profiles == ()
+        frame = query.run().frame
+        if aggregate == "COUNT(*)":
+            assert ((frame["n_upper"] - frame["n_lower"]) / 2 <= error).all()
+
+
 def test_an_error_that_noise_does_not_let_one_plan_says_what_to_do(session):
     session.sql(BY_CITY.format("COUNT(*)"), epsilon=0.15).run()
     with pytest.raises(AccuracyError, match="known too roughly for that"):

@@ -102,7 +102,8 @@ def make_statement_plan(
     """
     accountant = books.accountant
     rows = _rows(statement, relations) if rows is None else rows
-    known = [known_norms(select, books) for select in statement.selects]
+    # An epsilon pays for finding its own; an error has to be known before.
+    known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
         units = units_for(statement, accuracy, books, rows, known)
     except AccuracyError:

@@ -9,6 +9,7 @@ each choosing the norm that suits its own noise.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 
 COARSER = 16  # times as much a histogram may cost before one is measured anew that found what it was for
 HIDDEN = 4  # the same where noise hid it
+MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 
@@ -153,25 +155,65 @@ def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
     }
 
 
-def known_norms(select: PrivateSelect, books: Books) -> dict[int, Norms]:
-    """Return what was measured before of the norms of the vectors of aggregates, by their numbers."""
+def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> dict[int, Norms]:
+    """Return what was measured before of the norms of the vectors of aggregates, by their numbers.
+
+    Parameters
+    ----------
+    select, books
+        The private aggregation, and the ledger.
+    wider
+        Whether norms of more rows, or of larger groups, serve where its own are not known: they are no smaller.
+    """
     if select.contribution.kind != "l2":
         return {}
     found = {}
     for i in range(len(select.aggregates)):
         if needs_bounds(select, i):
-            keys = [keys[0] for keys in _all_keys(select, i)]
-            parts = [Norms.from_json(part) for key in keys for part in _recorded(books.records(key), key)]
-            if parts:
-                found[i] = max(parts, key=lambda part: part.units)
+            norms = _most_accurate([keys[0] for keys in _all_keys(select, i)], books)
+            if wider and (norms is None or _is_hidden(select, i, norms)):
+                norms = _wider_norms(select, i, books) or norms
+            if norms is not None:
+                found[i] = norms
     return found
+
+
+def _most_accurate(keys: Iterable[str], books: Books) -> Norms | None:
+    parts = [Norms.from_json(part) for key in keys for part in _recorded(books.records(key), key)]
+    return max(parts, key=lambda part: part.units, default=None)
+
+
+def _wider_norms(select: PrivateSelect, index: int, books: Books) -> Norms | None:
+    """Return the norms of the same aggregate, of the nearest rows and groups that have all of its own in them.
+
+    What a unit has of these is no longer than that, or for averages sqrt(2) times as long: but for sums of values of
+    either sign, which may cancel out in larger groups, and for units, of whom one counts once in a larger group too.
+    """
+    rows, aggregate = read_rows(select.rows), select.aggregates[index]
+    function, low = function_of(aggregate.kind), min(aggregate.values, default=-1) if aggregate.values else -1
+    if rows is None or select.groups is not None or (function.of == "numbers" and not function.centres and low < 0):
+        return None
+    conditions, keys = list(rows.conditions), list(range(len(select.keys)))
+    if len(conditions) + len(keys) > MOST_PARTS:
+        return None
+    sizes = range(len(keys) + 1) if function.of != "units" else [len(keys)]
+    ways = [(part, by) for some in sizes for by in itertools.combinations(keys, some) for part in _parts(conditions)]
+    for part, by in sorted(ways, key=lambda way: -len(way[0]) - len(way[1])):
+        norms = _most_accurate([_key("norms", select, aggregate, part, by)], books)
+        if norms is not None and not _is_hidden(select, index, norms):
+            return norms
+    return None
+
+
+def _parts(conditions: Sequence[str]) -> list[tuple[str, ...]]:
+    return [part for size in range(len(conditions) + 1) for part in itertools.combinations(conditions, size)]
 
 
 def all_norms_known(select: PrivateSelect, books: Books) -> bool:
     """Return whether everything is known that the error of a private aggregation depends on."""
     if select.contribution.kind != "l2":
         return True
-    known = known_norms(select, books)
+    known = known_norms(select, books, wider=True)
     unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, certain_clips(select))]
     return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
 
@@ -388,16 +430,27 @@ def _values(
     return *(trimmed(counts, float(scale), edges, noise, squares=squares) or (between, math.nan)), rounds + 1
 
 
-def _key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
-    """Return what a part of a profile is found by: the order of keys, columns and conditions does not matter to it."""
+def _key(
+    part: str,
+    select: PrivateSelect,
+    aggregate: Aggregate,
+    conditions: Sequence[str] | None = None,
+    keys: Sequence[int] | None = None,
+) -> str:
+    """Return what a part of a profile is found by: the order of keys, columns and conditions does not matter to it.
+
+    With some of its conditions and keys only, that of more rows and larger groups.
+    """
     rows = read_rows(select.rows)
     if rows is None:
         return _earlier_key(part, select, aggregate)
     grouped = part == "norms" or select.selection == "public"
     levels = [None if key.levels is None else list(map(str, key.levels)) for key in select.keys]
-    keys = [[rows.key_text(i), told] for i, told in enumerate(levels)] if grouped else []
+    places = range(len(levels)) if keys is None else keys
+    by = [[rows.key_text(i), levels[i]] for i in places] if grouped else []
     column = None if aggregate.input is None else rows.inputs[aggregate.input]
-    asked = [_kind(part, aggregate), column, rows.source, sorted(rows.conditions), sorted(keys, key=json.dumps)]
+    kept = sorted(rows.conditions if conditions is None else conditions)
+    asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=json.dumps)]
     return _digest([part, *asked, _bounds(aggregate), select.groups if grouped else None])
 
 
