@@ -142,14 +142,20 @@ class Statements:
 
         These hold where they were paid for, and for an error, which cannot be planned while norms are not known.
         """
+        from dpnotebook.sql.plan import least_units
         from dpnotebook.sql.prices import split
         from dpnotebook.sql.profile import all_norms_known
         from dpnotebook.sql.reuse.known import best_known
 
         books, accountant = self.ledger.moment(clipped.table), self.ledger.accountant
         if accuracy.epsilon is None:
-            known = all(all_norms_known(select, books) for select in clipped.selects)
-            return clipped if known or (not fresh and best_known(clipped, accuracy, books, None)) else other
+            if all(all_norms_known(select, books) for select in clipped.selects):
+                return clipped
+            if not fresh and best_known(clipped, accuracy, books, None):
+                return clipped
+            if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
+                return other
+            return min((other, clipped), key=lambda one: least_units(one, accuracy, books))
         enough = sum(split(other.selects, accountant.least_units(accuracy.epsilon), accountant))
         paid = any(int(record.plan["units"]) >= enough for record in books.records(other.key))
         return other if paid and not fresh and not books.records(clipped.key) else clipped

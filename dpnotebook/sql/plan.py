@@ -175,6 +175,15 @@ def make_statement_plan(
     )
 
 
+def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks) -> float:
+    """Return the price of an error, in the accountant's units; infinite where it cannot be planned."""
+    known = [known_norms(select, books, wider=True) for select in statement.selects]
+    try:
+        return units_for(statement, accuracy, books, None, known)
+    except AccuracyError:
+        return math.inf
+
+
 def _answered_plan(
     statement: Statement, accuracy: Accuracy, books: StatementBooks, one: AnsweredSelect
 ) -> StatementPlan:

@@ -209,11 +209,11 @@ def _parts(conditions: Sequence[str]) -> list[tuple[str, ...]]:
     return [part for size in range(len(conditions) + 1) for part in itertools.combinations(conditions, size)]
 
 
-def all_norms_known(select: PrivateSelect, books: Books) -> bool:
-    """Return whether everything is known that the error of a private aggregation depends on."""
+def all_norms_known(select: PrivateSelect, books: Books, *, wider: bool = False) -> bool:
+    """Return whether everything is known that the error of a private aggregation depends on; see `known_norms`."""
     if select.contribution.kind != "l2":
         return True
-    known = known_norms(select, books, wider=True)
+    known = known_norms(select, books, wider=wider)
     unknown = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, certain_clips(select))]
     return all(i in known and not _is_hidden(select, i, known[i]) for i in unknown)
 
