@@ -234,22 +234,21 @@ class Statements:
 
     def reveal(self, record: Record, query: Query, paid: int) -> Release:
         """Return what a record answers to a statement."""
-        from dpnotebook.session.statement_answers import reveal_statement
         from dpnotebook.sql.reuse.known import as_recorded
 
         assert isinstance(query.question, Statement)
         if record.question != query.question.key:
             answers, details = as_recorded(query.question, record)
             record = replace(record, answers=answers, details=details)
-        release = reveal_statement(
-            record,
-            query.question,
-            query.accuracy.confidence,
-            self.ledger.accountant,
-            partial(self._public, record.number, query.question),
-            partial(self._outer, record.number),
-        )
+        release = self._revealed(record, query.question, query.accuracy.confidence)
         return replace(release, paid=self.ledger.accountant.epsilon(paid))
+
+    def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:
+        """Return what a record of a statement answers, as if that had cost nothing."""
+        from dpnotebook.session.statement_answers import reveal_statement
+
+        public, outer = partial(self._public, record.number, statement), partial(self._outer, record.number)
+        return reveal_statement(record, statement, confidence, self.ledger.accountant, public, outer)
 
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""
@@ -266,12 +265,11 @@ class Statements:
 
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost; the plain answer where nothing can be worked out from it."""
-        statement = self.asked_in(record)
-        query = Query(session, statement, Accuracy(1.0, confidence=record.plan["confidence"]))
+        statement, confidence = self.asked_in(record), record.plan["confidence"]
         try:
-            return self.reveal(record, query, paid=0)
+            return self._revealed(record, statement, confidence)
         except EngineError:
-            return self.reveal(record, replace(query, question=replace(statement, outer=None)), paid=0)
+            return self._revealed(record, replace(statement, outer=None), confidence)
 
     def worked_out(self, release: Release, statement: Statement) -> Release:
         """Return a release of the planner as a statement calls its keys, with what it works out from it."""

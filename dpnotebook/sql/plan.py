@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -112,11 +113,10 @@ def make_statement_plan(
             raise
         return _answered_plan(statement, accuracy, books, other)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
+    past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
-    delivered = accuracy.epsilon is None and len(statement.selects) == 1 and any(known)
-    past = (
-        None if fresh or delivered else _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    )
+    if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
+        past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is None and not fresh and (other := best_known(statement, accuracy, books, rows)) is not None:
         return _answered_plan(statement, accuracy, books, other)
     if past is not None:
@@ -135,36 +135,23 @@ def make_statement_plan(
     if alternatives:
         others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
         others += _other_prices(statement, total, accuracy, books, rows, known)
-    return StatementPlan(
-        question=statement,  # type: ignore[arg-type]
-        accuracy=accuracy,
-        title=statement.words,
-        where="",
-        unit=first.unit,
+    return _plan(
+        statement,
+        accuracy,
+        books,
+        priced.parts,
+        total,
+        paid,
         answers=_answers(statement.selects[0]),
-        cost=Cost(accountant.epsilon(paid), accountant.delta, paid),
-        epsilon=accountant.epsilon(total),
-        delta=accountant.delta,
-        units=total,
-        budget=BudgetState.around(accountant, spent, paid),
-        std_errors=np.array([first.std_error]),
-        error=first.half_width,
-        confidence=accuracy.confidence,
         alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in priced.parts if part.note)),
         warnings=_warnings(priced, accuracy.confidence, rows),
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
-        code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
-        noise=accountant.noise,
-        measurements=(),
-        cells=cells,
         recorded=None if past is None else number,
-        parts=priced.parts,
         shares=priced.shares,
         deltas=priced.deltas,
-        delta_left=books.delta_remaining,
         clips=priced.clips,
         profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
@@ -172,6 +159,41 @@ def make_statement_plan(
             _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
         ),
+    )
+
+
+def _plan(
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    parts: Sequence[PlannedMeasure],
+    units: int,
+    paid: int,
+    **more: Any,
+) -> StatementPlan:
+    """Return a plan, of whose aggregates the errors are known as well as they are, and what is special about it."""
+    accountant, first = books.accountant, _leading(parts)
+    return StatementPlan(
+        question=statement,  # type: ignore[arg-type]
+        accuracy=accuracy,
+        title=statement.words,
+        where="",
+        unit=first.unit,
+        cost=Cost(accountant.epsilon(paid), accountant.delta, paid),
+        epsilon=accountant.epsilon(units),
+        delta=accountant.delta,
+        units=units,
+        budget=BudgetState.around(accountant, books.spent, paid),
+        std_errors=np.array([first.std_error]),
+        error=first.half_width,
+        confidence=accuracy.confidence,
+        code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
+        noise=accountant.noise,
+        measurements=(),
+        cells=cost_of(statement, units, books),
+        parts=tuple(parts),
+        delta_left=books.delta_remaining,
+        **more,
     )
 
 
@@ -188,37 +210,23 @@ def _answered_plan(
     statement: Statement, accuracy: Accuracy, books: StatementBooks, one: AnsweredSelect
 ) -> StatementPlan:
     """Return the plan of a statement that the release of another one answers."""
-    accountant, spent = books.accountant, books.spent
     parts = planned_measures(statement, one, accuracy.confidence)
-    first = _leading(parts)
-    return StatementPlan(
-        question=statement,  # type: ignore[arg-type]
-        accuracy=accuracy,
-        title=statement.words,
-        where="",
-        unit=first.unit,
+    half_width = _leading(parts).half_width
+    return _plan(
+        statement,
+        accuracy,
+        books,
+        parts,
+        one.units,
+        0,
         answers=len(one.keys),
-        cost=Cost(0.0, accountant.delta, 0),
-        epsilon=accountant.epsilon(one.units),
-        delta=accountant.delta,
-        units=one.units,
-        budget=BudgetState.around(accountant, spent, 0),
-        std_errors=np.array([first.std_error]),
-        error=first.half_width,
-        confidence=accuracy.confidence,
-        alternatives=(Alternative.at(accountant, spent, 0, first.half_width, one.units, True),),
+        alternatives=(Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True),),
         reused=(one.number,),
         affordable=True,
         assumption="",
         warnings=(),
         steps=one.steps,
-        code=f"session.sql({statement.text.strip()!r}, {accuracy.text})",
-        noise=accountant.noise,
-        measurements=(),
-        cells=cost_of(statement, one.units, books),
         recorded=one.number,
-        parts=parts,
-        delta_left=books.delta_remaining,
     )
 
 

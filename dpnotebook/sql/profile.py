@@ -15,13 +15,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.dialect.text import DIALECT
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
@@ -186,12 +184,13 @@ def _most_accurate(keys: Iterable[str], books: Books) -> Norms | None:
 def _wider_norms(select: PrivateSelect, index: int, books: Books) -> Norms | None:
     """Return the norms of the same aggregate, of the nearest rows and groups that have all of its own in them.
 
-    What a unit has of these is no longer than that, or for averages sqrt(2) times as long: but for sums of values of
-    either sign, which may cancel out in larger groups, and for units, of whom one counts once in a larger group too.
+    What a unit has of these is no longer than that, or for averages and variances sqrt(3) times as long at most. Sums
+    of values of either sign may cancel out in larger groups, and a unit counts once there too: these have none.
     """
     rows, aggregate = read_rows(select.rows), select.aggregates[index]
-    function, low = function_of(aggregate.kind), min(aggregate.values, default=-1) if aggregate.values else -1
-    if rows is None or select.groups is not None or (function.of == "numbers" and not function.centres and low < 0):
+    function = function_of(aggregate.kind)
+    cancels = function.of == "numbers" and not function.centres and (not aggregate.values or min(aggregate.values) < 0)
+    if rows is None or select.groups is not None or cancels:
         return None
     conditions, keys = list(rows.conditions), list(range(len(select.keys)))
     if len(conditions) + len(keys) > MOST_PARTS:
@@ -447,7 +446,7 @@ def _key(
     grouped = part == "norms" or select.selection == "public"
     levels = [None if key.levels is None else list(map(str, key.levels)) for key in select.keys]
     places = range(len(levels)) if keys is None else keys
-    by = [[rows.key_text(i), levels[i]] for i in places] if grouped else []
+    by = [[rows.key_texts[i], levels[i]] for i in places] if grouped else []
     column = None if aggregate.input is None else rows.inputs[aggregate.input]
     kept = sorted(rows.conditions if conditions is None else conditions)
     asked = [_kind(part, aggregate), column, rows.source, kept, sorted(by, key=json.dumps)]
@@ -457,8 +456,9 @@ def _key(
 def _earlier_key(part: str, select: PrivateSelect, aggregate: Aggregate) -> str:
     grouped = part == "norms" or select.selection == "public"
     keys = [[key.levels is not None, list(map(str, key.levels or ()))] for key in select.keys] if grouped else []
-    rows = _rows(select.rows, aggregate.input, grouped)
-    told = [part, _kind(part, aggregate), aggregate.input is None, _bounds(aggregate), rows, keys]
+    rows = read_rows(select.rows)
+    text = select.rows if rows is None else rows.narrowed(aggregate.input, grouped)
+    told = [part, _kind(part, aggregate), aggregate.input is None, _bounds(aggregate), text, keys]
     return _digest([*told, select.groups if grouped else None])
 
 
@@ -472,22 +472,3 @@ def _bounds(aggregate: Aggregate) -> list[str] | None:
 
 def _digest(told: list[Any]) -> str:
     return "profile " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
-
-
-@lru_cache(maxsize=256)
-def _rows(rows: str, column: int | None, grouped: bool) -> str:
-    """Return the SQL of rows with no input but one, and without keys where these are no matter."""
-    import sqlglot
-    from sqlglot import exp
-
-    tree = sqlglot.parse_one(rows, read=DIALECT)
-    if not isinstance(tree, exp.Select):
-        return rows
-    kept = []
-    for item in tree.expressions:
-        if item.alias == "u" or (grouped and item.alias.startswith("k")):
-            kept.append(item)
-        elif column is not None and item.alias == f"x{column}":
-            kept.append(exp.alias_(item.this, "x"))
-    tree.set("expressions", kept)
-    return tree.sql(DIALECT)

@@ -224,7 +224,7 @@ def test_no_epsilon_is_answered_worse_than_by_itself(noisy):
     assert not noisy.sql(then, epsilon=0.5, fresh=True).plan.free
 
 
-def test_samples_of_rows_are_not_taken_apart(exact):
+def test_samples_of_rows_are_not_taken_apart():
     """Of a sample of each unit's rows, those in one town are fewer than a sample of the rows in that town."""
     with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
         protected(session, max_rows=2)
@@ -243,3 +243,39 @@ def test_what_is_reused_is_kept_with_the_ledger(tmp_path):
         protected(session, frame)
         release = session.sql("SELECT sex, town, COUNT(*) FROM visits GROUP BY sex, town", epsilon=1.0).run()
         assert (release.paid, release.number) == (0, 1)
+
+
+def test_ten_thousand_levels_are_looked_up_in_what_was_released():
+    """With missing and undeclared ones: what is picked and added up are the numbers that were shown."""
+    random, rows = np.random.default_rng(0), 30_000
+    codes = np.array([None, "none of them", *(f"c{i}" for i in range(10_000))], dtype=object)
+    frame = pd.DataFrame({"who": random.integers(0, 9_000, rows), "code": codes[random.integers(0, len(codes), rows)]})
+    frame["code"] = frame["code"].where(random.random(rows) < 0.5, random.choice(["c1", "c9999"], rows))
+    with dpn.Session(dpn.Budget(50.0, 1e-6), confirm="never") as session:
+        session.protect(frame, "visits", unit="who", domain={"code": [f"c{i}" for i in range(10_000)]})
+        shown = session.sql("SELECT code, COUNT(*) AS n FROM visits GROUP BY code", epsilon=2.0).run().frame
+        shown = shown.set_index("code")
+        two = session.sql("SELECT COUNT(*) FROM visits WHERE code IN ('c1', 'c9999')", epsilon=0.5).run()
+        assert (two.paid, two.sources) == (0, (1,))
+        assert two.value == pytest.approx(shown.loc[["c1", "c9999"], "n"].sum(), abs=1.5)  # all are rounded
+        assert two.frame["count_std_error"][0] == pytest.approx(shown["n_std_error"].iloc[0] * math.sqrt(2), rel=0.01)
+        later = "SELECT code, COUNT(*) AS n FROM visits WHERE code <> 'c7' GROUP BY code"
+        others = session.sql(later, epsilon=0.5).run()
+        assert others.paid == 0
+        assert others.frame.set_index("code")["n"].equals(shown["n"].drop("c7"))
+        assert not session.sql("SELECT COUNT(*) FROM visits", epsilon=0.1).plan.free  # rows without a code
+
+
+def test_what_earlier_versions_found_of_norms_is_used(noisy, monkeypatch):
+    """They found it by the very text of the rows."""
+    from dpnotebook.sql import profile
+
+    ask = "SELECT room, sex, AVG(cost) AS m FROM visits WHERE floor > 0 GROUP BY room, sex"
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            profile, "_key", lambda part, select, aggregate, *_: profile._earlier_key(part, select, aggregate)
+        )
+        assert noisy.sql(ask, epsilon=1.0).plan.profiles
+        noisy.sql(ask, epsilon=1.0).run()
+    assert noisy.sql(ask, epsilon=1.0, fresh=True).plan.profiles == ()
+    assert len(noisy.profile()) == 1

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, key_levels
+from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
 from dpnotebook.sql.reuse.rows import RowsText, read_rows
 from dpnotebook.sql.rewrite.groups import place_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -133,8 +133,8 @@ def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:
 
 def _places(select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText) -> tuple[int, ...] | None:
     """Return of each key its number in the release; None where one is not there."""
-    told = [(others.key_text(i), key.levels, key.kind) for i, key in enumerate(released.keys)]
-    asked = [(rows.key_text(i), key.levels, key.kind) for i, key in enumerate(select.keys)]
+    told = [(others.key_texts[i], key.levels, key.kind) for i, key in enumerate(released.keys)]
+    asked = [(rows.key_texts[i], key.levels, key.kind) for i, key in enumerate(select.keys)]
     return tuple(told.index(one) for one in asked) if all(one in told for one in asked) else None
 
 
@@ -149,15 +149,16 @@ def _kept(
         If that does not follow from the keys, or if there are such rows in no group.
     """
     levels: dict[int, KeyLevels] = {}
-    of_key: dict[int, list[Any]] = {i: [] for i in range(len(released.keys)) if i not in places}
+    of_key: dict[int, list[Told]] = {i: [] for i in range(len(released.keys)) if i not in places}
     for condition in conditions:
         for i, key in enumerate(released.keys):
             try:
                 levels[i] = levels.get(i) or key_levels(others, i, key)
-                levels[i].holds(condition, None)
+                told = levels[i].told(condition)
+                told(None)
             except NotTold:
                 continue
-            of_key.setdefault(i, []).append(condition)
+            of_key.setdefault(i, []).append(told)
             break
         else:
             raise NotTold
@@ -167,11 +168,11 @@ def _kept(
         if i not in places and not level.has_all(own):
             raise NotTold
         place = {} if key.levels is None else {label: number for number, label in enumerate(key.levels)}
-        told: dict[Any, bool] = {}
+        holds: dict[Any, bool] = {}
         for label in {group[i] for group in keys}:
             value = label if level.values is None else level.values[place[label]]
-            told[label] = all(level.holds(condition, value) for condition in own)
-        kept = [number for number in kept if told[keys[number][i]]]
+            holds[label] = all(told(value) for told in own)
+        kept = [number for number in kept if holds[keys[number][i]]]
     return kept
 
 

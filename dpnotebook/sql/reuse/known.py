@@ -149,9 +149,10 @@ def best_known(
     """
     found = []
     for one in _candidates(statement, books):
-        widths = half_widths(one, accuracy.confidence)
-        if all(map(math.isfinite, widths)) and _is_enough(statement.selects[0], one, accuracy, books, rows):
-            found.append((max(widths), -one.number, one))
+        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, rows):
+            widths = half_widths(one, accuracy.confidence)
+            if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):
+                found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
 
 
@@ -183,18 +184,21 @@ def planned_measures(statement: Statement, one: AnsweredSelect, confidence: floa
     return tuple(found)
 
 
-def _is_enough(
+def _keeps(one: AnsweredSelect, accuracy: Accuracy, widths: Sequence[float]) -> bool:
+    """Return whether what a release delivered is as accurate as asked."""
+    if accuracy.error is not None:
+        return max(widths) <= accuracy.error
+    if accuracy.variance is None:
+        return False
+    worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
+    return worst**2 <= accuracy.variance
+
+
+def _is_as_good_as(
     select: PrivateSelect, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks, rows: float | None
 ) -> bool:
-    """Return whether a release is as accurate as asked."""
-    if accuracy.error is not None:
-        return max(half_widths(one, accuracy.confidence)) <= accuracy.error
-    if accuracy.variance is not None:
-        worst = max(float(np.max(found.std_error)) for found in estimates(one, accuracy.confidence))
-        return worst**2 <= accuracy.variance
-    if accuracy.epsilon is None:
-        return False
-    alone = _alone(select, one, accuracy.epsilon, books)
+    """Return whether a release is expected to be as accurate as an epsilon alone would make the answer."""
+    alone = _alone(select, one, accuracy.epsilon or 0.0, books)
     if alone is None:
         return False
     own, others = (expected(measured, accuracy.confidence, rows) for measured in (one.measuring, alone))
@@ -209,9 +213,8 @@ def _alone(select: PrivateSelect, one: AnsweredSelect, epsilon: float, books: St
     sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
     bounds = {i: one.measuring.parts[i].bounds for i in sought}
     try:
-        costs = shares(
-            select, units, books.accountant, certain_clips(select)
-        )  # by itself it would have to find these bounds too
+        # By itself it would have to find these bounds too.
+        costs = shares(select, units, books.accountant, certain_clips(select))
         return measuring(select, costs, books.accountant, threshold_delta(select, units, books), bounds)
     except (AccuracyError, SQLError):
         return None

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.dialect.text import DIALECT
-from dpnotebook.sql.reuse.rows import LOOKED_UP, RowsText
+from dpnotebook.sql.reuse.rows import RowsText, literal
 from dpnotebook.sql.select import Key
 
 COMPARED: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
@@ -23,6 +23,7 @@ COMPARED: dict[type[exp.Expr], Callable[[Any, Any], bool]] = {
 }
 FLIPPED = {operator.lt: operator.gt, operator.gt: operator.lt, operator.le: operator.ge, operator.ge: operator.le}
 NUMBERS = ("integer", "number")
+Told = Callable[[Any], bool | None]
 LARGEST = 1 << 53  # whole numbers up to here are floating-point numbers too
 
 
@@ -60,20 +61,20 @@ class KeyLevels:
     missing: bool = True
     other: bool = True
 
-    def holds(self, condition: exp.Expr, value: Any) -> bool:
-        """Return whether a condition on the column is true of rows that have a value there.
+    def told(self, condition: exp.Expr) -> Told:
+        """Return what tells whether a condition on the column is true of rows that have a value there.
 
         Raises
         ------
         NotTold
-            If it is no condition on the column alone, or is true of some such rows and not of others.
+            If it is no condition on the column alone; and by what is returned, if it is true of some such rows only.
         """
-        return _evaluated(condition, value, self) is True
+        return _told(condition, self)
 
-    def has_all(self, conditions: Sequence[exp.Expr]) -> bool:
+    def has_all(self, conditions: Sequence[Told]) -> bool:
         """Return whether every row is in a group of which some conditions are true together."""
         absent = [value for value, there in ((None, self.missing), (OTHER, self.other)) if not there]
-        return all(any(not self.holds(one, value) for one in conditions) for value in absent)
+        return all(any(told(value) is not True for told in conditions) for value in absent)
 
 
 def key_levels(rows: RowsText, number: int, key: Key) -> KeyLevels:
@@ -126,13 +127,12 @@ def _declared(condition: exp.Expr, column: str, key: Key) -> Any:
     raise NotTold
 
 
-def _listed(rows: RowsText, found: exp.Coalesce) -> list[tuple[int, Any]]:
+def _listed(rows: RowsText, found: exp.Coalesce) -> tuple[tuple[int, Any], ...]:
     """Return the levels that are looked up in a list, with their numbers."""
-    name = found.this.table if isinstance(found.this, exp.Column) else ""
-    if not LOOKED_UP.fullmatch(name) or name not in rows.lists:
+    told = rows.lists.get(found.this.table) if isinstance(found.this, exp.Column) else None
+    if told is None:
         raise NotTold
-    pairs = [item.expressions for item in rows.lists[name].find_all(exp.Tuple) if len(item.expressions) == 2]
-    return [(_place(place), _written(value)) for value, place in pairs]
+    return told
 
 
 def _clamped(key: Key, node: exp.Expr | None) -> tuple[Any, ...]:
@@ -144,30 +144,29 @@ def _clamped(key: Key, node: exp.Expr | None) -> tuple[Any, ...]:
     return key.levels
 
 
-def _evaluated(node: exp.Expr, value: Any, key: KeyLevels) -> bool | None:
-    """Return whether a condition holds, None where SQL's answer is NULL."""
+def _told(node: exp.Expr, key: KeyLevels) -> Told:
+    """Return what tells whether a condition holds of a value, None where SQL's answer is NULL."""
     node = _bare(node)
     if isinstance(node, exp.Not):
-        found = _evaluated(node.this, value, key)
-        return None if found is None else not found
+        return _not(_told(node.this, key))
     if isinstance(node, exp.And | exp.Or):
-        parts = [_evaluated(part, value, key) for part in (node.this, node.expression)]
+        parts = [_told(part, key) for part in (node.this, node.expression)]
         return _all(parts) if isinstance(node, exp.And) else _any(parts)
     if isinstance(node, exp.Is) and isinstance(node.expression, exp.Null) and _is_column(node.this, key):
-        return value is None
+        return lambda value: value is None
     if isinstance(node, exp.In) and node.expressions and _is_column(node.this, key):
-        return _any([_compared(operator.eq, value, item, key) for item in node.expressions])
+        return _any([_compared(operator.eq, item, key) for item in node.expressions])
     if isinstance(node, exp.Between) and _is_column(node.this, key) and not node.args.get("symmetric"):
         ends = (operator.ge, node.args["low"]), (operator.le, node.args["high"])
-        return _all([_compared(how, value, end, key) for how, end in ends])
+        return _all([_compared(how, end, key) for how, end in ends])
     if type(node) in COMPARED:
         how = COMPARED[type(node)]
         if _is_column(node.this, key):
-            return _compared(how, value, node.expression, key)
+            return _compared(how, node.expression, key)
         if _is_column(node.expression, key):
-            return _compared(FLIPPED.get(how, how), value, node.this, key)
+            return _compared(FLIPPED.get(how, how), node.this, key)
     if key.kind == "boolean" and _is_column(node, key):
-        return None if value is None else _known(value)
+        return lambda value: None if value is None else _known(value)
     raise NotTold
 
 
@@ -176,18 +175,21 @@ def _is_column(node: exp.Expr, key: KeyLevels) -> bool:
     return key.column in (_bare(node).sql(DIALECT), _number_of(node, key.kind).sql(DIALECT))
 
 
-def _compared(how: Callable[[Any, Any], bool], value: Any, other: exp.Expr, key: KeyLevels) -> bool | None:
-    """Return how a value compares with a literal, which has to be declared where not all values are."""
+def _compared(how: Callable[[Any, Any], bool], other: exp.Expr, key: KeyLevels) -> Told:
+    """Return how values compare with a literal, which has to be declared where not all values are."""
     given = _literal(other, key.kind)
-    if value is None:
-        return None
-    if how in (operator.eq, operator.ne):
-        if value is OTHER and given not in (key.values or ()):
+    equal, declared = how in (operator.eq, operator.ne), given in (key.values or ())
+    if not equal and key.kind not in NUMBERS:  # texts are sorted in other ways elsewhere
+        raise NotTold
+
+    def told(value: Any) -> bool | None:
+        if value is None:
+            return None
+        if value is OTHER and not (equal and declared):
             raise NotTold
         return how(value, _same_kind(given, value))
-    if key.kind not in NUMBERS or value is OTHER:  # texts are sorted in other ways elsewhere
-        raise NotTold
-    return how(value, _same_kind(given, value))
+
+    return told
 
 
 def _same_kind(given: Any, value: Any) -> Any:
@@ -206,9 +208,9 @@ def _known(value: Any) -> bool:
 
 def _literal(node: exp.Expr, kind: str) -> Any:
     """Return the value of a literal that is compared with a column of a kind."""
-    found = _written(_number_of(node, kind))
+    found = literal(_number_of(node, kind))
     held = {"text": (str,), "boolean": (bool,)}.get(kind, (int, float))
-    if type(found) not in held or (kind == "integer" and found != int(found)):
+    if type(found) not in held or (kind == "integer" and isinstance(found, float) and not found.is_integer()):
         raise NotTold
     return found
 
@@ -228,29 +230,28 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _written(node: exp.Expr) -> Any:
-    """Return the value that a literal stands for."""
-    node = _bare(node)
-    if isinstance(node, exp.Literal):
-        written = str(node.this)
-        if node.is_string:
-            return written
-        return int(written) if written.isdigit() else float(written)
-    if isinstance(node, exp.Neg):
-        inner = _written(node.this)
-        if type(inner) in (int, float):
-            return -inner
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    raise NotTold
+def _not(part: Told) -> Told:
+    def told(value: Any) -> bool | None:
+        found = part(value)
+        return None if found is None else not found
+
+    return told
 
 
-def _any(parts: Sequence[bool | None]) -> bool | None:
-    return True if True in parts else None if None in parts else False
+def _any(parts: Sequence[Told]) -> Told:
+    def told(value: Any) -> bool | None:
+        found = [part(value) for part in parts]
+        return True if True in found else None if None in found else False
+
+    return told
 
 
-def _all(parts: Sequence[bool | None]) -> bool | None:
-    return False if False in parts else None if None in parts else True
+def _all(parts: Sequence[Told]) -> Told:
+    def told(value: Any) -> bool | None:
+        found = [part(value) for part in parts]
+        return False if False in found else None if None in found else True
+
+    return told
 
 
 def _number(node: exp.Expr | None) -> int | None:

@@ -21,12 +21,13 @@ from dpnotebook.sql.select import PrivateSelect
 
 LOOKED_UP = re.compile(r"l\d+")  # what lists of levels are called
 LEVELS = "levels"
+Literal = str | int | float | bool
 MANY, FEW = 7, 2  # so many conditions are left out in all ways; of more, at most so many
 
 
 @dataclass(frozen=True)
 class RowsText:
-    """The rows of a private aggregation.
+    """The rows of a private aggregation, without what there may be thousands of: trees of lists of levels.
 
     Parameters
     ----------
@@ -36,52 +37,74 @@ class RowsText:
         Those that all of them satisfy, by their text.
     keys, inputs
         The columns `k0`, ... and `x0`, ...
+    key_texts
+        SQL of the keys, with the levels that these are looked up among, whatever their places.
     lists
-        SQL of the levels that are looked up in a list, by the name that a key has for it.
+        The numbers and values of levels that are looked up, by the name that their list has; None of other values.
+    before, behind
+        The statement as it stands: the unit and each key as items of its list, and what stands behind the list.
     """
 
     source: str
     conditions: Mapping[str, exp.Expr]
     keys: tuple[exp.Expr, ...]
+    key_texts: tuple[str, ...]
     inputs: tuple[str, ...]
-    lists: Mapping[str, exp.Expr]
+    lists: Mapping[str, tuple[tuple[int, Literal], ...] | None]
+    before: tuple[str, ...]
+    behind: str
 
-    def key_text(self, number: int) -> str:
-        """Return the SQL of a key, with the levels that it is looked up among."""
-        node = self.keys[number].copy()
-        found = [column for column in node.find_all(exp.Column) if column.table in self.lists]
-        lists = [_renamed(self.lists[name].copy(), name) for name in dict.fromkeys(column.table for column in found)]
-        for column in found:
-            column.set("table", exp.to_identifier(LEVELS))
-        return " ".join(one.sql(DIALECT) for one in (node, *lists))
+    def narrowed(self, column: int | None, grouped: bool) -> str:
+        """Return the SQL of the rows with no input but one, called x, and without keys where these do not matter."""
+        items = list(self.before if grouped else self.before[:1])
+        if column is not None and column < len(self.inputs):
+            items.append(f"{self.inputs[column]} AS x")
+        return f"SELECT {', '.join(items)}{self.behind}"
 
 
 @lru_cache(maxsize=1024)
 def read_rows(text: str) -> RowsText | None:
     """Return the rows that the SQL of a private aggregation gives; None where it has another form."""
     tree = sqlglot.parse_one(text, read=DIALECT)
-    if not isinstance(tree, exp.Select) or tree.args.get("where") is None:
+    named = {item.alias: item.unalias() for item in tree.selects} if isinstance(tree, exp.Select) else {}
+    if not isinstance(tree, exp.Select) or "u" not in named:
         return None
-    named = {item.alias: item.unalias() for item in tree.expressions}
-    lists: dict[str, exp.Expr] = {}
-    joins = []
-    for join in tree.args.get("joins") or []:
-        if LOOKED_UP.fullmatch(join.this.alias_or_name):
-            lists[join.this.alias_or_name] = join.copy()
-        else:
-            joins.append(join)
-    conditions = {node.sql(DIALECT): node for node in _all_of(tree.args["where"].this)}
-    below = tree.copy()
-    for part, value in (("joins", [join.copy() for join in joins]), ("where", None)):
-        below.set(part, value)
-    below.set("expressions", [exp.alias_(named["u"].copy(), "u")])
+    keys = [named[name] for name in _numbered(named, "k")]
+    inputs = [named[name].sql(DIALECT) for name in _numbered(named, "x")]
+    first = exp.alias_(named["u"], "u").sql(DIALECT)
+    before = [first, *(f"{key.sql(DIALECT)} AS k{i}" for i, key in enumerate(keys))]
+    tree.set("expressions", [exp.alias_(named["u"].copy(), "u")])
+    behind = tree.sql(DIALECT).removeprefix(f"SELECT {first}")
+    joins = tree.args.get("joins") or []
+    lists = {join.this.alias_or_name: join for join in joins if LOOKED_UP.fullmatch(join.this.alias_or_name)}
+    where = tree.args.get("where")
+    tree.set("joins", [join for join in joins if join.this.alias_or_name not in lists])
+    tree.set("where", None)
     return RowsText(
-        below.sql(DIALECT),
-        conditions,
-        tuple(named[name] for name in _numbered(named, "k")),
-        tuple(named[name].sql(DIALECT) for name in _numbered(named, "x")),
-        lists,
+        tree.sql(DIALECT),
+        {node.sql(DIALECT): node.copy() for node in _all_of(where.this)} if where is not None else {},
+        tuple(key.copy() for key in keys),
+        tuple(_key_text(key.copy(), lists) for key in keys),
+        tuple(inputs),
+        {name: _levels(join) for name, join in lists.items()},
+        tuple(before),
+        behind,
     )
+
+
+def literal(node: exp.Expr) -> Literal | None:
+    """Return the value that a literal stands for; None where it is no text, number or truth value."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Literal):
+        written = str(node.this)
+        if node.is_string:
+            return written
+        return int(written) if written.isdigit() else float(written)
+    if isinstance(node, exp.Neg):
+        inner = literal(node.this)
+        return -inner if type(inner) in (int, float) else None  # type: ignore[operator]
+    return bool(node.this) if isinstance(node, exp.Boolean) else None
 
 
 def relation_key(select: PrivateSelect) -> str | None:
@@ -115,15 +138,30 @@ def _digest(select: PrivateSelect, rows: RowsText, conditions: Iterable[str]) ->
     return "relation " + hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
-def _renamed(tree: exp.Expr, name: str) -> exp.Expr:
-    """Return a list of levels under a name that does not tell the place of its key."""
-    for node in tree.find_all(exp.TableAlias):
-        if node.name == name:
-            node.set("this", exp.to_identifier(LEVELS))
-    for column in tree.find_all(exp.Column):
+def _key_text(key: exp.Expr, lists: Mapping[str, exp.Join]) -> str:
+    """Return the SQL of a key, and of its list of levels, under a name that does not tell the place of the key."""
+    found = [column for column in key.find_all(exp.Column) if column.table in lists]
+    names = dict.fromkeys(column.table for column in found)
+    for column in found:
+        column.set("table", exp.to_identifier(LEVELS))
+    return " ".join([key.sql(DIALECT), *(_renamed(lists[name].copy(), name).sql(DIALECT) for name in names)])
+
+
+def _renamed(join: exp.Expr, name: str) -> exp.Expr:
+    """Return a list of levels under another name."""
+    join.this.args["alias"].set("this", exp.to_identifier(LEVELS))
+    for column in join.args["on"].find_all(exp.Column):
         if column.table == name:
             column.set("table", exp.to_identifier(LEVELS))
-    return tree
+    return join
+
+
+def _levels(join: exp.Join) -> tuple[tuple[int, Literal], ...] | None:
+    """Return the numbers and values of a list of levels; None where some are no literals."""
+    pairs = [item.expressions for item in join.this.find_all(exp.Tuple) if len(item.expressions) == 2]
+    found = [(literal(place), literal(value)) for value, place in pairs]
+    told = tuple((place, value) for place, value in found if type(place) is int and value is not None)
+    return told if len(told) == len(found) else None
 
 
 def _numbered(named: Mapping[str, exp.Expr], letter: str) -> list[str]:
