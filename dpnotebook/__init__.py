@@ -9,7 +9,7 @@ query.run()
 """
 
 from dpnotebook import strategy, workload
-from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.domain.named_workloads import (
     cdf,
     identity,
@@ -42,6 +42,7 @@ from dpnotebook.errors import (
     NotProtected,
     PredicateError,
     SQLError,
+    UnknownVerb,
     WorkloadError,
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
@@ -65,6 +66,7 @@ __all__ = [
     "Cancelled",
     "Categories",
     "DPError",
+    "Dates",
     "Domain",
     "DomainError",
     "EngineError",
@@ -88,6 +90,7 @@ __all__ = [
     "SQLError",
     "Session",
     "Unit",
+    "UnknownVerb",
     "WorkloadError",
     "active_session",
     "audit",

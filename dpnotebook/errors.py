@@ -10,7 +10,7 @@ import datetime
 import functools
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, ParamSpec, TypeVar
@@ -19,6 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MOST_SAID = 600  # characters of a message, however long what it speaks of is
+LIBRARIES = ("pandas", "numpy", "polars", "pyarrow", "pyspark")  # whose objects with a length hold data
 MOST_NAMED = 5  # elements of a list or a dict that a message shows
 
 
@@ -66,6 +67,19 @@ class DomainError(DPError, ValueError):
     Traceback (most recent call last):
         ...
     dpnotebook.errors.DomainError: Range(10, 0) is empty: its low end is above its high end
+    """
+
+
+class UnknownVerb(DPError, AttributeError):
+    """A method or an attribute that is not there: what pandas has and a private table has not, or a misspelt name.
+
+    Examples
+    --------
+    >>> from dpnotebook.testing import example_session
+    >>> example_session().table("patients").std("age", epsilon=0.1)
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.UnknownVerb: std is asked in SQL: session.sql('SELECT STDDEV(age) FROM patients', epsilon=0.1)
     """
 
 
@@ -393,6 +407,37 @@ def shorten(value: Any, limit: int = 60) -> str:
     except Exception:  # such as a whole number of more digits than Python prints
         text = f"a {_kind(value)}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def holds_data(value: Any) -> bool:
+    """Return whether something is a column, an array or a frame, whose values no message may show."""
+    kind = type(value)
+    if not isinstance(kind.__module__, str) or isinstance(value, (str, bytes)):
+        return False
+    return kind.__module__.split(".")[0] in LIBRARIES and hasattr(kind, "__len__")
+
+
+def is_column_of_data(value: Any) -> bool:
+    """Return whether something is a column or a frame, rather than an array that somebody may have written."""
+    return holds_data(value) and (hasattr(value, "iloc") or not hasattr(value, "ndim"))
+
+
+def instead_of_data(value: Any, names: Collection[str]) -> str:
+    """Return what to write instead of a column or a frame that stands where a name belongs; empty for anything else.
+
+    Parameters
+    ----------
+    value
+        What was passed.
+    names
+        Names of columns that are public: another one may be a value, as that of a row is.
+    """
+    if not holds_data(value):
+        return ""
+    name = getattr(value, "name", None)
+    if isinstance(name, str) and name in names:
+        return f"{shorten(value)} holds values: write its name, {shorten(name)}"
+    return f"{shorten(value)} holds values: write the name of a column"
 
 
 def bare(

@@ -161,7 +161,7 @@ DOMAINS = {
     "a range to infinity": (lambda ward: dpn.Range(0, float("inf")), "finite"),
     "a range of fractions": (lambda ward: dpn.Range(0, 1.5), "whole number"),
     "a range without end": (lambda ward: dpn.Range(0, 10**9), "levels"),
-    "dates": (lambda ward: dpn.Range(date(2020, 1, 1), date(2024, 1, 1)), "dates are not supported"),
+    "dates": (lambda ward: dpn.Range(date(2020, 1, 1), date(2024, 1, 1)), "Dates("),
 }
 
 
@@ -202,7 +202,7 @@ FRAMES = {
         "'age' is declared as Range(0, 9)",
         "text",
     ),
-    "dates": (protect(frame=odd(age=pd.to_datetime(["2020-01-01"])), domain={"age": dpn.Range(0, 9)}), "TIMESTAMP"),
+    "dates": (protect(frame=odd(age=pd.to_datetime(["2020-01-01"])), domain={"age": dpn.Range(0, 9)}), "holds dates"),
     "months": (protect(frame=odd(age=pd.period_range("2020", periods=2, freq="M")), domain={"age": bool}), "period[M]"),
     "complex numbers": (protect(frame=odd(age=[1 + 1j]), domain={"age": dpn.Range(0, 9)}), "complex128"),
     "no name": (protect(name=""), "needs a name"),
@@ -221,8 +221,8 @@ QUESTIONS = {
     "a list for a column": (ask("sum", ["age"], epsilon=0.1), "['age'] is not declared"),
     "one column twice": (ask("crosstab", "age", "age", epsilon=0.1), "comes twice"),
     "a crosstab of one column": (ask("crosstab", "age", epsilon=0.1), "histogram takes one"),
-    "a sum of text": (ask("sum", "sex", epsilon=0.1), "'sex'", "Range or Bins"),
-    "a mean of truth values": (ask("mean", "smokes", epsilon=0.1), "'smokes'"),
+    "a sum of text": (ask("sum", "sex", epsilon=0.1), "'sex'", "Range, Bins or bool"),
+    "a mean of truth values within bounds": (ask("mean", "smokes", bounds=(0, 1), epsilon=0.1), "'smokes'", "bounds="),
     "a median of text": (ask("quantile", "sex", epsilon=0.1), "needs an order"),
     "a quantile beyond 1": (ask("quantile", "age", 50, epsilon=0.1), "between 0 and 1"),
     "a quantile that is no number": (ask("quantile", "age", float("nan"), epsilon=0.1), "between 0 and 1"),

@@ -140,7 +140,7 @@ CALLS = {
         for name in DOMAIN
         for method, *arguments in [
             ("compare", "==" if name == "sex" else "<", "F" if name == "sex" else 0),
-            ("level_of", "F" if name == "sex" else 3),
+            ("levels_of", "F" if name == "sex" else 3),
             ("describe", np.ones(DOMAIN[name].size, dtype=bool)),
             ("runs", np.ones(DOMAIN[name].size, dtype=bool)),
         ]
@@ -265,7 +265,7 @@ CALLS = {
 REFUSED = {
     "audit_file",
     "Release.to_csv",
-    "income.level_of",
+    "income.levels_of",
 }  # not to be done here
 # What writes to the ledger when its arguments are in order.
 WRITES = {

@@ -29,12 +29,21 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
         }
     )
     names = {"patients": patients}
-    example, reusing, growing, choosing, _ = blocks("python")
+    example, dating, reusing, growing, choosing, _ = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
     assert session.spent.epsilon == names["release"].paid > 0
     assert len(patients.dp.groupby("sex").mean("income", epsilon=0.1).run().frame) == 2
+
+    admitted = pd.Timestamp("2023-01-01") + pd.to_timedelta(random.integers(0, 731 * 86_400, 20_000), unit="s")
+    names["visits"] = pd.DataFrame({"admitted": admitted, "ward": random.choice(["A", "B"], 20_000)})
+    exec(dating, names)
+    assert len(names["by_day"].run().frame) == 731
+    assert names["same"].plan.free
+    assert names["by_month"].plan.free
+    assert len(names["by_month"].run().frame) == 24
+    assert abs(names["weekdays"].run().value - 20_000 * 435 / 731) < 1000
 
     spent = session.spent.epsilon
     exec(reusing, names)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Summand
 
@@ -21,6 +21,7 @@ INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT",
 HIDDEN = "dpnotebook secret "  # in front of a text that is one
 
 
+MANY_RUNS = 8  # of days: more, as all Sundays are, are told by their numbers
 MOST = 1 << 62  # of a sum: noise can be added to it
 
 
@@ -52,6 +53,11 @@ def number(value: Any) -> str:
     return f"CAST('{float(value)!r}' AS DOUBLE)"
 
 
+def moment(value: np.datetime64) -> str:
+    """Return a moment as a SQL literal of a time without a time zone."""
+    return f"TIMESTAMP '{str(value.astype('datetime64[us]')).replace('T', ' ')}'"
+
+
 def whole_sum(column: str) -> str:
     """Return the sum of whole numbers as a BIGINT, 0 of none; what cannot fit is the most that does, never an error."""
     return f"CAST(least(greatest(coalesce(sum({column}), 0), {-MOST}), {MOST}) AS BIGINT)"
@@ -67,6 +73,8 @@ def in_domain(attribute: Attribute, column: str, kind: str) -> str | None:
     conditions = []
     if not attribute.nullable:
         conditions.append(f"NOT {is_null(column, kind)}")
+    if isinstance(attribute, Dates) and attribute.other_index is None and not attribute.clamps:
+        conditions.append(f"({is_null(column, kind)} OR {_within(attribute, column, kind)})")
     if isinstance(attribute, Categories) and attribute.other_index is None:
         levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
         conditions.append(f"({is_null(column, kind)} OR {column} IN ({levels}))")
@@ -92,13 +100,29 @@ def selects(where: Predicate, domain: Domain, columns: Mapping[str, EngineColumn
     return "(" + (" OR ".join(boxes) or "FALSE") + ")"
 
 
+def day_number(attribute: Dates, column: str) -> str:
+    """Return an expression for the day of a moment on the clocks of its time zone, numbered from 1970-01-01."""
+
+    def day(time: str) -> str:
+        return f"datediff('day', TIMESTAMP '1970-01-01 00:00:00', {time})"
+
+    changes = attribute.clock_changes
+    days = [day(f"{column} + INTERVAL '{ahead}' SECOND") for _, ahead in changes] or [day(column)]
+    return _bin_search(column, [moment(change) for change, _ in changes[1:]], days)
+
+
+def span_number(attribute: Dates, column: str) -> str:
+    """Return an expression for the level of a time within its dates, or nearest to it."""
+    return _bin_search(column, [moment(start) for start in attribute.starts[1:-1]], range(attribute.regular))
+
+
 def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
     """Return an expression for the level of a number in a Range or Bins: its index, with other and null as declared."""
     if isinstance(attribute, Range):
         whole = column if kind in INTEGERS else f"floor({column})"
         inside = f"CAST(least(greatest({whole}, {attribute.low}), {attribute.high}) AS BIGINT) - {attribute.low}"
     else:
-        inside = _bin_search(column, [float(edge) for edge in attribute.edges][1:-1], 0)
+        inside = _bin_search(column, [number(float(edge)) for edge in attribute.edges][1:-1], range(attribute.regular))
     if attribute.other_index is not None:
         outside = f"NOT {_within(attribute, column, kind)}"
         inside = f"CASE WHEN {outside} THEN {attribute.other_index} ELSE {inside} END"
@@ -109,6 +133,10 @@ def level_number(attribute: Range | Bins, column: str, kind: str) -> str:
 
 def contributions(summand: Summand, attribute: Attribute, column: str, kind: str) -> list[str]:
     """Return an expression for each component that a row adds: a whole number of steps, 0 for a row without value."""
+    absent = is_null(column, kind)
+    if isinstance(attribute, Boolean):
+        values = (f"{column}", f"NOT {column}")[: summand.components]
+        return [f"CASE WHEN {absent} THEN 0 WHEN {value} THEN 1 ELSE 0 END" for value in values]
     low, step = number(float(summand.low)), number(float(summand.step))
     # A Range holds whole numbers: 33.7 is 33 here as it is in a histogram, or its level's norm would not bound it.
     whole = f"floor({column})" if isinstance(attribute, Range) and kind not in INTEGERS else column
@@ -119,14 +147,16 @@ def contributions(summand: Summand, attribute: Attribute, column: str, kind: str
     else:
         least, most = round(summand.low / summand.step), round(summand.high / summand.step)
         parts = [f"least(greatest(CAST(floor({value} / {step} + 0.5) AS BIGINT), {least}), {most})"]
-    absent = is_null(column, kind)
     if attribute.other_index is not None:
         assert isinstance(attribute, (Range, Bins))
         absent = f"({absent} OR NOT {_within(attribute, column, kind)})"
     return [f"CASE WHEN {absent} THEN 0 ELSE {part} END" for part in parts]
 
 
-def _within(attribute: Range | Bins, column: str, kind: str) -> str:
+def _within(attribute: Range | Bins | Dates, column: str, kind: str) -> str:
+    if isinstance(attribute, Dates):
+        value, (first, after) = _dated(attribute, column), _ends(attribute, 0, attribute.regular)
+        return f"({value} >= {first} AND {value} < {after})"
     low, high = attribute.bounds
     if isinstance(attribute, Range):
         # A Range counts whole numbers: 115.9 is 115, so it is inside 0..115.
@@ -134,23 +164,36 @@ def _within(attribute: Range | Bins, column: str, kind: str) -> str:
     return f"({column} >= {number(low)} AND {column} <= {number(high)})"
 
 
-def _bin_search(column: str, edges: Sequence[float], first: int) -> str:
-    """Binary search by comparisons, so that a level here is exactly what a comparison in a filter says."""
+def _bin_search(column: str, edges: Sequence[str], found: Sequence[Any]) -> str:
+    """Binary search by comparisons, so that a level here is exactly what a comparison in a filter says.
+
+    Parameters
+    ----------
+    column
+        SQL of a value.
+    edges
+        SQL of values, ascending.
+    found
+        What is found below the first edge, and from each edge on.
+    """
     if not edges:
-        return str(first)
+        return str(found[0])
     middle = len(edges) // 2
-    below, above = (
-        _bin_search(column, edges[:middle], first),
-        _bin_search(column, edges[middle + 1 :], first + middle + 1),
-    )
-    return f"CASE WHEN {column} < {number(edges[middle])} THEN {below} ELSE {above} END"
+    below = _bin_search(column, edges[:middle], found[: middle + 1])
+    above = _bin_search(column, edges[middle + 1 :], found[middle + 1 :])
+    return f"CASE WHEN {column} < {edges[middle]} THEN {below} ELSE {above} END"
 
 
 def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool_]) -> str:
     """Return the condition that a value's level is in a mask."""
     conditions = []
-    if isinstance(attribute, (Range, Bins)):
-        conditions = [_in_run(attribute, column, kind, start, stop) for start, stop in _runs(mask[: attribute.regular])]
+    if isinstance(attribute, (Range, Bins, Dates)):
+        runs = _runs(mask[: attribute.regular])
+        if isinstance(attribute, Dates) and len(runs) > MANY_RUNS:
+            apart = [run for run in runs if attribute.clamps and (run[0] == 0 or run[1] == attribute.regular)]
+            conditions = [_in_days(attribute, column, [run for run in runs if run not in apart])]
+            runs = apart
+        conditions += [_in_run(attribute, column, kind, start, stop) for start, stop in runs]
     else:
         conditions = _in_categories(attribute, column, mask)
     if attribute.other_index is not None and mask[attribute.other_index]:
@@ -161,25 +204,48 @@ def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool
     return f"({present})"
 
 
-def _in_run(attribute: Range | Bins, column: str, kind: str, start: int, stop: int) -> str:
+def _in_run(attribute: Range | Bins | Dates, column: str, kind: str, start: int, stop: int) -> str:
     """Return the condition that a value's level is one of start..stop-1, clamped values included where declared."""
-    clamps = attribute.other_index is None
-    low: float
-    high: float
-    if isinstance(attribute, Range):
-        low, high = attribute.low + start, attribute.low + stop
-    else:
-        low, high = attribute.edges[start], attribute.edges[stop]
+    low, high = _ends(attribute, start, stop)
+    if isinstance(attribute, Dates):
+        column = _dated(attribute, column)
     last = stop == attribute.regular
     conditions = []
-    if not (clamps and start == 0):
-        conditions.append(f"{column} >= {number(low)}")
-    if not (clamps and last):
+    if not (attribute.clamps and start == 0):
+        conditions.append(f"{column} >= {low}")
+    if not (attribute.clamps and last):
         closed = last and isinstance(attribute, Bins)
-        conditions.append(f"{column} {'<=' if closed else '<'} {number(high)}")
+        conditions.append(f"{column} {'<=' if closed else '<'} {high}")
     else:  # NaN compares greater than everything in DuckDB
         conditions.append(f"NOT {is_null(column, kind)}")
     return "(" + " AND ".join(conditions) + ")"
+
+
+def _in_days(attribute: Dates, column: str, runs: Sequence[tuple[int, int]]) -> str:
+    """Return the condition that a value is on a day of some runs of levels; which day that is is worked out once."""
+    starts = attribute.starts.astype(np.int64)
+    days = (str(day) for start, stop in runs for day in range(starts[start], starts[stop]))
+    return f"{day_number(attribute, column)} IN ({', '.join(days)})"
+
+
+def _ends(attribute: Range | Bins | Dates, start: int, stop: int) -> tuple[str, str]:
+    """Return where levels start to stop - 1 begin, and where what follows them does."""
+    if isinstance(attribute, Range):
+        return number(attribute.low + start), number(attribute.low + stop)
+    if isinstance(attribute, Bins):
+        return number(attribute.edges[start]), number(attribute.edges[stop])
+    first, after = attribute.starts[start], attribute.starts[stop]
+    if attribute.zone is None:
+        return moment(first), moment(after)
+    return number(first.astype(np.int64)), number(after.astype(np.int64))
+
+
+def _dated(attribute: Dates, column: str) -> str:
+    """Return what a filter compares: the time, or on which day of its place a moment is, as it is grouped by.
+
+    A day need not be one stretch of moments: where clocks are set back over midnight, they show two days twice.
+    """
+    return column if attribute.zone is None else day_number(attribute, column)
 
 
 def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -> list[str]:
@@ -192,7 +258,7 @@ def _in_categories(attribute: Attribute, column: str, mask: NDArray[np.bool_]) -
 
 
 def _is_other(attribute: Attribute, column: str, kind: str) -> str:
-    if isinstance(attribute, (Range, Bins)):
+    if isinstance(attribute, (Range, Bins, Dates)):
         return f"(NOT {is_null(column, kind)} AND NOT {_within(attribute, column, kind)})"
     levels = ", ".join(literal(label) for label in attribute.labels[: attribute.regular])
     return f"{column} NOT IN ({levels})"

@@ -3,7 +3,8 @@
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
+from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.numeric import Range
 from dpnotebook.domain.schema import Domain, attribute_from_json
 
-__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Domain", "Range", "attribute_from_json"]
+__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Dates", "Domain", "Range", "attribute_from_json"]

@@ -34,10 +34,10 @@ Codes = NDArray[np.int64]
 
 
 class Attribute(ABC):
-    """What `Range`, `Bins`, `Categories` and `Boolean` have in common. Immutable, hashable, equal by value."""
+    """What `Range`, `Bins`, `Categories`, `Boolean` and `Dates` have in common. Immutable, hashable, equal by value."""
 
     kind: ClassVar[str]
-    holds: str  # "number", "text" or "boolean"
+    holds: str  # "number", "text", "boolean" or "date"
     ordered: bool = False
     nullable: bool
 
@@ -56,6 +56,11 @@ class Attribute(ABC):
     @abstractmethod
     def other_label(self) -> str | None:
         """The display value of the level of all other values, None where there is no such level."""
+
+    @property
+    def clamps(self) -> bool:
+        """Whether values beyond the ends count at the first or last level."""
+        return False
 
     @property
     def bounds(self) -> tuple[float, float] | None:
@@ -129,27 +134,31 @@ class Attribute(ABC):
         value = plain(value)
         mask = np.zeros(self.size, dtype=bool)
         if op in ("==", "!="):
-            mask[self.level_of(value, name)] = True
+            mask[self.levels_of(value, name)] = True
             return mask if op == "==" else ~mask
-        check_value(value, name)
+        self._check(value, name)
         mask[: self.regular] = self._ordering(op, value, name)
         return mask
 
-    def level_of(self, value: Any, name: str = "the column") -> int:
-        """Return the level of rows that equal `value`; see `compare`."""
+    def levels_of(self, value: Any, name: str = "the column") -> slice:
+        """Return the levels of rows that equal `value`: one, or of dates those of a longer span; see `compare`."""
         value = plain(value)
-        check_value(value, name)
+        self._check(value, name)
         if isinstance(value, str) and value == self.other_label:
-            return self.regular
+            return slice(self.regular, self.regular + 1)
         return self._find(value, name)
+
+    def _check(self, value: Any, name: str) -> None:
+        """Refuse what a column cannot be compared with."""
+        check_value(value, name)
 
     @abstractmethod
     def _codes(self, data: NDArray[Any]) -> Codes:
         """Return regular levels, -1 for unlisted values, anything for missing ones."""
 
     @abstractmethod
-    def _find(self, value: Any, name: str) -> int:
-        """Return the regular level of exactly `value`."""
+    def _find(self, value: Any, name: str) -> slice:
+        """Return the regular level of exactly `value`, or those that it is made of."""
 
     @abstractmethod
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
@@ -191,3 +200,20 @@ class Attribute(ABC):
     def __getstate__(self) -> dict[str, Any]:
         # what is cached (labels, lookups) can be megabytes, and is computed again when it is asked for
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+class Bounded(Attribute):
+    """A column in order, from a first to a last value; `outside` says what becomes of what is beyond them."""
+
+    outside: str
+    ordered = True
+
+    @property
+    def other_label(self) -> str | None:
+        """The display value of the level of values beyond the ends."""
+        return "other" if self.outside == "other" else None
+
+    @property
+    def clamps(self) -> bool:
+        """Whether values beyond the ends count at them."""
+        return self.outside == "clamp"

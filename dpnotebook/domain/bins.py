@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain.attribute import UNLISTED, Codes
 from dpnotebook.domain.numeric import OUTSIDE, Numeric
 from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, finite, numbers, whole
-from dpnotebook.errors import DomainError, PredicateError, shorten
+from dpnotebook.errors import DomainError, PredicateError, holds_data, is_column_of_data, shorten
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -91,6 +91,8 @@ class Bins(Numeric):
         if len(found) < 2:
             raise DomainError("Bins need at least two edges, hence one bin")
         for left, right in pairwise(found):
+            if left >= right and holds_data(edges):
+                raise DomainError("edges of Bins increase, and these do not")
             if left >= right:
                 raise DomainError(f"edges of Bins increase, and {shorten(left)} comes before {shorten(right)}")
         object.__setattr__(self, "edges", found)
@@ -139,7 +141,7 @@ class Bins(Numeric):
         codes[~valid] = UNLISTED
         return codes
 
-    def _find(self, value: Any, name: str) -> int:
+    def _find(self, value: Any, name: str) -> slice:
         if isinstance(value, str | bool):
             raise self._kind_error(value, name)
         level = min(max(bisect_right(self.edges, value) - 1, 0), self.regular - 1)
@@ -237,7 +239,7 @@ def _joined(intervals: Iterable[tuple[float, float]]) -> tuple[int | float, ...]
 
 
 def _listed(values: Any, what: str) -> list[Any]:
-    if isinstance(values, str | bytes) or hasattr(values, "iloc") or not isinstance(values, Iterable):
+    if isinstance(values, str | bytes) or is_column_of_data(values) or not isinstance(values, Iterable):
         raise DomainError(f"{what} is a list, not {shorten(values)}")
     listed = list(islice(values, MAX_LEVELS + 2))
     if len(listed) > MAX_LEVELS + 1:

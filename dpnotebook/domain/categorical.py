@@ -25,7 +25,7 @@ from dpnotebook.domain.values import (
     is_number,
     plain,
 )
-from dpnotebook.errors import DomainError, PredicateError, shorten
+from dpnotebook.errors import DomainError, PredicateError, holds_data, is_column_of_data, shorten
 
 Level = str | int | float | bool
 
@@ -55,11 +55,11 @@ class Listed(Attribute):
         except TypeError:  # a list or dict in an object column is no level
             return UNLISTED
 
-    def _find(self, value: Any, name: str) -> int:
+    def _find(self, value: Any, name: str) -> slice:
         level = self._position(value)
         if level == UNLISTED:
             raise PredicateError(self._unknown(value, name))
-        return level
+        return slice(level, level + 1)
 
     def _unknown(self, value: Any, name: str) -> str:
         known = [*self.levels, *([self.other_label] if self.other_label is not None else [])]
@@ -123,7 +123,8 @@ class Categories(Listed):
         nullable: bool = False,
         ordered: bool = False,
     ) -> None:
-        if isinstance(levels, str | bytes | dict) or hasattr(levels, "iloc") or not isinstance(levels, Iterable):
+        data = holds_data(levels)
+        if isinstance(levels, str | bytes | dict) or is_column_of_data(levels) or not isinstance(levels, Iterable):
             raise DomainError(f"levels are a list such as ['F', 'M'], not {shorten(levels)}")
         if isinstance(levels, set | frozenset):
             raise DomainError("levels are a list, not a set: a set has no order, so answers would change places")
@@ -142,7 +143,7 @@ class Categories(Listed):
         seen: set[Level] = set()
         for level in found:
             if level in seen:
-                raise DomainError(f"the level {shorten(level)} is listed twice")
+                raise DomainError(f"{'a level' if data else f'the level {shorten(level)}'} is listed twice")
             seen.add(level)
         if other is not None and not isinstance(other, str):
             raise DomainError(f"other= is the label of all other values, such as 'other', not {shorten(other)}")
@@ -167,7 +168,7 @@ class Categories(Listed):
         """The display value of the level of all other values."""
         return self.other
 
-    def _find(self, value: Any, name: str) -> int:
+    def _find(self, value: Any, name: str) -> slice:
         # to Python True is 1, to a person it is not
         if isinstance(value, bool) and self.holds == "number":
             raise PredicateError(f"{name} holds numbers, and {value} is a truth value; compare it with a number")
@@ -186,7 +187,7 @@ class Categories(Listed):
                 "Categories([...], ordered=True)"
             )
         places = np.arange(self.regular)
-        return np.asarray(OPERATORS[op](places, self._find(value, name)), dtype=bool)
+        return np.asarray(OPERATORS[op](places, self._find(value, name).start), dtype=bool)
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute as JSON values."""
@@ -230,6 +231,10 @@ class Boolean(Listed):
     def __init__(self, *, nullable: bool = False) -> None:
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
 
+    def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return what a row at each regular level adds to a number of True, twice: 0 and 1."""
+        return np.arange(2), np.arange(2)
+
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
         raise PredicateError(f"{name} is true or false, so {op} means nothing: write {name} or not {name}")
 
@@ -259,7 +264,7 @@ def _level(level: Any) -> Level:
         return level
     if is_date(level):
         raise DomainError(
-            "a level is a date, and dates are not supported; turn the column into years or into text such as '2024-05'"
+            "a level is a date: declare a column of dates as Dates('2023-01-01', '2024-12-31', by='month')"
         )
     if not is_number(level):
         raise DomainError(f"a level is a text, a number, True or False, not {shorten(level)}")

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Categories
+from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.numeric import Numeric, Range
 from dpnotebook.domain.schema import Domain
 from dpnotebook.errors import DomainError, shorten
@@ -106,6 +107,8 @@ def _levels(name: str, before: Attribute, after: Attribute) -> Levels:
         why = _listed_otherwise(before, after)
     elif isinstance(before, Numeric) and isinstance(after, Numeric):
         why = _bounded_otherwise(before, after)
+    elif isinstance(before, Dates) and isinstance(after, Dates):
+        why = _dated_otherwise(before, after)
     else:
         why = ""
     if why:
@@ -148,6 +151,18 @@ def _bounded_otherwise(before: Numeric, after: Numeric) -> str:
     return ""
 
 
+def _dated_otherwise(before: Dates, after: Dates) -> str:
+    """Return why dates do not extend others; empty if they do."""
+    if before.outside != after.outside:
+        return f"outside={shorten(before.outside)} stays"
+    if before.timezone != after.timezone:
+        return "days of another time zone are other days"
+    if after.first > before.first or after.last < before.last:
+        return "its first and last day may only be farther apart"
+    inner = before.starts[1:-1] if before.clamps else before.starts
+    return "" if np.isin(inner, after.starts).all() else "a level would be in two of the earlier ones"
+
+
 def _regular_levels(before: Attribute, after: Attribute, others: int) -> Levels:
     """Return which level of an attribute the rows at each regular level of an extension of it had."""
     if isinstance(before, Range) and isinstance(after, Range):
@@ -159,6 +174,10 @@ def _regular_levels(before: Attribute, after: Attribute, others: int) -> Levels:
         edges, starts = (np.array(bins.edges, dtype=np.float64)[:-1] for bins in (before, after))
         place = np.searchsorted(edges, starts, side="right") - 1  # -1 below the lowest edge
         return np.maximum(place, 0) if before.outside == "clamp" else np.where(place < 0, others, place)
+    if isinstance(before, Dates) and isinstance(after, Dates):
+        place = np.searchsorted(before.starts, after.starts[:-1], side="right") - 1
+        outside = (place < 0) | (place >= before.regular)
+        return np.clip(place, 0, before.regular - 1) if before.clamps else np.where(outside, others, place)
     if isinstance(before, Categories) and isinstance(after, Categories):
         known = {level: place for place, level in enumerate(before.levels)}
         return np.array([known.get(level, others) for level in after.levels], dtype=np.int64)
@@ -172,6 +191,8 @@ def has_every_value(attribute: Attribute) -> bool:
     """
     if not attribute.nullable or attribute.holds == "boolean":
         return False
+    if isinstance(attribute, Dates):
+        return attribute.clamps or attribute.other_index is not None
     return not isinstance(attribute, Categories) or attribute.other is not None
 
 

@@ -10,24 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain.attribute import UNLISTED, Attribute, Codes
+from dpnotebook.domain.attribute import UNLISTED, Bounded, Codes
 from dpnotebook.domain.values import MAX_LEVELS, Mask, choice, code, numbers, whole
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
 OUTSIDE = ("clamp", "other")
 
 
-class Numeric(Attribute):
+class Numeric(Bounded):
     """A column of numbers with a least and a greatest value; values beyond them are clamped, or counted as other."""
 
-    outside: str
     holds = "number"
-    ordered = True
-
-    @property
-    def other_label(self) -> str | None:
-        """The display value of the level of values outside the bounds."""
-        return "other" if self.outside == "other" else None
 
     def _ordering(self, op: str, value: Any, name: str) -> Mask:
         if isinstance(value, str | bool):
@@ -45,7 +38,7 @@ class Numeric(Attribute):
             f"{name} holds numbers, and {shorten(value)} is {'a text' if isinstance(value, str) else 'a truth value'}"
         )
         if isinstance(value, str) and value[:4].isdigit() and not value.isdigit():
-            text += "; dates are not supported, declare a column of years and compare with a year"
+            text += "; a column of dates is declared as Dates('2023-01-01', '2024-12-31', by='month')"
         elif isinstance(value, str) and value.strip().lstrip("+-").replace(".", "", 1).isdigit():
             text += "; write it without quotes"
         else:
@@ -134,7 +127,7 @@ class Range(Numeric):
         codes[~valid] = UNLISTED
         return codes
 
-    def _find(self, value: Any, name: str) -> int:
+    def _find(self, value: Any, name: str) -> slice:
         if isinstance(value, str | bool):
             raise self._kind_error(value, name)
         if value != math.floor(value) or not self.low <= value <= self.high:
@@ -142,7 +135,7 @@ class Range(Numeric):
                 f"{shorten(value)} is not a level of {name}: it holds the whole numbers {code(self.low)} to "
                 f"{code(self.high)}"
             )
-        return int(value) - self.low
+        return slice(int(value) - self.low, int(value) - self.low + 1)
 
     def _below(self, op: str, value: Any, name: str) -> int:
         first: int = math.floor(value) + 1 if op in ("<=", ">") else math.ceil(value)

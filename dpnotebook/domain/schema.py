@@ -18,9 +18,10 @@ import numpy as np
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
+from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.domain_workloads import Asking
 from dpnotebook.domain.numeric import Range
-from dpnotebook.errors import DomainError, shorten
+from dpnotebook.errors import DomainError, is_column_of_data, shorten
 
 MAX_ATTRIBUTES = 10_000
 
@@ -31,8 +32,8 @@ class Domain(Mapping[str, Attribute], Asking):
     Parameters
     ----------
     attributes
-        Column names with what they hold: a `Range`, `Bins`, `Categories` or `Boolean`, or, for short, a list of
-        levels, `bool`, a `range`, or a pandas categorical dtype.
+        Column names with what they hold: a `Range`, `Bins`, `Categories`, `Boolean` or `Dates`, or, for short, a list
+        of levels, `bool`, a `range`, or a pandas categorical dtype.
 
     Raises
     ------
@@ -196,6 +197,9 @@ def attribute_from_json(obj: Mapping[str, Any]) -> Attribute:
                 return Categories(obj["levels"], other=obj["other"], nullable=obj["nullable"], ordered=obj["ordered"])
             case "boolean":
                 return Boolean(nullable=obj["nullable"])
+            case "dates":
+                options = {name: obj[name] for name in ("by", "outside", "nullable", "timezone")}
+                return Dates(obj["first"], obj["last"], **options)
     except (KeyError, TypeError) as error:
         raise DomainError("this is not a recorded attribute") from error
     raise DomainError("this is not a recorded attribute")
@@ -231,12 +235,12 @@ def _attribute(declared: Any) -> Attribute:
         if declared.categories is None:
             raise DomainError("this categorical type lists no categories; list them")
         return Categories(list(declared.categories), ordered=bool(declared.ordered))
-    if hasattr(declared, "iloc"):
+    if is_column_of_data(declared):
         raise DomainError(
             "this is a column of data; a domain says what you know without it: write its levels as a list"
         )
     if isinstance(declared, np.ndarray) or (hasattr(declared, "tolist") and hasattr(declared, "ndim")):
         if declared.ndim != 1:
             raise DomainError(f"levels have one dimension, not {declared.ndim}")
-        return Categories(list(declared))
+        return Categories(declared)
     return Categories(declared)

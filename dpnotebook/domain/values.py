@@ -57,8 +57,8 @@ def check_value(value: Any, name: str) -> None:
         raise PredicateError(f"nothing equals a missing value; write {name}.isna() or {name}.notna()")
     if is_date(value):
         raise PredicateError(
-            f"{name} is compared with a date, and dates are not supported; declare a column of years, or of text such "
-            "as '2024-05', and compare with that"
+            f"{name} is compared with a date and holds none; a column of dates is declared as "
+            "Dates('2023-01-01', '2024-12-31', by='month')"
         )
     if not (isinstance(value, str | bool) or is_number(value)):
         raise PredicateError(f"{name} is compared with a {type(value).__name__}; write a number, a text, True or False")
@@ -92,7 +92,9 @@ def finite(value: Any, what: str) -> int | float:
     """
     value = plain(value)
     if is_date(value):
-        raise DomainError(f"{what} is a number, not a date; dates are not supported: declare a column of years instead")
+        raise DomainError(
+            f"{what} is a number, not a date; for dates declare Dates('2023-01-01', '2024-12-31', by='month')"
+        )
     if not is_number(value):
         raise DomainError(f"{what} is a number, not {shorten(value)}")
     try:

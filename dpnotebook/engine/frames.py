@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _NULLABLE = {"b": "boolean", "i": "Int64", "u": "UInt64"}
 _FAILURES = (TypeError, ValueError, OverflowError, ArithmeticError, ImportError)
 
+KINDS_DECLARED: dict[str, Kind] = {"number": "number", "boolean": "boolean", "date": "time", "moment": "time"}
 FARTHEST = 400  # digits of a number that is written out
 
 
@@ -72,7 +73,7 @@ class FrameColumns:
         return list(self._columns)
 
     def declare(self, holds: Mapping[str, str]) -> None:
-        """Note what is declared of columns: "number", "boolean" or "text"; it is how objects are read."""
+        """Note what is declared of columns, as for `read_as`: it is how objects are read."""
         self.declared |= {name: what for name, what in holds.items() if name in self._columns and self._untyped(name)}
 
     def frame(self, names: Iterable[str]) -> pd.DataFrame:
@@ -163,7 +164,7 @@ class FrameColumns:
         if name in self.types:
             return kind_of(self.types[name], unit)
         if name in self.declared:
-            return self.declared[name]  # type: ignore[return-value]
+            return KINDS_DECLARED.get(self.declared[name], "text")
         if type_name is None:
             return _kind(self._columns[name].dtype)
         kind = kind_of(type_name, unit)
@@ -186,8 +187,12 @@ def read_as(column: str, holds: str) -> str:
     column
         SQL of the texts of values of any kind, as `text_of` writes them.
     holds
-        "number", "boolean" or "text".
+        "number", "boolean", "date", "moment" or "text".
     """
+    if holds in ("date", "moment"):  # with a time zone where one is declared to tell it in, without one where none is
+        kind, without = ("TIMESTAMPTZ", "") if holds == "moment" else ("TIMESTAMP", "NOT ")
+        offset = f"regexp_matches({column}, '[0-9][+-][0-9]{{2}}:[0-9]{{2}}$')"
+        return f"CASE WHEN {without}{offset} THEN TRY_CAST({column} AS {kind}) END"
     if holds == "number":
         other = f"nullif(TRY_CAST({column} AS DOUBLE), CAST('NaN' AS DOUBLE))"
         return f"CASE {column} WHEN 'True' THEN 1.0::DOUBLE WHEN 'False' THEN 0.0::DOUBLE ELSE {other} END"

@@ -189,6 +189,11 @@ class PostgresColumn:
         short = 0 < digits <= WIDEST_DOUBLE and 0 <= scale <= NEAREST
         return self.type == "numeric" and not self._whole and not short
 
+    @property
+    def zoned(self) -> bool:
+        """Whether it holds moments, which are on different days in different places."""
+        return self.type == "timestamptz"
+
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 

@@ -105,6 +105,11 @@ class PostgresSource:
         """Columns of decimals that are read as such: no floating-point number need hold them."""
         return frozenset(column.name for column in self.relation.columns if column.decimal)
 
+    @property
+    def zoned(self) -> frozenset[str]:
+        """Columns of moments, whose day depends on the place."""
+        return frozenset(column.name for column in self.relation.columns if column.zoned)
+
     def connect(self, unit: str | None = None) -> tuple[PostgresExecutor, str]:
         """Return a connection and the name of the table in it.
 

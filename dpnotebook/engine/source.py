@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, literal
+from dpnotebook.dialect.types import ZONED
 from dpnotebook.engine.arrow import frame_of, is_arrow
 from dpnotebook.engine.digests import digest_column, row_sums
 from dpnotebook.engine.executor import DuckDBExecutor, Executor
@@ -245,6 +246,12 @@ class TableSource:
         if isinstance(self.database, Path) and not self._is_worked_out(executor):
             return None
         return FrameColumns(*carried(executor, relation))
+
+    @property
+    def zoned(self) -> frozenset[str]:
+        """Columns of moments among the rows that were taken, whose types there are others."""
+        types = {} if self.rows is None else self.rows.types
+        return frozenset(name for name, kind in types.items() if kind in ZONED)
 
     @cached_property
     def stamp(self) -> tuple[tuple[int, int, int], ...]:

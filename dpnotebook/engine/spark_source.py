@@ -97,6 +97,11 @@ class SparkSource:
         """Columns of decimals that are read as such: no floating-point number need hold them."""
         return frozenset(column.name for column in self._columns if column.decimal)
 
+    @property
+    def zoned(self) -> frozenset[str]:
+        """Columns of moments, whose day depends on the place."""
+        return frozenset(column.name for column in self._columns if column.zoned)
+
     def connect(self, unit: str | None = None) -> tuple[SparkExecutor, str]:
         """Return the session and the name of the table in it.
 

@@ -56,6 +56,11 @@ class SparkColumn:
         """Whether its plain values, but for those of a unit, are decimals that no floating-point number need hold."""
         return self._head == "decimal" and not self._whole and not self._short
 
+    @property
+    def zoned(self) -> bool:
+        """Whether it holds moments, which are on different days in different places."""
+        return self._head == "timestamp"
+
     def plain(self, unit: bool = False) -> str:
         """Return SQL of its canonical scalar: equal where the values are equal, and only there; no value makes it fail.
 

@@ -16,6 +16,7 @@ from dpnotebook.dialect.attributes import (
     INTEGERS,
     EngineColumn,
     contributions,
+    day_number,
     in_domain,
     is_null,
     level_number,
@@ -24,15 +25,20 @@ from dpnotebook.dialect.attributes import (
     whole_sum,
 )
 from dpnotebook.dialect.canonical import in_row
-from dpnotebook.dialect.types import check_unit, kind_of
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Domain, Range
+from dpnotebook.dialect.types import ZONED, check_unit, kind_of
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.row_digest import FORMLESS, PlainRows
 from dpnotebook.engine.source import Source, check_still
+from dpnotebook.engine.time_zones import check_time_zone
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
+
+UNTYPED = ('"NULL"', "NULL")  # of a column all of whose values are missing
+TO_DATES = "; make it dates first: frame[{0}] = pd.to_datetime(frame[{0}])"
+AS_DATES = ": declare it as Dates('2023-01-01', '2024-12-31', by='month')"
 
 _engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
 
@@ -110,7 +116,12 @@ class TableEngine:
         self.columns = {name: EngineColumn(f"c{i}", self._rows.kinds[i]) for i, name in enumerate(names)}
         if unit is not None:
             check_unit(unit, kind_of(self._rows.types[names.index(unit)], unit=True))
+        zoned: frozenset[str] = getattr(self._source, "zoned", frozenset())
         for name, attribute in domain.items():
+            if isinstance(attribute, Dates):
+                stored = self._rows.types[names.index(name)]
+                if stored not in UNTYPED:
+                    check_time_zone(name, attribute, name in zoned or stored in ZONED)
             self.columns[name] = _checked(name, attribute, self.columns[name])
         self._filter = self._domain_filter()
         if self._sums is None and not self._as_written:
@@ -177,13 +188,18 @@ class TableEngine:
 
     def _key(self, axis: Axis) -> str:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]
+        if isinstance(attribute, Dates):
+            return day_number(attribute, column.sql)  # looked up after grouping, as categories are
         if isinstance(attribute, (Range, Bins)):
             return level_number(attribute, column.sql, column.kind)
         return column.sql  # a category is looked up after grouping: there are few groups and many rows
 
     def _positions(self, axis: Axis, found: NDArray[Any]) -> NDArray[np.int64]:
         attribute = self.domain[axis.attribute]
-        if isinstance(attribute, (Range, Bins)):
+        if isinstance(attribute, Dates):
+            days = np.ma.asarray(found)
+            levels = attribute.levels_of_days(np.ma.filled(days, 0).astype(np.int64), np.ma.getmaskarray(days))
+        elif isinstance(attribute, (Range, Bins)):
             levels = np.ma.filled(np.ma.asarray(found), -1).astype(np.int64)
         else:
             values = np.ma.getdata(found).astype(object)
@@ -267,7 +283,9 @@ def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineCol
     """Check that a column holds what is declared, and return how to read it."""
     holds = _holds(column.kind)
     wanted = "numbers"
-    if isinstance(attribute, Boolean):
+    if isinstance(attribute, Dates):
+        wanted = "dates"
+    elif isinstance(attribute, Boolean):
         if holds == "numbers":  # 0 and 1; other numbers are no truth values
             valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"
             return EngineColumn(f"(CASE {column.sql} WHEN 0 THEN FALSE WHEN 1 THEN TRUE END)", "BOOLEAN", valid)
@@ -275,12 +293,17 @@ def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineCol
     elif isinstance(attribute, Categories):
         wanted = _level_type(attribute.labels[: attribute.regular])
     if holds == "nothing":  # every value is missing
-        kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR"}[wanted]
+        kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR", "dates": "TIMESTAMP"}[wanted]
         return EngineColumn(f"CAST({column.sql} AS {kind})", kind)
     if holds != wanted:
+        hint = TO_DATES.format(shorten(name)) if (wanted, holds) == ("dates", "text") else ""
+        hint = hint or (AS_DATES if holds == "dates" else "")
         raise DomainError(
-            f"{shorten(name)} is declared as {shorten(attribute)}, which is for {wanted}, but the column holds {holds}"
+            f"{shorten(name)} is declared as {shorten(attribute)}, which is for {wanted}, but the column holds "
+            f"{holds}{hint}"
         )
+    if column.kind == "DATE":
+        return EngineColumn(f"CAST({column.sql} AS TIMESTAMP)", "TIMESTAMP")
     return EngineColumn(f"CAST({column.sql} AS VARCHAR)", "VARCHAR") if column.kind.startswith("ENUM") else column
 
 
@@ -289,8 +312,10 @@ def _holds(kind: str) -> str:
         return "numbers"
     if kind == "VARCHAR" or kind.startswith("ENUM"):
         return "text"
-    if kind in ('"NULL"', "NULL"):
+    if kind in UNTYPED:
         return "nothing"
+    if kind_of(kind) == "time":
+        return "dates"
     # Of a nested type no more than its head: the rest can hold names that were values.
     return "booleans" if kind == "BOOLEAN" else kind.split("(")[0].split(" ")[0]
 

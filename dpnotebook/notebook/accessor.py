@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
+from dpnotebook.errors import NotProtected, UnknownVerb
 from dpnotebook.notebook.explorer.explorer import Explorer, explore
+from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.unit import Unit
+from dpnotebook.session.instead import refuse, refuse_item
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Verbs
 
-NAMES = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "mean", "quantile", "sum")
+COUNTED = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "value_counts")
+NAMES = (*COUNTED, "agg", "describe", "mean", "median", "quantile", "sum")
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")
@@ -102,6 +106,20 @@ class DPAccessor:
         paying = session if session is not None else active_session()
         return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)
 
+    if not TYPE_CHECKING:  # a type checker knows what is here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse("df.dp", name, dir(type(self)), _known(vars(self).get("_frame")))
+
+        def __getitem__(self, key: object) -> NoReturn:
+            refuse_item(key, _known(self._frame))
+
+        def __len__(self) -> NoReturn:
+            refuse("df.dp", "len", (), _known(self._frame))
+
+        def __bool__(self) -> bool:
+            return True
+
     def __repr__(self) -> str:
         try:
             return repr(self.table)
@@ -110,6 +128,22 @@ class DPAccessor:
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *NAMES]
+
+
+@pd.api.extensions.register_series_accessor("dp")
+class SeriesHint:
+    """There is no `df["age"].dp`: it says how to ask of a column."""
+
+    def __init__(self, column: pd.Series) -> None:
+        raise UnknownVerb("a column has no dp: ask its frame, and name it: df.dp.mean('age', epsilon=0.1), for example")
+
+
+def _known(frame: pd.DataFrame | None) -> TableSchema | None:
+    """Return what is public of a frame; None where it is not protected, so that a missing name is told all the same."""
+    try:
+        return None if frame is None else frames.find(frame).table
+    except NotProtected:
+        return None
 
 
 def _verb(name: str) -> Any:

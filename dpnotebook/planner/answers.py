@@ -407,14 +407,14 @@ class QuantileAnswers:
     ----------
     ranks
         The cumulative counts, groups by levels, last axis the ranked column.
-    quantile
-        Fraction of rows below the answer.
+    quantiles
+        Fractions of rows below the answers; each group has one for each.
     levels
         Least and greatest value of every level of the ranked column, in order; shape (levels, 2).
     """
 
     ranks: LinearAnswers
-    quantile: float
+    quantiles: tuple[float, ...]
     levels: tuple[tuple[float, float], ...]
 
     @property
@@ -429,7 +429,7 @@ class QuantileAnswers:
 
     @property
     def groups(self) -> int:
-        """Number of answers."""
+        """Number of groups."""
         return int(self.ranks.strategy.workload.shape[0]) // len(self.levels)
 
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
@@ -438,8 +438,8 @@ class QuantileAnswers:
         return Expected(self.worst(expected.std_errors), expected.half_width)
 
     def worst(self, std_errors: Floats) -> Floats:
-        """Return the largest of some errors of the cumulative counts in each group, shape (groups,)."""
-        return np.asarray(std_errors.reshape(self.groups, len(self.levels)).max(axis=1))
+        """Return the largest of some errors of the cumulative counts for each answer, shape (groups * quantiles,)."""
+        return np.repeat(std_errors.reshape(self.groups, len(self.levels)).max(axis=1), len(self.quantiles))
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps ranks within `accuracy`, in rows."""
@@ -453,25 +453,32 @@ class QuantileAnswers:
         """Return the quantiles that estimated cumulative counts say, shape (groups * levels,)."""
         shape = (self.groups, len(self.levels))
         columns = [
-            self._crossings(*group)
+            self._crossings(*group, quantile)
             for group in zip(
                 ranks.value.reshape(shape),
                 ranks.std_error.reshape(shape),
                 (ranks.upper - ranks.value).reshape(shape),
                 strict=True,
             )
+            for quantile in self.quantiles
         ]
         value, below, above, lower, upper = np.array(columns).T
+        if len(self.quantiles) > 1:  # quantiles rise, and so do the ends of wide intervals: these are made wider
+            order = np.argsort(self.quantiles)
+            low, high = (ends.reshape(self.groups, -1)[:, order] for ends in (lower, upper))
+            low, high = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1], np.maximum.accumulate(high, axis=1)
+            back = np.argsort(order)
+            lower, upper = low[:, back].ravel(), high[:, back].ravel()
         return Estimates(value, (above - below) / 2, lower, upper)
 
-    def _crossings(self, counts: Floats, spread: Floats, width: Floats) -> list[float]:
+    def _crossings(self, counts: Floats, spread: Floats, width: Floats, quantile: float) -> list[float]:
         """Where the count of rows passes its target: as estimated, one standard error and one interval either way."""
         from scipy.optimize import isotonic_regression
 
         rising = isotonic_regression(counts).x
-        excess = rising - self.quantile * max(rising[-1], 0.0)
+        excess = rising - quantile * max(rising[-1], 0.0)
         # The target is noisy too. Counts below a level and in all are positively correlated, so this is an upper bound.
-        spread, width = (np.hypot(band, self.quantile * band[-1]) for band in (spread, width))
+        spread, width = (np.hypot(band, quantile * band[-1]) for band in (spread, width))
         return [
             self._crossing(excess),
             self._crossing(excess + spread),

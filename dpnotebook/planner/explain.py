@@ -15,6 +15,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant, Noise
 from dpnotebook.privacy.tails import half_widths
+from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
@@ -70,7 +71,7 @@ def warnings(
     """Return what a reader should know before the query runs."""
     found = []
     for measure in question.measures:
-        if measure.kind in ("sum", "mean"):
+        if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
             found.append(
                 f"{measure.column} outside {low:g} to {high:g} counts as the nearest bound: the interval is for the "
@@ -116,7 +117,7 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
         if isinstance(answer, MeanAnswers):
             found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
         elif isinstance(answer, QuantileAnswers):
-            found.append("the quantile is read off the cumulative counts")
+            found.append(_read_off(answer))
         elif isinstance(answer, LinearAnswers) and answer.strategy.split:
             found.append(
                 "each part of the queries is answered by least squares from its own noisy numbers, as there are too "
@@ -127,19 +128,31 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
     return tuple(found)
 
 
+def _read_off(answer: QuantileAnswers) -> str:
+    return f"{'the quantile is' if len(answer.quantiles) == 1 else 'all quantiles are'} read off the cumulative counts"
+
+
 def code(question: Question, accuracy: Accuracy) -> str:
     """Return the question as a line of Python."""
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
     verbs = f"{name}.dp" if question.table.isidentifier() else name
+    if (functions := _as_agg(question)) is not None:
+        rest = "" if question.where.is_everything else f"where={question.where.text!r}, "
+        by = f".groupby({list(question.keys)!r})" if question.keys else ""
+        return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy.text})"
     calls = []
     for measure in question.measures:
         rows = question.rows_of(measure)
         where = [] if rows.is_everything else [f"where={rows.text!r}"]
         arguments = [] if measure.column is None else [repr(measure.column)]
         if measure.kind == "quantile":
-            arguments.append(f"{measure.quantile:g}")
+            several = isinstance(measure.quantile, tuple)
+            text = ", ".join(f"{quantile:g}" for quantile in measure.quantiles)
+            arguments.append(f"[{text}]" if several else text)
         keys = list(question.keys)
-        if measure.kind == "workload":
+        if spans := groups_of(measure.asked, keys):
+            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).count("
+        elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call = f".answer({asked}, on={keys!r}, "
         elif measure.kind == "count" and len(keys) == 1:
@@ -151,6 +164,25 @@ def code(question: Question, accuracy: Accuracy) -> str:
             call = f"{grouped}.{measure.kind}({', '.join(arguments)}{', ' if arguments else ''}"
         calls.append(f"{verbs}{call}{', '.join([*where, accuracy.text])})")
     return "\n".join(calls)
+
+
+def _as_agg(question: Question) -> dict[str, list[str]] | None:
+    """Return what the verb `agg` is asked for, by column, where the names of several measures say so; else None."""
+    found: dict[str, list[str]] = {}
+    domain = question.where.domain
+    for measure in question.measures:
+        column, _, function = measure.name.rpartition("_")
+        share = f"{100 * measure.quantiles[0]:g}%" if measure.kind == "quantile" else ""
+        kinds = {"count": "count", "sum": "sum", "mean": "mean", "median": "quantile", share: "quantile"}
+        if column not in domain or kinds.get(function) != measure.kind:
+            return None
+        if function == "median" and measure.quantile != 0.5:
+            return None
+        counted = domain[column].nullable if measure.kind == "count" else False
+        if (measure.rows is not None) != counted or measure.column not in (None, column):
+            return None
+        found.setdefault(column, []).append(function)
+    return found if len(question.measures) > 1 else None
 
 
 def request_code(request: str) -> str:
@@ -245,7 +277,7 @@ def described(
     if reused:
         steps.append(f"answers by least squares from {releases(reused)}" + (" and what is measured" if items else ""))
     if isinstance(answer, QuantileAnswers):
-        steps.append("the quantile is read off the cumulative counts")
+        steps.append(_read_off(answer))
     return tuple(actions), tuple(steps)
 
 

@@ -23,7 +23,7 @@ from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.ski_rental import Rent
-from dpnotebook.planner.value_ends import COUNT, as_counts, ends_name, with_ends
+from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name, with_ends
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
@@ -191,7 +191,9 @@ class History:
         told.update(_attributes(item))
         if (seen := self._as_counts(item)) is not None:
             self.counts[key] = seen
-            if summand != COUNT:
+            if counts_levels(item.measurement):
+                self._attributes.setdefault(COUNT, set()).update(_attributes(seen))
+            elif summand != COUNT:
                 self._summed.setdefault(ends_name(summand), set()).update(_attributes(seen))
         if item.refines is not None:
             self.refined.add(item.refines)
@@ -221,12 +223,12 @@ class History:
 
     def counted(self, also: Sequence[Item] = ()) -> bool:
         """Return whether something was counted, or is to be."""
-        return COUNT in self._attributes or any(item.measurement.summand == COUNT for item in also)
+        return COUNT in self._attributes or any(_is_count(item) for item in also)
 
     def counted_by(self, column: str | None, also: Sequence[Item] = ()) -> bool:
         """Return whether something was counted that depends on a column, or is to be."""
         return column in self._attributes.get(COUNT, ()) or any(
-            item.measurement.summand == COUNT and column in _attributes(item) for item in also
+            _is_count(item) and column in {*_attributes(item), item.measurement.summand.column} for item in also
         )
 
     @property
@@ -392,6 +394,10 @@ class History:
         if missing:
             self.with_ends = with_ends(self.domain, {*missing, *self.with_ends} - {*self.domain})
             self._closed.clear()  # attributes may have other places
+
+
+def _is_count(item: Item) -> bool:
+    return item.measurement.summand == COUNT or counts_levels(item.measurement)
 
 
 def _attributes(item: Item) -> frozenset[str]:

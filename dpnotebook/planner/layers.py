@@ -72,7 +72,7 @@ def _in_layers(questions: Sequence[Question]) -> list[list[Question]]:
 def _adding(question: Question) -> Predicate:
     """Return the rows that add something to what is measured: those that have a value."""
     measure = question.measures[0]
-    return question.where if measure.column is None else valued(question.where, measure.summand)
+    return question.where if measure.summand.column is None else valued(question.where, measure.summand)
 
 
 def _not_counted(family: list[Question], others: Sequence[Question]) -> list[Question]:
@@ -123,7 +123,7 @@ def _parts(rows: Sequence[Predicate], most: int) -> list[Predicate] | None:
 def _measured(question: Question, domain: Domain) -> list[Question]:
     """Return what has to be measured for measures of the same rows.
 
-    A count and a sum are told by the mean of the same values, where every row has one.
+    A count and a sum are told by the mean of the same values, where every row has one, quantiles of a column by one.
     """
     measures = list(question.measures)
     means = {ends_name(measure.summand) for measure in measures if measure.kind == "mean"}
@@ -143,7 +143,8 @@ def _measured(question: Question, domain: Domain) -> list[Question]:
         if measure.kind == "sum" and may_be_shared(measure.summand) and ends_name(measure.summand) in means:
             continue
         one = replace(question, measures=(measure,))
-        found.setdefault(one.key, one)
+        ranked = measure.kind in ("cdf", "quantile")  # all are read off the same cumulative counts
+        found.setdefault(f"ranks of {measure.column}" if ranked else one.key, one)
     return list(found.values())
 
 

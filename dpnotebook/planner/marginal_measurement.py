@@ -380,7 +380,8 @@ def together(asked: LinearTarget, answers: LinearAnswers, target: float | Floats
     measurement = answers.measurement
     if not measured.all():
         # Counts outside of what is needed are noise alone, and cost nothing.
-        chosen = cells_predicate(measurement.axes, measured, pricing.table.domain)
+        cells = measurement.operator.rmatvec(measured.astype(np.int64)) > 0
+        chosen = cells_predicate(measurement.axes, cells, pricing.table.domain)
         measurement = replace(measurement, where=measurement.where & chosen)
     planned = more_precise(measurement, precision, pricing, answers.strategy if measured.all() else None)
     variances = np.minimum(target, asked.variances)

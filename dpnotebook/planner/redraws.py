@@ -32,6 +32,7 @@ from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
 from dpnotebook.planner.several import apart
 from dpnotebook.planner.to_linear import to_linear
+from dpnotebook.planner.value_ends import in_counts
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.question import Question, Summand
 
@@ -79,7 +80,7 @@ class RedrawnNoise:
 
     def counted(self, key: Key) -> Floats:
         """Return the noise of a measurement as least squares has its numbers, see `as_counts`; (draws, numbers)."""
-        return self.of(key).swapaxes(1, 2).reshape(self.draws, -1)
+        return in_counts(self.items[key].measurement, self.of(key))
 
 
 def redrawn(

@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from dpnotebook.domain import Domain
+from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import DomainError, WorkloadError, shorten
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
@@ -16,10 +16,10 @@ from dpnotebook.privacy.accountant import Noise
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Measure, Question
-from dpnotebook.strategy import Strategy
+from dpnotebook.strategy import Strategy, itself
 from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
 from dpnotebook.strategy.select import select_own
-from dpnotebook.workload import Identity, Kron, Prefix, Workload
+from dpnotebook.workload import Identity, Kron, Predicates, Prefix, Total, Workload
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import terms
 
@@ -85,6 +85,8 @@ def to_linear(
             f"{question.words} has {workload.shape[0]:,} {things}; at most {most:,} can be given. Ask for fewer "
             "attributes together, or restrict them with where="
         )
+    if strategy is None and _disjoint(workload):
+        strategy = itself(workload, noise)  # disjoint counts are a histogram of what they count
     if strategy is None:
         effort = _effort(measure, workload)
         strategy = (
@@ -107,10 +109,9 @@ def to_linear(
             return MeanAnswers(measured, strategy, rows, assumed.value)
         case "quantile":
             ranked = domain[cast(str, measure.column)]
-            assert measure.quantile is not None
             lows, highs = ranked.level_bounds()
             kept = tuple((float(lows[level]), float(highs[level])) for level in axes[-1].levels)
-            return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantile, kept)
+            return QuantileAnswers(LinearAnswers(measured, strategy), measure.quantiles, kept)
         case _:
             return LinearAnswers(measured, strategy, float(measure.summand.step) if measure.kind == "sum" else 1.0)
 
@@ -126,6 +127,11 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
     if measure.kind in ("cdf", "quantile"):
         assert measure.column is not None
         ranked = domain[measure.column]
+        if isinstance(ranked, Dates) and measure.kind == "quantile":
+            raise DomainError(
+                f"{shorten(measure.column)} holds dates, and quantiles are of numbers: cdf({shorten(measure.column)}) "
+                "says how many there are up to each date"
+            )
         if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
             raise DomainError(
                 f"{shorten(measure.column)} is declared as {shorten(ranked)}: a {measure.kind} needs an order; "
@@ -158,7 +164,8 @@ def as_asked(values: Floats, measure: Measure, question: Question, domain: Domai
     names = [axis.attribute for axis in axes]
     order = [names.index(name) for name in question.keys]
     order += [place for place in range(len(axes)) if place not in order]
-    return values.reshape([axis.size for axis in axes]).transpose(order).ravel()
+    sizes = [*(axis.size for axis in axes), len(measure.quantiles) or 1]
+    return values.reshape(sizes).transpose([*order, len(axes)]).ravel()
 
 
 def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
@@ -179,6 +186,18 @@ def parts_read(measurement: Measurement) -> list[int]:
         if axis.attribute == PART:
             found &= set(axis.levels)
     return sorted(found)
+
+
+def _disjoint(workload: Workload) -> bool:
+    """Return whether the queries are counts of disjoint sets of cells, of no common form."""
+    parts = terms(workload)
+    return (
+        len(parts) == 1
+        and parts[0].weight == 1
+        and any(isinstance(factor, Predicates) for factor in parts[0].factors)
+        and all(isinstance(factor, Predicates | Identity | Total) for factor in parts[0].factors)
+        and workload.max_column_norm() == 1
+    )
 
 
 def _effort(measure: Measure, workload: Workload) -> Effort:

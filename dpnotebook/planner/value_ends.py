@@ -4,19 +4,20 @@ A value between its bounds is shared between two levels, its upper and its lower
 (x - low) / (high - low) is counted at the upper end and the rest at the lower. Over an attribute of these two levels,
 which every table can be given, the two sums that a mean is measured by are a marginal, a sum is one linear query, and a
 count is the total over both. Where the levels of a column are its very values, the same are linear in its histogram.
+The two ends of a truth value are its levels: what is measured of it is counts of them, and the histogram follows.
 
 Both are the factorisation of a linear measure into a weight per level and counts: HDMM, Definition 2, with weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Domain
+from dpnotebook.domain import Boolean, Domain
 from dpnotebook.domain.categorical import Categories
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
@@ -86,11 +87,59 @@ def as_counts(item: Item) -> Item | None:
     factors = _factors(measured.operator, len(measured.axes))
     if factors is None:
         return None
+    if counts_levels(measured):
+        at, axis = _place(measured.axes, measured.where.domain, str(summand.column)), Axis(str(summand.column), (0, 1))
+        own = Identity(2) if summand.ends else Explicit(np.array([[0, 1]]))
+        operator = product_of([*factors[:at], own, *factors[at:]])
+        axes = (*measured.axes[:at], axis, *measured.axes[at:])
+        seen = Measurement(operator, axes, valued(measured.where, summand))
+        return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
     operator = product_of([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
     if summand.ends:
         operator = Weighted(summand.steps, operator)
     seen = Measurement(operator, (*measured.axes, _axis(summand)), valued(measured.where, summand))
-    return replace(item, measurement=seen, noisy=item.noisy.T.reshape(1, -1))
+    return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
+
+
+def counts_levels(measured: Measurement) -> bool:
+    """Return whether a measurement of sums counts the levels of its column: a truth value, no axis of it."""
+    column, where = measured.summand.column, measured.where
+    if column is None or not isinstance(where.domain[column], Boolean):
+        return False
+    if any(axis.attribute == column for axis in measured.axes):
+        return False
+    return allowed_levels(valued(where, measured.summand), column, where.domain) == (0, 1)
+
+
+def in_counts(measured: Measurement, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return numbers of a measurement in the order in which `as_counts` has them.
+
+    Parameters
+    ----------
+    measured
+        What was measured; it can be seen as counts.
+    numbers
+        As they were measured, shape (draws, components, queries).
+
+    Returns
+    -------
+    Shape (draws, components * queries).
+    """
+    draws, components, _ = numbers.shape
+    if components == 1 or not counts_levels(measured):
+        return numbers.swapaxes(1, 2).reshape(draws, -1)
+    factors = _factors(measured.operator, len(measured.axes))
+    assert factors is not None
+    at = _place(measured.axes, measured.where.domain, str(measured.summand.column))
+    by_factor = numbers[:, ::-1].reshape(
+        draws, components, *(factor.shape[0] for factor in factors)
+    )  # False comes first
+    return np.moveaxis(by_factor, 1, 1 + at).reshape(draws, -1)
+
+
+def _place(axes: Sequence[Axis], domain: Domain, column: str) -> int:
+    """Return where a column belongs among axes in the domain's order."""
+    return int(np.searchsorted([domain.names.index(axis.attribute) for axis in axes], domain.names.index(column)))
 
 
 def over_ends(part: ProductTerm, summand: Summand) -> ValueCounts | None:
@@ -134,7 +183,7 @@ def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCou
     if values is None or not values[:, levels].any():
         return None
     rows = _with_both(values[:, levels]) if summand.ends else values[:, levels]
-    at = int(np.searchsorted([domain.names.index(axis.attribute) for axis in part.axes], domain.names.index(column)))
+    at = _place(part.axes, domain, column)
     axes = (*part.axes[:at], Axis(column, levels), *part.axes[at:])
     operator = product_of([*factors[:at], Explicit(rows), *factors[at:]])
     shape = [factor.shape[0] for factor in factors]

@@ -13,6 +13,7 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
+from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.values import Mask
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
@@ -148,6 +149,9 @@ def _span(attribute: Attribute, name: str, start: int, stop: int) -> Expression:
     if isinstance(attribute, Bins):
         lower = Compare(name, ">=", attribute.edges[start])
         upper = Compare(name, "<", attribute.edges[stop])
+    elif isinstance(attribute, Dates):  # of weeks, their first and their last day
+        lower = Compare(name, ">=", attribute.levels[start].split("/")[0])
+        upper = Compare(name, "<=", attribute.levels[stop - 1].split("/")[-1])
     else:
         lower = Compare(name, ">=", attribute.levels[start])
         upper = Compare(name, "<=", attribute.levels[stop - 1])

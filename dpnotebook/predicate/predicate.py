@@ -358,7 +358,7 @@ def _mask(atom: Compare | OneOf | IsNull, domain: Domain, nulls: Nulls, want: bo
             mask = np.zeros(attribute.size, dtype=bool)
             for value in values:
                 if not is_missing(value):
-                    mask[attribute.level_of(value, name)] = True
+                    mask[attribute.levels_of(value, name)] = True
             if any(map(is_missing, values)):
                 unknown = nulls == "sql"
                 mask |= missing

@@ -7,13 +7,18 @@ whatever is not on the list is refused with a hint what to write.
 from __future__ import annotations
 
 import ast
+import datetime
 import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
-from dpnotebook.domain import Domain
+import numpy as np
+
+from dpnotebook.domain import Categories, Dates, Domain
+from dpnotebook.domain.attribute import OPERATORS
+from dpnotebook.domain.calendar import span_of
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or, column_text
 
@@ -39,6 +44,13 @@ SIDES = {"both": (">=", "<="), "left": (">=", "<"), "right": (">", "<="), "neith
 WORDS = {"true", "false", "none", "null", "nan", "na"}
 DATES = {"Timestamp", "to_datetime", "date", "datetime", "Timedelta", "to_timedelta", "Period"}
 
+TEXTS: dict[str, Callable[[str, str], bool]] = {
+    "contains": lambda text, part: part in text,
+    "startswith": str.startswith,
+    "endswith": str.endswith,
+}
+PATTERN = re.compile(r"[.^$*+?{}\[\]\\|()]")
+
 SIGN_HINTS = {
     "&&": "write 'and' for &&",
     "||": "write 'or' for ||",
@@ -52,7 +64,10 @@ LOOPS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 REFUSED: list[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str]] = [
     (ast.BinOp, "arithmetic is not supported; compare a column with a number worked out beforehand"),
     (ast.Subscript, "square brackets after a name are not supported; write the name alone, `in backticks` if odd"),
-    (ast.Attribute, "a name after a dot is not supported, except .isna(), .notna(), .between(a, b) and .isin([...])"),
+    (
+        ast.Attribute,
+        "a name after a dot is not supported, except .isna(), .notna(), .between(a, b), .isin([...]), .dt and .str",
+    ),
     (ast.IfExp, "'if' is not supported; use and, or and not"),
     (ast.NamedExpr, "a condition assigns nothing; write == to compare"),
     (ast.Lambda, "lambda is not supported; write a condition on columns"),
@@ -164,6 +179,8 @@ class _Translation:
         """Return the expression for one comparison."""
         if isinstance(op, ast.Is | ast.IsNot):
             raise PredicateError("'is' is not supported; write == to compare, or column.isna() for missing values")
+        if _is_part(left) or (_is_part(right) and not isinstance(op, ast.In | ast.NotIn)):
+            return self.of_part(left, op, right)
         names = [isinstance(side, ast.Name) for side in (left, right)]
         if all(names):
             for side in (left, right):
@@ -192,16 +209,50 @@ class _Translation:
             return Not(among) if sign == "!=" else among
         return Compare(self.column(column), sign, self.value(other))
 
+    def of_part(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Expression:
+        """Return the expression for one comparison of a part of dates, such as admitted.dt.month, with numbers."""
+        flipped = not _is_part(left)
+        part, other = (right, left) if flipped else (left, right)
+        sign = {ast.In: "==", ast.NotIn: "!="}.get(type(op)) or COMPARISONS[type(op)]
+        sign = FLIPPED[sign] if flipped else sign
+        several = isinstance(op, ast.In | ast.NotIn) or isinstance(other, ast.List | ast.Tuple | ast.Set)
+        if several and sign not in ("==", "!="):
+            self.refuse(other)
+        name, numbers = self.parts(part)
+        values = self.listed(other) if several else [self.value(other)]
+        for value in values:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise PredicateError(f"{self.words(part)} is a number, and {shorten(value)} is none; write one")
+        chosen = np.zeros(len(numbers), dtype=bool)
+        for value in values:
+            chosen |= OPERATORS["==" if sign == "!=" else sign](numbers, value)
+        labels = [level for level, wanted in zip(self.domain[name].levels, chosen.tolist(), strict=True) if wanted]
+        return Not(OneOf(name, labels)) if sign == "!=" else OneOf(name, labels)
+
+    def parts(self, node: ast.expr) -> tuple[str, Any]:
+        """Return the column of dates that a part such as admitted.dt.month is of, and the number of each level."""
+        assert isinstance(node, ast.Attribute)
+        assert isinstance(node.value, ast.Attribute)
+        if not isinstance(node.value.value, ast.Name):
+            self.refuse(node)
+        name = self.column(node.value.value)
+        attribute = self.domain[name]
+        if not isinstance(attribute, Dates):
+            raise PredicateError(f"{name} holds no dates, so there is no .dt of it; declare it as Dates, if it does")
+        return name, attribute.part(node.attr, name)
+
     def call(self, node: ast.Call) -> Expression:
         """Return the expression for one of the few methods of a column."""
         function = node.func
         called = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
         if called in DATES:
-            raise PredicateError("dates are not supported; declare a column of years, or of text such as '2024-05'")
+            raise PredicateError(f"{self.words(node)} is no condition; write column >= '2024-05-17'")
         if not isinstance(function, ast.Attribute):
             raise PredicateError(f"the function {self.words(function)} is not supported; write a condition on columns")
-        if isinstance(function.value, ast.Attribute) and function.value.attr in ("str", "dt"):
-            raise PredicateError(f".{function.value.attr} is not supported; write the levels: column in [...]")
+        if isinstance(function.value, ast.Attribute) and function.value.attr == "str":
+            return self.of_texts(function.value.value, function.attr, node)
+        if _is_part(function.value):
+            return self.method_of_part(function.value, function.attr, node)
         if not isinstance(function.value, ast.Name):
             self.refuse(function.value)
         name = self.column(function.value)
@@ -227,6 +278,48 @@ class _Translation:
                 f"{self.words(node)} does not have the arguments it needs: .isna(), .notna(), .between(a, b), "
                 ".between(a, b, inclusive='left'), .isin([...])"
             ) from None
+
+    def of_texts(self, column: ast.expr, method: str, node: ast.Call) -> Expression:
+        """Return the levels whose text has another text in it, or begins or ends with it: ward.str.contains('ology').
+
+        The text is taken as it is, not as a regular expression.
+        """
+        if not isinstance(column, ast.Name):
+            self.refuse(column)
+        name = self.column(column)
+        attribute = self.domain[name]
+        if not isinstance(attribute, Categories) or attribute.holds != "text":
+            raise PredicateError(f"{name} holds no texts, so there is no .str of it")
+        options = {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
+        given = [self.value(argument) for argument in node.args]
+        fold = options.pop("case", True) is False
+        literal = options.pop("regex", None) is False
+        options.pop("na", None)
+        if method not in TEXTS or options or len(given) != 1 or not isinstance(given[0], str):
+            raise PredicateError(
+                f"{self.words(node)} is not supported; the levels that a text is in are {name}.str.contains('a'), "
+                f".startswith('a') and .endswith('a'); others are written out: {name} in [...]"
+            )
+        if method == "contains" and not literal and PATTERN.search(given[0]):
+            raise PredicateError(
+                f"{shorten(given[0])} may be a pattern, and patterns are not supported: for the text itself write "
+                f"{name}.str.contains({shorten(given[0])}, regex=False), for several join conditions by 'or'"
+            )
+        wanted = given[0].casefold() if fold else given[0]
+        texts = [(level, str(level).casefold() if fold else str(level)) for level in attribute.levels]
+        return OneOf(name, [level for level, text in texts if TEXTS[method](text, wanted)])
+
+    def method_of_part(self, part: ast.expr, method: str, node: ast.Call) -> Expression:
+        """Return the expression for admitted.dt.month.isin([...]) or .between(a, b)."""
+        match method, node.args, node.keywords:
+            case "isin", [values], []:
+                return self.of_part(part, ast.In(), values)
+            case "between", [left, right], []:
+                return And(self.of_part(part, ast.GtE(), left), self.of_part(part, ast.LtE(), right))
+        raise PredicateError(
+            f"{self.words(node)} is not supported; compare {self.words(part)} with numbers, as in .isin([1, 2]) or "
+            ".between(1, 3)"
+        )
 
     def between(self, name: str, left: ast.expr, right: ast.expr, inclusive: ast.expr | None) -> Expression:
         """Return the expression for column.between(left, right, inclusive)."""
@@ -284,6 +377,8 @@ class _Translation:
             case ast.Name():
                 raise PredicateError(f"{self.words(node)} stands where a value is wanted; texts stand in quotes")
             case ast.Call(ast.Name() | ast.Attribute()):
+                if (date := _date_of(node)) is not None:
+                    return date
                 self.call(node)
             case ast.Constant():
                 raise PredicateError(
@@ -306,6 +401,29 @@ class _Translation:
         if self.columns:
             text = re.sub(rf"\b({'|'.join(self.columns)})\b", lambda match: f"`{self.columns[match.group()]}`", text)
         return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _is_part(node: ast.expr) -> bool:
+    """Whether a tree is a part of dates, such as admitted.dt.month."""
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute) and node.value.attr == "dt"
+
+
+def _date_of(node: ast.Call) -> datetime.datetime | None:
+    """Return the moment that Timestamp('2023-05-17') or date(2023, 5, 17) writes; None of anything else."""
+    function = node.func
+    called = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+    given = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    if called not in DATES or node.keywords or len(given) != len(node.args):
+        return None
+    try:
+        match given:
+            case [str(text)] if called in ("Timestamp", "to_datetime"):
+                return cast(datetime.datetime, span_of(text)[0].astype(object))
+            case [int(year), int(month), int(day)] if called in ("date", "datetime", "Timestamp"):
+                return datetime.datetime(year, month, day)
+    except ValueError as error:
+        raise PredicateError(str(error)) from None
+    return None
 
 
 # What to tell someone whose `where=` text is not understood: what is wrong, and what to write instead.

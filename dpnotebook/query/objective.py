@@ -17,9 +17,9 @@ def checked_objective(objective: object) -> Objective:
     AccuracyError
         If there is no such objective.
     """
-    if objective == "worst":
+    if isinstance(objective, str) and objective == "worst":
         return "worst"
-    if objective == "total":
+    if isinstance(objective, str) and objective == "total":
         return "total"
     raise AccuracyError(
         'objective= is "total" (the squared errors of all answers together) or "worst" (the error of the worst), '

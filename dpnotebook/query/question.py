@@ -16,10 +16,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Domain
+from dpnotebook.domain import Attribute, Boolean, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
+from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.workload import Workload
 from dpnotebook.workload.packing import canonical_arrays
@@ -161,11 +162,11 @@ def bounded_value(
     Parameters
     ----------
     domain
-        The declared domain; the column must be a Range or Bins in it.
+        The declared domain; the column must be a Range, Bins or bool in it. True is 1, False is 0.
     column
         Whose values to add.
     bounds
-        (low, high) to clamp to; the declared bounds of the column when None.
+        (low, high) to clamp to; the declared bounds of the column when None. A truth value takes none.
     granularity
         The step to which values are rounded; it must divide both bounds. 1 for a Range; when None for Bins, a decimal
         step of which at most a million fit between the bounds.
@@ -175,13 +176,20 @@ def bounded_value(
     Raises
     ------
     DomainError
-        If the column has no numeric bounds, the bounds are not two increasing finite numbers within the declared ones,
-        or the granularity does not divide them or is too fine.
+        If the column has no numbers, the bounds are not two increasing finite numbers within the declared ones, or the
+        granularity does not divide them or is too fine.
     """
     attribute = domain[column]
+    if isinstance(attribute, Boolean):
+        if bounds is not None or granularity is not None:
+            raise DomainError(
+                f"{shorten(column)} is true or false, counted as 1 or 0: leave bounds= and granularity= out"
+            )
+        return Summand(column, ends=ends)
     if attribute.bounds is None:
         raise DomainError(
-            f"{shorten(column)} is declared as {shorten(attribute)}: only a Range or Bins can be summed or averaged"
+            f"{shorten(column)} is declared as {shorten(attribute)}: only a Range, Bins or bool can be summed or "
+            f"averaged; histogram({shorten(column)}) counts its levels"
         )
     low, high = _checked_bounds(column, attribute.bounds if bounds is None else bounds)
     if not attribute.bounds[0] <= float(low) <= float(high) <= attribute.bounds[1]:
@@ -242,7 +250,7 @@ class Measure:
     summand
         What each row adds, for sums and means.
     quantile
-        The fraction of rows below the answer, in [0, 1].
+        The fraction of rows below the answer, in [0, 1]; of several answers, one for each.
     workload
         The queries asked of the histogram over the keys, shape (answers, cells).
     asked
@@ -256,10 +264,17 @@ class Measure:
     column: str | None = None
     name: str = "value"
     summand: Summand = Summand()
-    quantile: float | None = None
+    quantile: float | tuple[float, ...] | None = None
     workload: Workload | None = None
     asked: str = ""
     rows: Predicate | None = None
+
+    @property
+    def quantiles(self) -> tuple[float, ...]:
+        """The fractions of rows below its answers; none, of other measures than quantiles."""
+        if self.quantile is None:
+            return ()
+        return self.quantile if isinstance(self.quantile, tuple) else (self.quantile,)
 
     @property
     def words(self) -> str:
@@ -274,7 +289,9 @@ class Measure:
             case "cdf":
                 return f"cumulative COUNT of {self.column}"
             case "quantile":
-                return f"{'MEDIAN' if self.quantile == 0.5 else f'{self.quantile:g} quantile'} of {self.column}"
+                *others, last = (f"{one:g}" for one in self.quantiles)
+                said = f"{', '.join(others)} and {last} quantiles" if others else f"{last} quantile"
+                return f"{'MEDIAN' if self.quantile == 0.5 else said} of {self.column}"
             case "workload":
                 assert self.workload is not None
                 if 0 < len(self.asked) <= MOST_WORDS:
@@ -291,7 +308,7 @@ class Measure:
             "column": self.column,
             "name": self.name,
             "summand": self.summand.to_json(),
-            "quantile": self.quantile,
+            "quantile": list(self.quantile) if isinstance(self.quantile, tuple) else self.quantile,
             "workload": None if self.workload is None else self.workload.to_json(),
             "asked": self.asked,
         }
@@ -300,13 +317,13 @@ class Measure:
     @classmethod
     def from_json(cls, values: Mapping[str, Any], domain: Domain) -> Measure:
         """Return the measure that `to_json` wrote, over the table's domain."""
-        workload = values["workload"]
+        workload, quantile = values["workload"], values["quantile"]
         return cls(
             values["kind"],
             values["column"],
             values["name"],
             Summand.from_json(values["summand"]),
-            values["quantile"],
+            tuple(quantile) if isinstance(quantile, list) else quantile,
             None if workload is None else Workload.from_json(workload),
             values.get("asked", ""),
             Predicate.from_json(values["rows"], domain) if "rows" in values else None,
@@ -360,7 +377,9 @@ class Question:
         """The question as a person would say it, without its predicate."""
         apart = "; " if any(measure.rows is not None for measure in self.measures) else " and "
         text = apart.join(measure.words for measure in self.measures)
-        return text + (f" by {', '.join(self.keys)}" if self.keys else "")
+        said = groups_of(self.measures[0].asked, self.keys) if self.measures else {}
+        keys = [key for key in self.keys if key not in said]
+        return text + (f" by {', '.join(keys)}" if keys else "")
 
     @property
     def where_text(self) -> str:

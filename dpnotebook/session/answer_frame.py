@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Domain
+from dpnotebook.domain import Attribute, Bins, Dates, Domain
+from dpnotebook.domain.calendar import SPANS, begin_of_span
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.to_linear import answer_axes, as_asked
+from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.workload import AllRange, Identity, Ones, Padded, Prefix, Stack, Total, Weighted, Workload
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 # What stands beside a value in a frame; share only for cumulative counts.
 PARTS = ("std_error", "lower", "upper", "share")
+
+QUANTILE = "quantile"  # the column that says which of several quantiles a row is
 
 ALL = "(all)"
 DERIVED = "derived"  # the kind of a column that is worked out from others
@@ -81,6 +85,11 @@ def answer_frame(
         last = [axes[-1]] if first.kind == "cdf" else []
         sides = {axis.attribute: axis for axis in axes}
         columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain)
+        if isinstance(first.quantile, tuple):
+            groups = np.prod([sides[name].size for name in question.keys], dtype=int)
+            columns = {name: _each(levels, len(first.quantile)) for name, levels in columns.items()}
+            columns[quantile_column(question.keys)] = np.tile(first.quantile, groups)
+            ordered = (*ordered, True)
     for measure, estimate in zip(question.measures, estimates, strict=True):
         for part in ("value", "std_error", "lower", "upper"):
             name = measure.name if part == "value" else column_name(measure.name, part)
@@ -90,6 +99,18 @@ def answer_frame(
     return pd.DataFrame(columns), ordered
 
 
+def quantile_column(keys: Sequence[str]) -> str:
+    """Return what the column is called that says which quantile a row is; a key may be called so itself."""
+    return next(name for name in (QUANTILE + "_" * i for i in range(len(keys) + 1)) if name not in keys)
+
+
+def _each(levels: Any, times: int) -> Any:
+    import pandas as pd
+
+    repeated = np.repeat(np.asarray(levels), times)
+    return repeated if isinstance(levels, np.ndarray) else pd.Series(repeated, dtype=object)
+
+
 def shares(counts: NDArray[np.float64], measure: Measure, question: Question, domain: Domain) -> NDArray[np.float64]:
     """Return what share of its group each cumulative count is, shape (..., answers); NaN where there is nobody."""
     groups = counts.reshape(-1, answer_axes(measure, question, domain)[-1].size)
@@ -97,26 +118,55 @@ def shares(counts: NDArray[np.float64], measure: Measure, question: Question, do
     return np.asarray(found.reshape(counts.shape))
 
 
-def _level_columns(axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
+def _level_columns(
+    axes: Sequence[Axis], domain: Domain, spans: Mapping[str, str] | None = None
+) -> tuple[dict[str, Any], tuple[bool, ...]]:
+    """Return the levels of all combinations, or the spans that columns of dates are grouped by."""
+    sides = [_side(axis, domain[axis.attribute], (spans or {}).get(axis.attribute)) for axis in axes]
+    sizes = [len(side) for side in sides]
+    index = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
+    columns = {
+        axis.attribute: _picked(side, positions) for axis, side, positions in zip(axes, sides, index, strict=True)
+    }
+    return columns, tuple(domain[axis.attribute].ordered for axis in axes)
+
+
+def _side(axis: Axis, attribute: Attribute, by: str | None) -> NDArray[Any]:
+    """Return what stands for each level of an axis, or for each span: of dates the first day, NaT for the missing."""
+    levels = np.asarray(axis.levels, dtype=np.intp)
+    if not isinstance(attribute, Dates):
+        labels = [attribute.labels[level] for level in axis.levels]
+        return np.asarray(labels) if all(isinstance(label, int) for label in labels) else _objects(labels)
+    if by is not None:
+        groups = [(label, mask) for label, mask in attribute.coarser(by) if mask[levels].any()]
+        if by not in SPANS or attribute.other_index is not None:
+            return _objects([label for label, _ in groups])
+        levels = np.array([mask.argmax() for _, mask in groups])
+    elif attribute.other_index is not None:
+        return _objects([attribute.labels[level] for level in levels])
+    days = attribute.starts[np.minimum(levels, attribute.regular)]
+    days = (days if by is None else begin_of_span(days, by)).astype("datetime64[us]")
+    days[levels >= attribute.regular] = np.datetime64("NaT")
+    return days
+
+
+def _objects(labels: Sequence[Any]) -> Labels:
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found
+
+
+def _picked(side: NDArray[Any], positions: NDArray[np.intp]) -> Any:
     import pandas as pd
 
-    columns: dict[str, Any] = {}
-    sizes = [axis.size for axis in axes]
-    index = np.indices(sizes).reshape(len(sizes), -1) if sizes else np.zeros((0, 1), dtype=int)
-    for axis, positions in zip(axes, index, strict=True):
-        attribute = domain[axis.attribute]
-        labels = [attribute.labels[level] for level in axis.levels]
-        if all(isinstance(label, int) for label in labels):
-            columns[axis.attribute] = np.asarray(labels)[positions]
-        else:
-            columns[axis.attribute] = pd.Series([labels[position] for position in positions], dtype=object)
-    return columns, tuple(domain[axis.attribute].ordered for axis in axes)
+    return pd.Series(side[positions], dtype=object) if side.dtype == object else side[positions]
 
 
 def _query_columns(measure: Measure, axes: Sequence[Axis], domain: Domain) -> tuple[dict[str, Any], tuple[bool, ...]]:
     assert measure.workload is not None
-    if all_levels(measure.workload, axes):
-        return _level_columns(axes, domain)
+    spans = groups_of(measure.asked, [axis.attribute for axis in axes])
+    if spans or all_levels(measure.workload, axes):
+        return _level_columns(axes, domain, spans)
     columns = answer_labels(measure.workload, axes, domain)
     if columns is None:
         return {"query": np.arange(measure.workload.shape[0])}, (True,)

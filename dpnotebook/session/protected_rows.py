@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.domain import Domain
+from dpnotebook.domain import Attribute, Dates, Domain
 from dpnotebook.domain.parts import check_no_part
 from dpnotebook.engine.parts import check_together, without_units
 from dpnotebook.engine.row_digest import FORMLESS, digest_of
@@ -163,8 +163,13 @@ class ProtectedRows:
 def _declared(source: Source, domain: Domain) -> Source:
     """Return a source whose columns of objects are read as they are declared."""
     if isinstance(source, FrameSource):
-        source.rows.declare({name: attribute.holds for name, attribute in domain.items()})
+        source.rows.declare({name: _held(attribute) for name, attribute in domain.items()})
     return source
+
+
+def _held(attribute: Attribute) -> str:
+    """Return what a column of objects is to be read as."""
+    return "moment" if isinstance(attribute, Dates) and attribute.timezone is not None else attribute.holds
 
 
 def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NoReturn, Protocol, cast
 
-from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.errors import AccuracyError, UnknownVerb, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import Purchases
@@ -79,6 +79,8 @@ class Query:
         Raises where what was asked is no longer what it was; called before anything is charged.
     statement
         The SQL that the question came from: what it calls the answer's columns, and what it works out from them.
+    shown
+        What is made of the release before it is shown.
 
     Examples
     --------
@@ -99,6 +101,20 @@ class Query:
     purchases: Purchases | None = field(default=None, kw_only=True)
     guard: Callable[[], None] | None = field(default=None, repr=False, compare=False)
     statement: Statement | None = field(default=None, repr=False)
+    shown: Callable[[Release], Release] | None = field(default=None, repr=False, compare=False)
+
+    if not TYPE_CHECKING:  # a type checker knows what is here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            _not_run(name)
+
+        def __getitem__(self, key: object) -> NoReturn:
+            _not_run("frame")
+
+        def __float__(self) -> NoReturn:
+            _not_run("value")
 
     @property
     def plan(self) -> Plan:
@@ -207,3 +223,11 @@ class Query:
         if rows is not None and positive(rows, "rows") < 1:
             raise AccuracyError(f"rows= is about how many rows there are: 1 or more, not {shorten(rows)}")
         return replace(self, assumption=Assumption(None if rows is None else float(rows), value))
+
+
+def _not_run(name: str) -> NoReturn:
+    """Raise UnknownVerb for what a query has not got: perhaps its release has."""
+    if name in (*dir(Release), *(one.name for one in fields(Release))):
+        raise UnknownVerb(f"a query has no {name} before it is run: query.run().{name}")
+    there = "plan, run, at, assuming, with_purchase and without_purchase"
+    raise UnknownVerb(f"a query has no {shorten(name)[1:-1]}; it has {there}, and query.run() answers it")

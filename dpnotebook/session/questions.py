@@ -189,7 +189,9 @@ class Questions:
         others = [number for number in shown.sources if number != record.number]
         picked = self.histories.picked(query.question, others, table)
         release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
-        return release if query.statement is None else self._worked_out(release, query.statement)
+        if query.statement is not None:
+            return self._worked_out(release, query.statement)
+        return release if query.shown is None else query.shown(release)
 
     def _redraws(
         self, record: Record, question: Question, recorded: Sequence[Estimates], draws: int

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import zip_longest
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.domain.values import plain
 from dpnotebook.engine.source import source_of
+from dpnotebook.engine.time_zones import with_time_zones
 from dpnotebook.errors import (
     AccuracyError,
     ArgumentError,
@@ -28,6 +29,7 @@ from dpnotebook.errors import (
     LedgerMismatch,
     NotProtected,
     SQLError,
+    instead_of_data,
     shorten,
 )
 from dpnotebook.ledger import Audit, Charge, Ledger, Record
@@ -52,6 +54,7 @@ from dpnotebook.session.growing import (
     grown,
     place_of,
 )
+from dpnotebook.session.instead import refuse_of_session
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
 from dpnotebook.session.profiles import profiles
@@ -245,7 +248,11 @@ class Session:
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
         <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
         """
+        if said := instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())]):
+            raise DomainError(f"unit= is the column that says whose row it is; {said}")
         table = _checked_table(name, domain, unit, max_rows, rows)
+        parts = given_parts(data)
+        table = replace(table, domain=with_time_zones(table.domain, parts[0]))
         self.ledger.warn_of_others(name, table.domain.to_json(), table.population)
         with watched() as report:
             report(None, f"reading {name}")
@@ -253,7 +260,6 @@ class Session:
             known, table = declared.known, declared.table
             if table.population is None:  # what was said once of whose rows they are holds for everyone
                 table = replace(table, population=known.get("population"))
-            parts = given_parts(data)
             fingerprint = known.get("fingerprint") if declared.same else None
             together = declared.extends is not None and table.parts > 0
             if together:
@@ -1022,6 +1028,14 @@ class Session:
         closed
         """
         return _listed(callback, self._endings)
+
+    if not TYPE_CHECKING:  # a type checker knows what is here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            refuse_of_session(name, vars(self).get("_tables", ()), dir(type(self)))
+
+        def __getitem__(self, key: object) -> NoReturn:
+            refuse_of_session(key if isinstance(key, str) else "table", self._tables, dir(type(self)))
 
     def __enter__(self) -> Session:
         return self

@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from dpnotebook.domain import Domain
+import numpy as np
+
+from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
-from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, shorten
+from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import Noise
+from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
-from dpnotebook.session.answer_frame import PARTS, column_name
+from dpnotebook.session.aggregation import aggregated, described, measures_of
+from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
+from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
+from dpnotebook.session.instead import instead, refuse, refuse_item
 from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.value_counts import as_value_counts
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 
@@ -39,7 +47,7 @@ class Grouped:
     session, table
         Who pays, and what is asked.
     keys
-        Declared attributes to group by.
+        Declared attributes to group by, of dates with the span: see `groupby`.
     guard
         Raises where the table is no longer what it was when it was protected; every query calls it before it runs.
 
@@ -57,11 +65,31 @@ class Grouped:
         self,
         session: SessionProtocol,
         table: TableSchema,
-        keys: Sequence[str] = (),
+        keys: Any = (),
         guard: Callable[[], None] | None = None,
     ) -> None:
         self._session, self._table, self._guard = session, table, guard
-        self._keys = tuple(checked_keys(keys, table))
+        names, self._spans = keys_of(keys)
+        self._keys = tuple(checked_keys(names, table))
+        for name, by in list(self._spans.items()):
+            span_masks(table.domain, name, by)
+            if by == table.domain[name].by:  # type: ignore[attr-defined]
+                del self._spans[name]
+
+    if not TYPE_CHECKING:  # a type checker knows what is here
+
+        def __getattr__(self, name: str) -> NoReturn:
+            own = vars(self)  # empty while it is being copied
+            refuse("a protected table", name, dir(type(self)), own.get("_table"), own.get("_keys", ()))
+
+        def __getitem__(self, key: object) -> NoReturn:
+            refuse_item(key, self._table)
+
+        def __len__(self) -> NoReturn:
+            refuse("a protected table", "len", (), self._table)
+
+        def __bool__(self) -> bool:
+            return True
 
     def count(
         self,
@@ -108,7 +136,7 @@ class Grouped:
         Parameters
         ----------
         column
-            A column declared as Range or Bins.
+            A column declared as Range, Bins or bool; of a bool, True is 1 and False is 0.
         bounds
             (low, high); those of the declaration when None.
         granularity
@@ -148,7 +176,7 @@ class Grouped:
         objective: Objective | None = None,
         fresh: bool = False,
     ) -> Query:
-        """Return a query for the mean of a column; parameters as for `sum`.
+        """Return a query for the mean of a column, or the share of True in a bool; parameters as for `sum`.
 
         Examples
         --------
@@ -203,7 +231,7 @@ class Grouped:
     def quantile(
         self,
         column: str,
-        q: float = 0.5,
+        q: float | Sequence[float] = 0.5,
         *,
         where: str | None = None,
         epsilon: float | None = None,
@@ -215,30 +243,194 @@ class Grouped:
     ) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
 
+        Several cost what one of them does: all are read off one measurement, and they never cross.
+
+        Parameters
+        ----------
+        column
+            A column declared as Range or Bins.
+        q
+            A fraction from 0 to 1, or a list of them: then the frame has a row for each, in a column `quantile`.
+        where
+            Which rows take part, as pandas-query text.
+        epsilon, error, variance, confidence, objective, fresh
+            As for every verb; exactly one of the first three.
+
+        Raises
+        ------
+        AccuracyError
+            If a fraction is none, or comes twice.
+        DomainError
+            If the column has no order.
+
         Examples
         --------
         >>> from dpnotebook.testing import example_session
         >>> patients = example_session().table("patients")
         >>> patients.quantile("age", 0.25, epsilon=0.5).run().value
         24.0
+        >>> patients.quantile("age", [0.25, 0.5, 0.75], epsilon=0.5).run().frame[["quantile", "value"]]
+           quantile  value
+        0      0.25   24.0
+        1      0.50   49.0
+        2      0.75   74.0
         """
-        if isinstance(q, bool) or not isinstance(q, (int, float)) or not 0 <= q <= 1:
-            raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {shorten(q)}")
         return self._query(
-            Measure("quantile", self._ranked(column), quantile=float(q)),
+            Measure("quantile", self._ranked(column), quantile=checked_quantiles(q)),
             where,
             accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
         )
 
+    def median(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the value that half of the rows lie below: `quantile(column, 0.5)`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.groupby("sex").median("age", epsilon=0.5).run().frame[["sex", "value"]]
+          sex  value
+        0   F   49.0
+        1   M   49.0
+        """
+        return self.quantile(
+            column,
+            where=where,
+            epsilon=epsilon,
+            error=error,
+            variance=variance,
+            confidence=confidence,
+            objective=objective,
+            fresh=fresh,
+        )
+
+    def agg(
+        self,
+        functions: Mapping[str, str | Sequence[str]] | str | Sequence[str],
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for several functions of several columns at once, planned together, at one price.
+
+        What one of them tells of another is not paid for twice: a mean counts the rows, quantiles share a measurement.
+
+        Parameters
+        ----------
+        functions
+            A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median" or a
+            quantile such as "90%"; or "count", of all rows.
+        where
+            Which rows take part, as pandas-query text.
+        epsilon, error, variance, confidence, objective, fresh
+            As for every verb. An epsilon is that of all together; an error holds for each, where all are of one unit.
+
+        Returns
+        -------
+        A query whose frame has the columns age_mean, age_median and so on, each with its interval.
+
+        Raises
+        ------
+        DomainError
+            If a column is not declared, or a function is none of these.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.groupby("sex").agg({"age": ["count", "mean", "median"]}, epsilon=0.5).run()
+        >>> release.frame[["sex", "age_count", "age_mean", "age_median"]]
+          sex  age_count  age_mean  age_median
+        0   F      600.0      49.5        49.0
+        1   M      400.0      49.5        49.0
+        """
+        pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
+        accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
+        return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
+
+    def describe(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for count, mean and quartiles of columns, planned together, at one price.
+
+        Parameters
+        ----------
+        columns
+            Columns declared as Range or Bins; all of them when None.
+        where
+            Which rows take part, as pandas-query text.
+        epsilon, error, variance, confidence, objective, fresh
+            As for `agg`.
+
+        Raises
+        ------
+        DomainError
+            If a column is not declared, or has no order.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> release = patients.describe("age", epsilon=0.5).run()
+        >>> release.frame[["age_count", "age_mean", "age_25%", "age_50%", "age_75%"]]
+           age_count  age_mean  age_25%  age_50%  age_75%
+        0     1000.0      49.5     24.0     49.0     74.0
+        """
+        pairs = described(columns, self._table.columns, self._known)
+        accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
+        return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
+
     def _query(self, measure: Measure, where: str | None, accuracy: Accuracy, fresh: bool) -> Query:
+        named = replace(measure, name=_answer_name(measure, self._keys))
+        return self._asked((named,), where, accuracy, fresh)
+
+    def _asked(self, measures: tuple[Measure, ...], where: str | None, accuracy: Accuracy, fresh: bool) -> Query:
         if not isinstance(fresh, bool):
             raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
         domain = self._table.domain
         predicate = self._table.within(parsed(where, domain))
-        named = replace(measure, name=_answer_name(measure, self._keys))
-        question = Question(self._table.name, (named,), self._keys, predicate)
+        if self._spans:
+            measures = tuple(self._by_span(measure, predicate) for measure in measures)
+        question = Question(self._table.name, measures, self._keys, predicate)
+        check_rows(question)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
+
+    def _by_span(self, measure: Measure, where: Predicate) -> Measure:
+        """Return a count by longer spans of dates than those that are declared."""
+        if measure.kind != "count" or measure.rows is not None:
+            name, by = next(iter(self._spans.items()))
+            raise DomainError(
+                f"only counts are grouped by longer spans than {shorten(name)} is declared by; declare "
+                f"{shorten(name)} as Dates(..., by={by!r}) for {measure.words} by {by}"
+            )
+        workload = span_workload(self._table.domain, self._keys, self._spans, where)
+        return replace(measure, kind="workload", workload=workload, asked=per_words(self._spans))
 
     def _known(self, column: str) -> str:
         return checked_keys([column], self._table)[0]
@@ -254,8 +446,15 @@ class Grouped:
 class Verbs(Grouped):
     """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
 
-    def groupby(self, keys: str | Sequence[str]) -> Grouped:
+    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None]) -> Grouped:
         """Return the verbs for answers grouped by declared attributes; every declared level is present.
+
+        Parameters
+        ----------
+        keys
+            One or several names; for the counts of dates by longer spans than they are declared by, a dict such as
+            `{"admitted": "month", "sex": None}`: "week", "month", "quarter" or "year", or "weekday", "month of year" or
+            "quarter of year"; or a `pandas.Grouper`.
 
         Examples
         --------
@@ -267,8 +466,7 @@ class Verbs(Grouped):
         0   F  210.0
         1   M  140.0
         """
-        listed: list[Any] = list(keys) if isinstance(keys, (list, tuple)) else [keys]
-        return Grouped(self._session, self._table, listed, self._guard)
+        return Grouped(self._session, self._table, keys, self._guard)
 
     def histogram(
         self,
@@ -303,6 +501,66 @@ class Verbs(Grouped):
             objective=objective,
             fresh=fresh,
         )
+
+    def value_counts(
+        self,
+        columns: str | Sequence[str],
+        *,
+        normalize: bool = False,
+        sort: bool = True,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the number of rows at every level, or combination of levels, the most frequent first.
+
+        The noisy counts are sorted, so this costs what a histogram does. Every declared level is there, zeros included.
+
+        Parameters
+        ----------
+        columns
+            One or several declared attributes.
+        normalize
+            Whether to give shares of all rows instead of counts; `epsilon=`, `error=` and `variance=` are of the counts
+            all the same.
+        sort
+            False: in the order in which levels were declared, as `histogram` has them.
+        where
+            Which rows take part, as pandas-query text.
+        epsilon, error, variance, confidence, objective, fresh
+            As for every verb; exactly one of the first three.
+
+        Raises
+        ------
+        DomainError
+            If an attribute is not declared.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.value_counts("sex", normalize=True, epsilon=0.5).run().frame[["sex", "value"]]
+          sex  value
+        0   F    0.6
+        1   M    0.4
+        """
+        for name, given in (("normalize", normalize), ("sort", sort)):
+            if not isinstance(given, bool):
+                raise DomainError(f"{name}= is True or False, not {shorten(given)}")
+        query = self.groupby(columns).count(
+            where=where,
+            epsilon=epsilon,
+            error=error,
+            variance=variance,
+            confidence=confidence,
+            objective=objective,
+            fresh=fresh,
+        )
+        return replace(query, shown=partial(as_value_counts, normalize=normalize, sort=sort))
 
     def crosstab(
         self,
@@ -455,6 +713,29 @@ def attributes_of(workload: Workload | WorkloadRequest, table: TableSchema) -> t
         return workload.attributes(table.domain)
 
 
+def check_rows(question: Question) -> None:
+    """Raise DomainError if where= leaves no row that a measure is of, or not all groups that the question has."""
+    domain = question.where.domain
+    groups = [allowed_levels(question.where, name, domain) for name in question.keys]
+    for measure in question.measures:
+        if measure.rows is None:
+            continue
+        rows = question.rows_of(measure)
+        if rows.is_empty or [allowed_levels(rows, name, domain) for name in question.keys] != groups:
+            raise DomainError(f"where= or a key leaves no row with a value for {shorten(measure.name)}: ask it apart")
+
+
+def checked_quantiles(q: float | Sequence[float]) -> float | tuple[float, ...]:
+    """Return a fraction from 0 to 1 as it is, several as a tuple, or raise AccuracyError."""
+    several = isinstance(q, (list, tuple, np.ndarray))
+    listed: list[Any] = list(q) if several else [q]  # type: ignore[arg-type]
+    if any(isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 <= one <= 1 for one in listed):
+        raise AccuracyError(f"a quantile lies between 0 and 1, such as 0.5 for the median; not {shorten(q)}")
+    if not listed or len(set(listed)) < len(listed):
+        raise AccuracyError(f"quantiles are fractions, each once, such as [0.25, 0.5, 0.75]; not {shorten(q)}")
+    return tuple(map(float, listed)) if several else float(listed[0])
+
+
 def parsed(where: str | None, domain: Domain) -> Predicate:
     """Return the predicate of a where= text: everything, without one."""
     return Predicate.everything(domain) if where is None else Predicate.parse(where, domain)
@@ -465,7 +746,12 @@ def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
     from difflib import get_close_matches
 
     for name in keys:
+        if said := instead_of_data(name, table.domain.names):
+            raise DomainError(f"{said}; declared in {shorten(table.name)} are {', '.join(table.domain.names)}")
         if not isinstance(name, str) or name not in table.domain:
+            column, dot, _ = str(name).partition(".dt.")
+            if dot and isinstance(table.domain.get(column), Dates):
+                raise DomainError(f'parts of dates are said so: groupby({{{column!r}: "month"}}), or "weekday"')
             close = get_close_matches(str(name), table.domain.names, n=1)
             hint = (
                 f"; did you mean {shorten(close[0])}?" if close else f"; declared are {', '.join(table.domain.names)}"
@@ -479,6 +765,8 @@ def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
 def _answer_name(measure: Measure, keys: tuple[str, ...]) -> str:
     """Return what to call the answer: "value", unless a key of the answer has a name that this needs."""
     taken = {*keys, measure.column} if measure.kind == "cdf" else {*keys}
+    if isinstance(measure.quantile, tuple):
+        taken |= {quantile_column(keys)}
     names = itertools.chain(["value"], (measure.kind + "_" * i for i in itertools.count()))
     return next(name for name in names if not taken & {name, *(column_name(name, part) for part in PARTS)})
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import dpnotebook.domain
 import dpnotebook.domain.suggest
-from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.domain.suggest import Suggestion, suggest_domain
 from dpnotebook.errors import DomainError
 
@@ -46,6 +47,24 @@ FRAME = pd.DataFrame(
 )
 
 
+MESSY = pd.DataFrame(
+    {
+        "admitted": pd.date_range("2023-01-05 10:00", periods=N, freq="2D", tz="Europe/Paris"),
+        "written": pd.date_range("2023-01-05", periods=N).astype(str),
+        "american": ["05/13/2023", "01/02/2023", "12/31/2023"] * (N // 3),
+        "european": ["13/05/2023", "01/02/2023", None] * (N // 3),
+        "timed": ["13/05/2023 08:30", "01/02/2023 9:15", None] * (N // 3),
+        "paid": ["1", "2.5", "-3e2"] * (N // 3),
+        "zip": ["01234", "99999", "00001"] * (N // 3),
+        "sex": ["F", "f", "m "] * (N // 3),
+        "ward": ["A ", "A", "B"] * (N // 3),
+        "case": [str(10_000 + i) for i in range(N)],
+        "born": [datetime.date(1990, 5, 17), None, datetime.date(2001, 1, 1)] * (N // 3),
+        "month": pd.date_range("2023-01-05", periods=N).to_period("M"),
+    }
+)
+
+
 def pasted(suggestion):
     scope = {"dpn": dpnotebook.domain}
     exec(suggestion.text, scope)
@@ -75,6 +94,7 @@ def test_the_draft_is_code_that_declares_every_row():
     assert domain["ward"] == Categories(["a", "b"], nullable=True)
     assert domain["team"] == Categories(["x"], nullable=True)
     assert domain["born"] == Range(1930, 2010)
+    assert domain["day"] == Dates("2020-01", "2020-10", by="month")
     assert domain["children"] == Range(0, 4)
     assert isinstance(domain["income"], Bins)
     assert 10 <= domain["income"].regular <= 45
@@ -90,8 +110,7 @@ def test_the_draft_is_code_that_declares_every_row():
     [
         ("id", "protect the table with unit= this column; if not: dpn.Range(1000, 1300)"),
         ("name", "protect the table with unit= this column"),
-        ("day", "dates are not supported"),
-        ("length of stay", "dates are not supported"),
+        ("length of stay", "frame['length of stay'] = frame['length of stay'].dt.days"),
         ("town", "Categories([...], other='other')"),
         ("empty", "no values to look at"),
         ("mixed", "not all text"),
@@ -141,3 +160,28 @@ def test_the_module_imports_no_pandas():
     names += [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     assert "numpy" in names
     assert not any(name.split(".")[0] == "pandas" for name in names)
+
+
+def test_a_messy_frame_gets_the_lines_that_clean_it():
+    suggestion = suggest_domain(MESSY)
+    declared, lines = dict(suggestion.columns), dict(suggestion.skipped)
+    assert declared["admitted"] == "dpn.Dates('2023-01-01', '2024-08-31', by='month')"
+    assert declared["born"] == "dpn.Dates('1990-01-01', '2001-12-31', by='year', nullable=True)"
+    assert declared["zip"] == "['00001', '01234', '99999']"
+    assert set(declared) == {"admitted", "born", "zip"}
+    assert "unit= this column" in lines.pop("case")
+    frame = MESSY.copy()
+    frame["admitted"] = frame["admitted"].dt.tz_localize(None)
+    for line in lines.values():
+        exec(line.split(": ", 1)[1], {"frame": frame, "pd": pd})
+    again = pasted(suggest_domain(frame))
+    assert again["written"] == Dates("2023-01", "2023-10", by="month")
+    assert again["american"].last == datetime.date(2023, 12, 31)
+    assert again["european"].last == datetime.date(2023, 5, 31) or again["european"].by == "day"
+    assert again["timed"] == again["european"]
+    assert isinstance(again["paid"], Range | Bins)
+    assert again["sex"] == Categories(["f", "m"])
+    assert again["ward"] == Categories(["A", "B"])
+    assert again["month"].by == "month"
+    for name, attribute in again.items():
+        assert (attribute.encode(frame[name]) >= 0).all(), name

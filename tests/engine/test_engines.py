@@ -297,6 +297,9 @@ def test_measurements_of_the_planner_are_the_same(place, both, domain, unit):
     asked = [measurement(domain, [name]) for name in domain.names]
     asked += [measurement(domain, [], "stay >= 10 and ward != 'east'"), measurement(domain, ["ward", "stay"])]
     asked += [measurement(domain, ["ward"], summand=bounded_value(domain, "stay"))]
+    if "urgent" in domain:
+        truths = [bounded_value(domain, "urgent", ends=ends) for ends in (False, True)]
+        asked += [measurement(domain, keys, summand=truth) for truth in truths for keys in ([], ["ward"])]
     if domain is DOMAIN:
         asked += [measurement(domain, ["urgent"], where) for where in ("fee < 100", "fee.isna()", "not urgent")]
         asked += [measurement(domain, ["ward"], summand=bounded_value(domain, "fee"))]

@@ -543,9 +543,9 @@ def test_what_is_no_recorded_predicate_is_refused(obj):
         ("sex == F", "F is not a declared column; a text stands in quotes"),
         ("age == 200", "holds the whole numbers 0 to 20"),
         ("age > 'old'", "age holds numbers, and 'old' is a text"),
-        ("age > '2020-01-01'", "dates are not supported"),
-        ("age > Timestamp('2020')", "dates are not supported"),
-        ("age > pd.to_datetime('2020')", "dates are not supported"),
+        ("age > '2020-01-01'", r"Dates\("),
+        ("age > Timestamp('2020')", r"Dates\("),
+        ("age > pd.to_datetime('2020')", r"Dates\("),
         ("income < 30", "nearest edges are 25 and 50"),
         ("sex < 'F'", "have no order"),
         ("sex == None", r"column.isna\(\)"),
@@ -572,8 +572,12 @@ def test_what_is_no_recorded_predicate_is_refused(obj):
         ("age[0] > 3", "square brackets"),
         ("`home region`[0] == 'N'", r"`home region` *\[0\]: square brackets"),
         ("age.real > 3", "a name after a dot"),
-        ("sex.str.startswith('F')", ".str is not supported"),
-        ("age.dt.year > 3", "a name after a dot"),
+        ("age.str.startswith('F')", "age holds no texts"),
+        ("sex.str.lower() == 'f'", "is not supported"),
+        ("sex.str.match('F')", "others are written out: sex in"),
+        ("sex.str.contains('F|M')", "patterns are not supported"),
+        ("sex.str.contains(3)", "is not supported"),
+        ("age.dt.year > 3", "age holds no dates"),
         ("abs(age) > 3", "the function abs is not supported"),
         ("age.max() > 3", r".max\(\) is not supported"),
         ("age.between(3)", "arguments it needs"),
@@ -804,3 +808,19 @@ def test_columns_of_a_hundred_thousand_levels_are_fine():
     predicate = Predicate.parse(half, domain)
     assert [int(mask.sum()) for mask in predicate.products()[0].values()] == [50_000, 50_000]
     assert Predicate.from_json(predicate.to_json(), domain) == predicate
+
+
+def test_texts_in_levels_select_what_pandas_selects():
+    wards = ["Cardiology", "Oncology", "surgery", "day (surgery)", "a.b", "ab"]
+    domain = Domain({"ward": Categories(wards, other="other", nullable=True)})
+    levels = pd.Series([*wards, None, None], dtype=object)  # neither what is missing nor what is not listed has a text
+    for text, wanted in {
+        "ward.str.contains('ology')": levels.str.contains("ology"),
+        "ward.str.contains('SURGERY', case=False)": levels.str.contains("SURGERY", case=False),
+        "ward.str.contains('a.b', regex=False)": levels.str.contains("a.b", regex=False),
+        "ward.str.contains('(', regex=False, na=False)": levels.str.contains("(", regex=False),
+        "ward.str.startswith('Onc')": levels.str.startswith("Onc"),
+        "ward.str.endswith('b')": levels.str.endswith("b"),
+    }.items():
+        assert Predicate.parse(text, domain).dense(["ward"]).tolist() == (wanted == True).tolist(), text  # noqa: E712
+    assert Predicate.parse("not ward.str.contains('o')", domain).dense(["ward"])[-1]

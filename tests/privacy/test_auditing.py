@@ -80,7 +80,7 @@ def test_errors_texts_and_missing_parts_are_outputs():
 
     found = audit(telling, 0, 1, epsilon=1.0, samples=50_000)
     assert not found.passed
-    assert found.lower_bound > 3
+    assert found.lower_bound > 2  # a claim of 1; by chance it is below 3 now and then
 
 
 @pytest.mark.statistical

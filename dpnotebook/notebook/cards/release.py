@@ -298,7 +298,8 @@ def _notes(release: Release) -> Iterator[str]:
     if not isinstance(release.question, Question):
         yield BOUNDED if release.measures else WORKED_OUT
         return
+    domain = release.question.where.domain
     for measure in release.question.measures:
-        if measure.kind in ("sum", "mean"):
+        if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = (formatting.rounded(float(end), DIGITS) for end in (measure.summand.low, measure.summand.high))
             yield f"{measure.column} outside {low} to {high} counts as the nearest bound; intervals do not show that"

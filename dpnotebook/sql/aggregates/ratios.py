@@ -497,7 +497,7 @@ class Deviation(Variance):
         """Return the roots of variances and of their intervals."""
         value, std_error, lower, upper = self.variances(measuring, part, noisy, confidence)
         # By the slope of the root, and by the root of the error where the variance is no more than that.
-        std_error = std_error / np.sqrt(np.maximum(4 * value, std_error))
+        std_error = std_error / np.sqrt(np.maximum(np.maximum(4 * value, std_error), np.finfo(float).tiny))
         return scaled(_half(part), np.sqrt(value), std_error, np.sqrt(lower), np.sqrt(upper))
 
     def error(self, measuring: Measuring, part: AggregateInput) -> float:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import Kind
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Range
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
+from dpnotebook.domain.calendar import SPANS
 from dpnotebook.sql.ownership.expressions import total
 from dpnotebook.sql.ownership.grouping import GroupKey
+from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.select import Key
 from dpnotebook.sql.statement import Relation
 
@@ -67,7 +70,8 @@ def key_columns(
             found.append(KeyColumn(Key(name, None, _canonical(group, text)), None, group))
         else:
             kind = kind_of(group.node) if isinstance(attribute, Categories) else KINDS[type(attribute)]
-            found.append(KeyColumn(Key(name, attribute.labels, kind or "other"), attribute, group))
+            levels = moments_of(attribute) if isinstance(attribute, Dates) else attribute.labels
+            found.append(KeyColumn(Key(name, levels, kind or "other"), attribute, group))
     while prod(len(column.key.levels or ()) or 1 for column in found) > MAX_GROUPS:
         largest = max(range(len(found)), key=lambda place: len(found[place].key.levels or ()))
         column = found[largest]
@@ -93,11 +97,14 @@ def _canonical(group: GroupKey, text: Text) -> Kind:
     return kind
 
 
-KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean"}
+KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean", Dates: "time"}
+PARTS = {"QUARTER": (1, 4), "MONTH": (1, 12), "ISODOW": (1, 7), "DAY": (1, 31), "HOUR": (0, 23)}
 
 
 def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
-    """Return what is declared of a key that is a column as it is in its table."""
+    """Return what is declared of a key that is a column as it is in its table, or spans of its dates."""
+    if group.span is not None:
+        return _declared_spans(*group.span, relations)
     column = group.column
     if column is None or column.origin is None:
         return None
@@ -108,6 +115,32 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
     kind = relation.columns[column.origin[1]]
     fits = kind in ("integer", "number") if attribute.holds == "number" else kind == attribute.holds
     return attribute if fits else None
+
+
+def _declared_spans(column: Column, by: str, relations: Mapping[str, Relation]) -> Attribute | None:
+    """Return the spans or parts of a column of dates that are declared; None where its days are not those of UTC."""
+    relation = None if column.origin is None else relations[column.origin[0]]
+    if relation is None or relation.domain is None or column.origin is None:
+        return None
+    attribute = relation.domain.get(column.origin[1])
+    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC"):
+        return None
+    if relation.columns[column.origin[1]] != "time":
+        return None
+    if by == "YEAR":
+        years = range(attribute.first.year, attribute.last.year + 1)
+        if attribute.clamps:
+            return Range(years[0], years[-1], nullable=attribute.nullable)
+        return Categories(list(years), other=attribute.other_label, nullable=attribute.nullable)
+    if by not in SPANS:
+        return Range(*PARTS[by], nullable=attribute.nullable) if by in PARTS else None
+    spans = attribute.by_span(by)
+    return spans if spans is not None and spans.regular <= MAX_LEVELS else None
+
+
+def moments_of(attribute: Dates) -> tuple[Any, ...]:
+    """Return the value of each level of dates in the answer: the first moment of a span, a label of the others."""
+    return (*attribute.starts[:-1].astype("datetime64[us]").tolist(), *attribute.labels[attribute.regular :])
 
 
 def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
@@ -122,13 +155,18 @@ def level_sql(attribute: Attribute, column: str, kind: Kind) -> str:
     kind
         What it holds.
     """
-    from dpnotebook.dialect.attributes import level_number, literal
+    from dpnotebook.dialect.attributes import level_number, literal, moment, span_number
 
     null = "NULL" if attribute.null_index is None else str(attribute.null_index)
     if isinstance(attribute, Range | Bins):
         whole = "BIGINT" if kind == "integer" else "DECIMAL"  # neither has NaN
         inside = level_number(attribute, column, whole)
         return inside if attribute.nullable else f"CASE WHEN {column} IS NULL THEN NULL ELSE {inside} END"
+    if isinstance(attribute, Dates):
+        outside = "NULL" if attribute.other_index is None else str(attribute.other_index)
+        first, after = (moment(end) for end in attribute.starts[[0, -1]])
+        beyond = "" if attribute.clamps else f" WHEN NOT ({column} >= {first} AND {column} < {after}) THEN {outside}"
+        return f"CASE WHEN {column} IS NULL THEN {null}{beyond} ELSE {span_number(attribute, column)} END"
     if isinstance(attribute, Boolean):
         return f"CASE WHEN {column} IS NULL THEN {null} WHEN {column} THEN 1 ELSE 0 END"
     other = "NULL" if attribute.other_index is None else str(attribute.other_index)

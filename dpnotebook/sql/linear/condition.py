@@ -6,15 +6,18 @@ false, as everywhere in SQL.
 
 from __future__ import annotations
 
+import datetime
 import operator
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
+from dpnotebook.dialect.builders import type_name
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Bins, Domain
+from dpnotebook.domain import Bins, Dates, Domain
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
@@ -36,6 +39,7 @@ CONSTANTS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}( 00:00:00(\.0+)?)?")
 NEVER = "a comparison with NULL is never true: write IS NULL or IS NOT NULL"
 
 
@@ -128,6 +132,10 @@ def value(node: exp.Expr) -> Any:
         return bool(node.this)
     if isinstance(node, exp.Null):
         return None
+    if isinstance(node, exp.Cast) and type_name(node) in ("DATE", "TIMESTAMP", "TIMESTAMPNTZ"):  # DATE '2023-05-17'
+        written = value(node.this)
+        if isinstance(written, str) and DAY.fullmatch(written):
+            return datetime.date.fromisoformat(written[:10])
     raise NotLinear
 
 
@@ -178,13 +186,30 @@ def _with_order(name: str, scope: LinearScope) -> str:
 
 def _atom(expression: Compare | OneOf, node: exp.Expr, scope: LinearScope) -> Expression:
     """Return the expression if its column's levels can decide it; SQLError at its place if not."""
+    if not _is_of_days(expression, scope):
+        raise NotLinear
     try:
         Predicate.of(expression, scope.domain, nulls="sql")
     except PredicateError as error:
-        if isinstance(scope.domain[expression.attribute], Bins):  # the rows can tell apart what is inside a bin
+        # the rows can tell apart what is inside a bin or a month
+        if isinstance(scope.domain[expression.attribute], Bins | Dates):
             raise NotLinear from None
         raise scope.text.error(str(error), node) from None
     return expression
+
+
+def _is_of_days(expression: Compare | OneOf, scope: LinearScope) -> bool:
+    """Whether SQL means by a comparison with dates what the levels of dates say: >= or < a midnight.
+
+    To SQL a date is its midnight, and moments are those of UTC. Columns that hold no dates are compared with none.
+    """
+    attribute = scope.domain[expression.attribute]
+    values = expression.values if isinstance(expression, OneOf) else (expression.value,)
+    if not isinstance(attribute, Dates):
+        return not any(isinstance(one, datetime.date) for one in values)
+    if attribute.timezone not in (None, "UTC") or not isinstance(expression, Compare):
+        return False
+    return expression.op in (">=", "<") and bool(DAY.fullmatch(str(expression.value)))
 
 
 def _column(node: exp.Expr, scope: LinearScope) -> str:
@@ -202,7 +227,9 @@ def _given(node: exp.Expr, scope: LinearScope) -> Any:
 
 
 def _is_value(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null)
+    return isinstance(node, exp.Literal | exp.Neg | exp.Boolean | exp.Null) or (
+        isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal)
+    )
 
 
 def _number(written: str) -> int | float:

@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Domain
+from dpnotebook.domain import Dates, Domain
 from dpnotebook.errors import DomainError, SQLError
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
@@ -29,6 +29,7 @@ from dpnotebook.query.question import Measure, Question, bounded_value
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
+from dpnotebook.sql.ownership.date_spans import truncation
 from dpnotebook.sql.parse.calls import call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
@@ -38,7 +39,7 @@ from dpnotebook.sql.statement import Statement
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
-REWRITTEN = frozenset({*CONDITIONS, "FILTER", "OVER"})
+REWRITTEN = frozenset({*CONDITIONS, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ def linear_question(
         question = _question(select, table, scope_of(surface.text, table))
     except NotLinear:
         return None
+    spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
+    if spans and any(key.levels is None for key in statement.selects[0].keys):
+        return None  # what a name means that is both an alias and a column was decided when the statement was read
     if not any(token.text.upper() in REWRITTEN for token in surface.tokens):
         check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
     return question
@@ -88,11 +92,15 @@ def new_names(statement: Statement) -> dict[str, str]:
     """Return what a statement calls its keys where those are not the names of their columns."""
     tree = statement.selects[0].tree
     items = tree.expressions if tree is not None else []
-    return {
-        item.this.name: item.alias
-        for item in items
-        if isinstance(item, exp.Alias) and isinstance(item.this, exp.Column)
-    }
+    named = [(item.this, item.alias) for item in items if isinstance(item, exp.Alias)]
+    columns = [(_times(node) or node, alias) for node, alias in named]
+    return {node.name: alias for node, alias in columns if isinstance(node, exp.Column)}
+
+
+def _times(node: exp.Expr) -> exp.Column | None:
+    """Return the column of times that an expression makes spans of."""
+    found = truncation(node)
+    return found[0] if found is not None and isinstance(found[0], exp.Column) else None
 
 
 def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Question:
@@ -107,7 +115,9 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
     for item in select.expressions:
         node, alias = (item.this, item.alias) if isinstance(item, exp.Alias) else (item, "")
         if isinstance(node, exp.Column):
-            keys.append(scope.column(node))
+            keys.append(_whole_column(node, scope))
+        elif alias and truncation(node) is not None:
+            keys.append(_spans(node, scope))
         else:
             aggregates.append(_aggregate(node, alias, scope))
             keys.append(None)
@@ -193,16 +203,49 @@ def _is_number(node: exp.Expr | None, written: str) -> bool:
 def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) -> tuple[str, ...]:
     """Return the keys: those that are selected, in their order, then the rest."""
     group = select.args.get("group")
-    grouped = [_grouped(bare(item), selected, scope) for item in (group.expressions if group is not None else [])]
+    called = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+    given = [bare(item) for item in (group.expressions if group is not None else [])]
+    # GROUP BY month, which is what the list calls DATE_TRUNC('month', ...)
+    given = [
+        called[item.name]
+        if isinstance(item, exp.Column) and item.name not in scope.domain and _times(called.get(item.name, item))
+        else item
+        for item in given
+    ]
+    grouped = [_grouped(item, selected, scope) for item in given]
     chosen = [name for name in selected if name is not None]
     if not set(chosen) <= set(grouped):
         raise NotLinear
     return tuple(dict.fromkeys([*chosen, *grouped]))
 
 
+def _whole_column(node: exp.Column, scope: LinearScope) -> str:
+    """Return a column that is grouped by as it is: of times that would be a group for each moment."""
+    name = scope.column(node)
+    if isinstance(scope.domain[name], Dates):
+        raise NotLinear
+    return name
+
+
+def _spans(node: exp.Expr, scope: LinearScope) -> str:
+    """Return the column of dates whose levels an expression makes: DATE_TRUNC('month', ...) where these are months."""
+    found = truncation(node)
+    if found is None or not isinstance(found[0], exp.Column):
+        raise NotLinear
+    name, by = scope.column(found[0]), found[1]
+    attribute = scope.domain[name]
+    if not isinstance(attribute, Dates) or attribute.timezone not in (None, "UTC") or attribute.other_index is not None:
+        raise NotLinear
+    if attribute.by != by or attribute.by_span(by) != attribute:
+        raise NotLinear
+    return name
+
+
 def _grouped(item: exp.Expr, selected: list[str | None], scope: LinearScope) -> str:
     if isinstance(item, exp.Column):
-        return scope.column(item)
+        return _whole_column(item, scope)
+    if truncation(item) is not None:
+        return _spans(item, scope)
     if isinstance(item, exp.Literal) and not item.is_string and str(item.this).isdigit():
         place = int(item.this)
         name = selected[place - 1] if 1 <= place <= len(selected) else None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.ownership.date_spans import part_of_times, truncation
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, words_of
 from dpnotebook.sql.ownership.scope import Column, Scope
 from dpnotebook.sql.parse.grouping_sets import has_sets, keys_of
@@ -35,6 +36,9 @@ class GroupKey:
         As it was read.
     item
         Its place in the list of the select; None where it is not selected.
+    span
+        Of a column of times that is grouped by its spans, the column and which they are: "month" in DATE_TRUNC; or by
+        parts of them: "MONTH" in EXTRACT.
     """
 
     name: str
@@ -42,6 +46,7 @@ class GroupKey:
     column: Column | None
     written: exp.Expr
     item: int | None
+    span: tuple[Column, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -158,9 +163,15 @@ def _key(
     if place is None:
         place = _selected(node, resolved, select, scope, environment, reader)
         name = select.expressions[place].alias or None if place is not None else None
-    return GroupKey(
-        name or (column.name if column is not None else words_of(node, text)), resolved, column, node, place
-    )
+    words = name or (column.name if column is not None else words_of(node, text))
+    return GroupKey(words, resolved, column, node, place, _span(node, scope, text))
+
+
+def _span(node: exp.Expr, scope: Scope, text: Text) -> tuple[Column, str] | None:
+    """Return the column of times whose spans or parts an expression is, and which they are."""
+    found = truncation(node) or part_of_times(node)
+    column = None if found is None else column_of(found[0], scope, text)
+    return None if found is None or column is None else (column, found[1])
 
 
 def _position(written: exp.Expr, select: exp.Select, text: Text) -> int | None:

@@ -1,0 +1,129 @@
+"""What `agg` and `describe` ask: several measures of several columns, in one question."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.errors import DomainError, shorten
+from dpnotebook.predicate import Predicate
+from dpnotebook.query.question import Measure, bounded_value
+from dpnotebook.session.answer_frame import PARTS, column_name
+
+FUNCTIONS = ("count", "sum", "mean", "median")
+DESCRIBED = ("count", "mean", "25%", "50%", "75%")
+PERCENT = re.compile(r"(?:\d{1,2}(?:\.\d+)?|100)%", re.ASCII)
+EXAMPLE = '{"age": ["mean", "median"], "cost": "sum"}'
+
+Pairs = list[tuple[str | None, str]]  # a column, or None for all rows, and the name of a function
+
+
+def aggregated(asked: Any, known: Callable[[Any], str], refused: Callable[[str], str]) -> Pairs:
+    """Return what `agg` is asked for.
+
+    Parameters
+    ----------
+    asked
+        A dict of columns and one or several functions of each; or functions of the rows.
+    known
+        Returns the name of a declared column, or raises DomainError.
+    refused
+        Says of a function that is not answered what to write instead; empty where there is nothing to say.
+
+    Raises
+    ------
+    DomainError
+        If a column or a function is none, or comes twice.
+    """
+    pairs: Pairs = []
+    for column, functions in asked.items() if isinstance(asked, Mapping) else [(None, asked)]:
+        name = None if column is None else known(column)
+        for function in functions if isinstance(functions, (list, tuple)) else [functions]:
+            pairs.append((name, _function(function, name, refused)))
+    if not pairs or len(set(pairs)) < len(pairs):
+        raise DomainError(f"agg() takes each function of a column once, such as agg({EXAMPLE})")
+    return pairs
+
+
+def described(columns: Any, domain: Domain, known: Callable[[Any], str]) -> Pairs:
+    """Return what `describe` asks of columns: of every Range and Bins, unless they are named; else as `aggregated`."""
+    listed: list[Any] = list(columns) if isinstance(columns, (list, tuple)) else [columns]
+    if columns is None:
+        listed = [name for name, attribute in domain.items() if attribute.bounds is not None]
+    names = [known(name) for name in listed]
+    if not names or len(set(names)) < len(names):
+        raise DomainError("describe() takes columns declared as Range or Bins, each once; value_counts() takes others")
+    for name in names:
+        if domain[name].bounds is None:
+            raise DomainError(
+                f"{shorten(name)} is declared as {shorten(domain[name])}: quartiles need a Range or Bins; "
+                f"value_counts({shorten(name)}) says how often each level is"
+            )
+    return [(name, function) for name in names for function in DESCRIBED]
+
+
+def measures_of(pairs: Pairs, domain: Domain, keys: Sequence[str]) -> tuple[Measure, ...]:
+    """Return a measure for each function of a column, with a name that nothing else in the frame has.
+
+    Raises
+    ------
+    DomainError
+        If a column cannot be summed, or is ranked though it is grouped by.
+    """
+    measures, taken = [], {*keys}
+    for column, function in pairs:
+        wanted = function if column is None else f"{column}_{function}"
+        names = (wanted + "_" * i for i in itertools.count())
+        name = next(one for one in names if not {one, *_beside(one)} & taken)
+        taken |= {name, *_beside(name)}
+        measures.append(replace(_measure(column, function, domain), name=name))
+        if measures[-1].kind == "quantile" and column in keys:
+            raise DomainError(
+                f"{shorten(column)} is grouped by: each group has one level of it, so there is nothing to rank"
+            )
+    return tuple(measures)
+
+
+def _beside(name: str) -> Iterator[str]:
+    return (column_name(name, part) for part in PARTS)
+
+
+def _function(function: Any, column: str | None, refused: Callable[[str], str]) -> str:
+    """Return the name of a function that can be asked of a column, or of all rows without one."""
+    if not isinstance(function, str):
+        name = getattr(function, "__name__", "") if callable(function) else ""
+        hint = f'; write "{name}"' if name in FUNCTIONS else f", such as agg({EXAMPLE})"
+        given = "a function" if callable(function) else shorten(function)
+        raise DomainError(f"agg() takes the names of functions, not {given}{hint}")
+    if function in FUNCTIONS or PERCENT.fullmatch(function):
+        if column is None and function != "count":
+            raise DomainError(f'{function} is of a column: name it, as in agg({{"age": "{function}"}})')
+        return function
+    close = get_close_matches(function, FUNCTIONS, n=1)
+    hint = f"did you mean {shorten(close[0])}?" if close else "there are count, sum, mean, median and 90% (a quantile)"
+    raise DomainError(refused(function) or f"agg() has no function {shorten(function)}; {hint}")
+
+
+def _measure(column: str | None, function: str, domain: Domain) -> Measure:
+    """Return a measure of a column, without a name of its own."""
+    if column is None:
+        return Measure("count")
+    match function:
+        case "count":
+            attribute = domain[column]
+            present = np.arange(attribute.size) != attribute.null_index
+            return Measure("count", rows=None if present.all() else Predicate.box(domain, {column: present}))
+        case "sum":
+            return Measure("sum", column, summand=bounded_value(domain, column))
+        case "mean":
+            return Measure("mean", column, summand=bounded_value(domain, column, ends=True))
+        case _:
+            share = 0.5 if function == "median" else float(function[:-1]) / 100
+            return Measure("quantile", column, quantile=share)

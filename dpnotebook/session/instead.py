@@ -1,0 +1,344 @@
+"""What pandas has and a private table has not: why, in a word, and what to write instead.
+
+Everything said here runs as it is written, over a column of the table that was declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+from typing import NoReturn
+
+from dpnotebook.dialect.attributes import identifier
+from dpnotebook.domain import Dates
+from dpnotebook.errors import UnknownVerb, holds_data, shorten
+from dpnotebook.planner.table import TableSchema
+
+MOST_LISTED = 20  # verbs that a message names
+
+ENDS = "min max idxmin idxmax nlargest nsmallest cummin cummax ptp range first last nth"
+ROWS = (
+    "head tail sample iloc loc at iat iterrows itertuples items values to_numpy to_dict to_records to_string "
+    "to_markdown get take xs show collect display squeeze get_group groups indices to_pandas to_polars toPandas "
+    "fetchall limit"
+)
+FILES = "to_csv to_excel to_parquet to_json to_html to_latex to_sql to_feather to_pickle to_clipboard to_stata"
+ROW_FUNCTIONS = "apply transform map applymap pipe assign eval combine"
+JOINS = "merge join concat append combine_first update merge_asof"
+SHAPES = "pivot pivot_table melt stack unstack wide_to_long explode transpose T swaplevel"
+CONDITIONS = "query filter where mask isin between isna isnull notna notnull dropna drop_duplicates duplicated select"
+ORDERED = (
+    "rolling resample expanding ewm shift diff cumsum cumprod cumcount pct_change interpolate asfreq ffill bfill rank"
+)
+CHANGES = (
+    "fillna replace astype rename drop copy set_index reset_index clip round sort_values sort_index insert pop reindex "
+    "convert_dtypes infer_objects add_prefix add_suffix set_axis truncate"
+)
+STATEMENTS = ["query", "execute", "ask", "run_sql", "cursor", "select", "read_sql", "answer"]
+LEFT = [
+    "budget_left",
+    "left",
+    "epsilon",
+    "epsilon_left",
+    "remaining_budget",
+    "balance",
+    "epsilon_spent",
+    "privacy_budget",
+]
+VERBS = [
+    "count",
+    "sum",
+    "mean",
+    "median",
+    "quantile",
+    "cdf",
+    "histogram",
+    "value_counts",
+    "crosstab",
+    "groupby",
+    "agg",
+    "describe",
+    "dp",
+]
+PLOTS = "plot hist boxplot bar scatter pie barh line"
+SIZES = "size shape ngroups len ndim empty info memory_usage"
+NAMES = "columns dtypes index keys axes select_dtypes"
+
+
+def instead(name: str, table: TableSchema | None, keys: Sequence[str] = ()) -> str:
+    """Return why a method of pandas is none here, and what to write; empty where there is nothing to say.
+
+    Parameters
+    ----------
+    name
+        What was called.
+    table
+        What is public of the table that it was asked of; None where it is not protected.
+    keys
+        By what it was grouped.
+    """
+    said = _SAID.get(name)
+    return "" if said is None else said(name, _Example(table, keys))
+
+
+def refuse(
+    what: str, name: str, there: Collection[str], table: TableSchema | None = None, keys: Sequence[str] = ()
+) -> NoReturn:
+    """Raise UnknownVerb for a name that something has not got.
+
+    Parameters
+    ----------
+    what, name
+        What was asked for what.
+    there
+        The names that it has.
+    table, keys
+        As for `instead`.
+
+    Raises
+    ------
+    UnknownVerb
+        Always; AttributeError for names that begin with an underscore, which are no person's.
+    """
+    if name.startswith("_"):
+        raise AttributeError(name)
+    said = instead(name, table, keys)
+    if table is not None and name in table.domain:
+        said = _column(name)
+    if not said:
+        public = [one for one in there if not one.startswith("_")]
+        close = get_close_matches(name.lower(), public, n=1, cutoff=0.7)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(public)[:MOST_LISTED])}"
+        said = f"{what} has no {shorten(name)[1:-1]}; {hint}"
+    raise UnknownVerb(said) from None
+
+
+def refuse_item(key: object, table: TableSchema | None) -> NoReturn:
+    """Raise UnknownVerb for square brackets behind what answers questions, such as df.dp["age"].
+
+    Parameters
+    ----------
+    key
+        What stands in the brackets.
+    table
+        As for `instead`.
+
+    Raises
+    ------
+    UnknownVerb
+        Always.
+    """
+    if table is not None and isinstance(key, str) and key in table.domain:
+        raise UnknownVerb(_column(key))
+    if holds_data(key):
+        raise UnknownVerb(_conditions("a condition in brackets", _Example(table, ())))
+    raise UnknownVerb(_rows("what stands in brackets", _Example(table, ())))
+
+
+def refuse_of_session(name: str, tables: Collection[str], there: Collection[str]) -> NoReturn:
+    """Raise UnknownVerb for a name that a session has not got.
+
+    Parameters
+    ----------
+    name
+        What was asked for.
+    tables, there
+        The tables that are protected in it, and the names that it has.
+
+    Raises
+    ------
+    UnknownVerb
+        Always; AttributeError for names that begin with an underscore, which are no person's.
+    """
+    table = next(iter(tables), "visits")
+    if name in tables:
+        raise UnknownVerb(f"a table of a session is session.table({name!r})")
+    if name in VERBS:
+        raise UnknownVerb(f"{name} is asked of a table: session.table({table!r}).{name}(...)")
+    if name in STATEMENTS:
+        text = f"SELECT COUNT(*) FROM {_plain(table)}"
+        raise UnknownVerb(f"a session has no {name}; SQL is asked by session.sql({text!r}, epsilon=0.1)")
+    if name in LEFT:
+        raise UnknownVerb(
+            f"a session has no {name}; session.remaining and session.spent say what is left of the budget"
+        )
+    refuse("a session", name, there)
+
+
+def _column(name: str) -> str:
+    return f"a column is named in a verb: histogram({name!r}, epsilon=0.1), for example"
+
+
+class _Example:
+    """What examples speak of: the table and columns of its that were declared."""
+
+    def __init__(self, table: TableSchema | None, keys: Sequence[str]) -> None:
+        columns = {} if table is None else dict(table.columns)
+        self.numbers = [name for name, attribute in columns.items() if attribute.bounds is not None] or ["age", "cost"]
+        others = [name for name in columns if name not in self.numbers]
+        self.level = (others or list(columns) or ["sex"])[0]
+        self.dates = next((name for name, attribute in columns.items() if isinstance(attribute, Dates)), "")
+        self.table, self.unit = ("my_table", None) if table is None else (table.name, table.unit)
+        self.keys = keys
+
+    @property
+    def number(self) -> str:
+        """A column of numbers."""
+        return self.numbers[0]
+
+    def statement(self, aggregate: str, *columns: str, distinct: bool = False) -> str:
+        """Return how to ask for an aggregate in SQL."""
+        by, of = (", ".join(map(_plain, names)) for names in (self.keys, columns))
+        call = f"{aggregate}({'DISTINCT ' * distinct}{of})"
+        text = f"SELECT {by}{', ' * bool(by)}{call} FROM {_plain(self.table)}"
+        text += f" GROUP BY {by}" * bool(by)
+        return f"session.sql({text!r}, epsilon=0.1)"
+
+
+def _plain(name: str) -> str:
+    """Return a name as SQL has it: as it is, where it needs no quotes."""
+    return name if name.isidentifier() and name.isascii() else identifier(name)
+
+
+def _ends(name: str, by: _Example) -> str:
+    return (
+        f"{name} is the value of one person, which no noise hides. Near the ends is "
+        f"quantile({by.number!r}, [0.05, 0.95], epsilon=0.1)"
+    )
+
+
+def _rows(name: str, by: _Example) -> str:
+    return (
+        f"{name} shows rows, and those of people are never shown. Ask of all rows, or of some: "
+        f"count(where=..., epsilon=0.1), value_counts({by.level!r}, epsilon=0.1), describe({by.number!r}, epsilon=0.1)"
+    )
+
+
+def _files(name: str, by: _Example) -> str:
+    return (
+        f"{name} writes rows, and those of people stay here. An answer can be written: {_asked(by)}.run().to_csv(path)"
+    )
+
+
+def _functions(name: str, by: _Example) -> str:
+    return (
+        f"{name} runs a function of rows, which may add anything. Expressions in SQL are bounded: "
+        f"{by.statement('SUM', by.number)}, with {by.number} * 2 for example"
+    )
+
+
+def _joins(name: str, by: _Example) -> str:
+    text = f"SELECT COUNT(*) FROM {_plain(by.table)} JOIN ... USING (...)"
+    return f"{name} is a JOIN in SQL: session.sql({text!r}, epsilon=0.1)"
+
+
+def _shapes(name: str, by: _Example) -> str:
+    two = ", ".join(map(repr, [by.level, by.number][: 1 + (by.level != by.number)]))
+    return (
+        f"{name} arranges answers: crosstab({two}, epsilon=0.1) counts, and groupby([{two}]).mean(...) averages; then "
+        "reshape release.frame"
+    )
+
+
+def _conditions(name: str, by: _Example) -> str:
+    return f'{name} chooses rows; here every verb has where=, a text: count(where="{by.number} >= 10", epsilon=0.1)'
+
+
+def _ordered(name: str, by: _Example) -> str:
+    if name in ("resample", "asfreq") and by.dates:
+        return f'{name} makes spans of dates: groupby({{{by.dates!r}: "month"}}).count(epsilon=0.1) counts them'
+    return (
+        f"{name} goes from row to row; an answer has an order: cdf({by.number!r}, epsilon=0.1) adds up, and "
+        "release.frame of a histogram can be smoothed or shifted"
+    )
+
+
+def _changes(name: str, by: _Example) -> str:
+    return f"{name} changes a frame: do so before it is protected, or with an answer: release.frame.{name}(...)"
+
+
+def _plots(name: str, by: _Example) -> str:
+    return f"{name} draws rows; draw an answer: {_asked(by)}.run().plot()"
+
+
+def _sizes(name: str, by: _Example) -> str:
+    return (
+        f"{name} tells the exact number of rows, which is not public; count(epsilon=0.1) tells about how many there are"
+    )
+
+
+def _names(name: str, by: _Example) -> str:
+    return f"what was declared of the columns is in .domain; {name} of the frame itself needs no dp"
+
+
+def _mean(name: str, by: _Example) -> str:
+    return f"{name} is called mean here: mean({by.number!r}, epsilon=0.1)"
+
+
+def _mode(name: str, by: _Example) -> str:
+    return f"mode is the first row of value_counts({by.level!r}, epsilon=0.1), as far as noise lets one tell"
+
+
+def _unique(name: str, by: _Example) -> str:
+    return (
+        f"the values that a column can have are those declared: .domain[{by.level!r}].labels; value_counts counts them"
+    )
+
+
+def _nunique(name: str, by: _Example) -> str:
+    shared = "nunique of values that people share cannot be told privately"
+    if by.unit is None:
+        return f"{shared}; value_counts({by.level!r}, epsilon=0.1) counts each"
+    return f"{shared}; that of {by.unit} can: {by.statement('COUNT', by.unit, distinct=True)}"
+
+
+def _std(name: str, by: _Example) -> str:
+    return f"{name} is asked in SQL: {by.statement('STDDEV', by.number)}"
+
+
+def _var(name: str, by: _Example) -> str:
+    return f"{name} is asked in SQL: {by.statement('VAR_SAMP', by.number)}"
+
+
+def _corr(name: str, by: _Example) -> str:
+    function = "CORR" if name.startswith("corr") else "COVAR_SAMP"
+    return f"{name} is asked in SQL: {by.statement(function, *(by.numbers * 2)[:2])}"
+
+
+def _moments(name: str, by: _Example) -> str:
+    near = by.statement("STDDEV", by.number)
+    return f"{name} is not answered; near it are describe({by.number!r}, epsilon=0.1), and in SQL {near}"
+
+
+def _truths(name: str, by: _Example) -> str:
+    return f"{name} may hang on one person; mean of a bool is the share of True, and sum their number"
+
+
+def _asked(by: _Example) -> str:
+    return f"histogram({by.level!r}, epsilon=0.1)"
+
+
+_SAID: dict[str, Callable[[str, _Example], str]] = {
+    **dict.fromkeys(ENDS.split(), _ends),
+    **dict.fromkeys(ROWS.split(), _rows),
+    **dict.fromkeys(FILES.split(), _files),
+    **dict.fromkeys(ROW_FUNCTIONS.split(), _functions),
+    **dict.fromkeys(JOINS.split(), _joins),
+    **dict.fromkeys(SHAPES.split(), _shapes),
+    **dict.fromkeys(CONDITIONS.split(), _conditions),
+    **dict.fromkeys(ORDERED.split(), _ordered),
+    **dict.fromkeys(CHANGES.split(), _changes),
+    **dict.fromkeys(PLOTS.split(), _plots),
+    **dict.fromkeys(SIZES.split(), _sizes),
+    **dict.fromkeys(NAMES.split(), _names),
+    **dict.fromkeys(("average", "avg"), _mean),
+    **dict.fromkeys(("std", "stddev"), _std),
+    **dict.fromkeys(("var", "variance"), _var),
+    **dict.fromkeys(("corr", "corrwith", "cov"), _corr),
+    **dict.fromkeys(("sem", "skew", "kurt", "kurtosis", "prod", "product", "mad"), _moments),
+    **dict.fromkeys(("any", "all"), _truths),
+    "aggregate": lambda name, by: f'aggregate is called agg here: agg({{{by.number!r}: ["mean"]}}, epsilon=0.1)',
+    "mode": _mode,
+    "unique": _unique,
+    "nunique": _nunique,
+}
