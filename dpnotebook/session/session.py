@@ -29,6 +29,7 @@ from dpnotebook.errors import (
     LedgerMismatch,
     NotProtected,
     SQLError,
+    holds_data,
     instead_of_data,
     shorten,
 )
@@ -248,7 +249,8 @@ class Session:
         >>> session.protect(visits, "visits", unit="patient_id", max_rows=8, domain={"cost": cost})
         <protected table 'visits': cost; privacy unit: one patient_id, up to 8 rows>
         """
-        if said := instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())]):
+        if holds_data(unit):  # only then: naming the columns of a query that is not run yet can take long
+            said = instead_of_data(unit, [str(column) for column in getattr(data, "columns", ())])
             raise DomainError(f"unit= is the column that says whose row it is; {said}")
         table = _checked_table(name, domain, unit, max_rows, rows)
         parts = given_parts(data)

