@@ -4,7 +4,7 @@ A mixed history is asked of real sessions again and again, with fresh noise. As 
 noise, every answer is the truth plus a linear function of all noise drawn so far: that function is read off sessions
 whose noise is a single large number, and then holds for so many draws of the real samplers that 2% of a variance show.
 
-Nothing here is seeded. Thresholds are five standard errors of what is tested, so that a test fails by chance less than
+Nothing here is seeded. Thresholds are six standard errors of 400,000 draws, so that a test fails by chance less than
 once in a million times.
 """
 
@@ -28,10 +28,10 @@ CASES = [
     pytest.param("gaussian", "large", marks=pytest.mark.slow),
 ]
 LEFT_OUT = {"small": {"stricter range", "sum of a part", "at a price", "cumulative, looser"}, "large": set()}
-RUNS = 20  # with real noise
+RUNS = 5  # with real noise
 DRAWS = 400_000
 AT_ONCE = 25_000
-SURE = 5.0  # standard errors
+SURE = 6.0  # standard errors
 LARGE = 2**20
 KINDS = {"laplace": {"measure", "reuse", "refine", "buy", "free"}, "gaussian": {"measure", "reuse", "buy", "free"}}
 
@@ -148,9 +148,15 @@ def history(noise, size):
             for name, frame in Scripted(noise, size, script, plans).answers().items():
                 assert np.array_equal(frame["std_error"], exact[name]["std_error"])
                 columns[name].append((frame["value"].to_numpy() - truth[name]) / LARGE)
-    weights = {name: np.array(found).T for name, found in columns.items()}
-    errors = {name: frame["std_error"].to_numpy() for name, frame in exact.items()}
-    return SimpleNamespace(plans=plans, items=quiet.items, sizes=sizes, truth=truth, weights=weights, std_errors=errors)
+    return SimpleNamespace(
+        plans=plans,
+        items=quiet.items,
+        sizes=sizes,
+        truth=truth,
+        weights={name: np.array(found).T for name, found in columns.items()},
+        std_errors={name: frame["std_error"].to_numpy() for name, frame in exact.items()},
+        widths={name: (frame["upper"] - frame["value"]).to_numpy() for name, frame in exact.items()},
+    )
 
 
 def drawn(items, sizes, noise, count):
@@ -202,27 +208,28 @@ def test_every_accuracy_that_was_asked_for_is_given(noise, size):
 
 
 @pytest.mark.parametrize(("noise", "size"), CASES)
-def test_real_sessions_miss_by_that_much_and_intervals_hold(noise, size):
+def test_real_sessions_miss_by_what_the_noise_makes_of_it(noise, size):
     known = history(noise, size)
-    misses, held = [], []
     for _ in range(RUNS):
         scripted = Scripted(noise, size, [real] * 100, known.plans)
         answers = scripted.answers()
         values = np.concatenate(scripted.drawn).astype(float)
-        square, inside = [], []
         for name, frame in answers.items():
             miss = frame["value"].to_numpy() - known.truth[name]
             assert np.allclose(miss, known.weights[name] @ values, rtol=0, atol=1e-3), name
-            square.append(np.mean((miss / frame["std_error"].to_numpy()) ** 2))
-            lower, upper = frame["lower"].to_numpy() - 1e-9, frame["upper"].to_numpy() + 1e-9
-            inside.append(np.mean((lower <= known.truth[name]) & (known.truth[name] <= upper)))
-        misses.append(np.mean(square))
-        held.append(np.mean(inside))
-    for found, expected in ((misses, 1.0), (held, 0.95)):
-        mean, error = np.mean(found), np.std(found, ddof=1) / math.sqrt(RUNS)
-        if expected == 1.0:
-            assert abs(mean - 1) < SURE * error
-            assert SURE * error < 1  # or nothing would be tested
-        else:
-            assert mean > expected - SURE * error
-            assert SURE * error < 0.1
+            for end, sign in (("lower", -1), ("upper", 1)):
+                widths = sign * (frame[end] - frame["value"]).to_numpy()
+                assert np.allclose(widths, known.widths[name], rtol=0, atol=1e-6), name
+
+
+@pytest.mark.parametrize(("noise", "size"), CASES)
+def test_intervals_hold_as_often_as_they_say(noise, size):
+    known = history(noise, size)
+    held = {name: np.zeros(truth.size) for name, truth in known.truth.items()}
+    for _ in range(DRAWS // AT_ONCE):
+        values = drawn(known.items, known.sizes, noise, AT_ONCE).astype(float)
+        for name, weights in known.weights.items():
+            held[name] += (np.abs(weights @ values) <= known.widths[name][:, None] + 1e-6).sum(axis=1)
+    for name, inside in held.items():
+        assert (inside / DRAWS > 0.95 - SURE * math.sqrt(0.95 * 0.05 / DRAWS)).all(), (name, inside / DRAWS)
+        assert (inside / DRAWS < 0.99).all(), (name, inside / DRAWS)  # wider would be a waste
