@@ -13,7 +13,7 @@ from numbers import Real
 from typing import Literal
 
 from dpnotebook.domain.named import NamedAttributes
-from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.errors import AccuracyError, WorkloadError, shorten
 from dpnotebook.workload.base import Number, Workload, whole
 from dpnotebook.workload.builders import checked_count, small_subsets, subsets
 from dpnotebook.workload.compose import Kron, Stack
@@ -66,10 +66,63 @@ class WorkloadRequest:
     """A union of weighted parts over attributes that are named, not yet those of a domain.
 
     `a + b` asks both, and what both ask is asked once, with the larger weight. `3 * a` wants the answers of `a` three
-    times as accurate, relative to the rest.
+    times as accurate, relative to the rest. `a.within(50) + b.within(100)` says how accurate each must be, and then
+    what both ask is asked once, as accurately as the stricter wants it.
+
+    Parameters
+    ----------
+    parts
+        Each part, and its weight.
+    targets
+        The error that each part must be within, in rows; empty where none has one.
     """
 
     parts: tuple[tuple[Number, Product | AllMarginals], ...]
+    targets: tuple[float, ...] = ()
+
+    @property
+    def loosest(self) -> float | None:
+        """The largest error that a part may have; None where parts say none."""
+        return max(self.targets, default=None)
+
+    @property
+    def weights(self) -> tuple[Number, ...]:
+        """How accurate the answers of each part must be relative to the rest; where all have errors, to the loosest."""
+        if not self.targets:
+            return tuple(weight for weight, _ in self.parts)
+        return tuple(max(self.targets) / target for target in self.targets)
+
+    def within(self, error: float) -> WorkloadRequest:
+        """Say how far off the answers may be, so that parts of a workload can have errors of their own.
+
+        Parameters
+        ----------
+        error
+            Half-width of the interval of every answer, in rows; at the confidence with which the workload is asked.
+
+        Raises
+        ------
+        AccuracyError
+            If it is no number above 0, or parts have a weight or an error already.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> query = patients.answer(dpn.ranges("income").within(100) + dpn.identity("sex").within(50))
+        >>> [(part.name, round(part.half_width) <= target) for part, target in zip(query.plan.parts, (100, 50))]
+        [("ranges('income')", True), ("identity('sex')", True)]
+        """
+        said = _error_of_part(error)
+        if self.targets:
+            raise AccuracyError(f"{shorten(self)} says already how far off its answers may be: say .within() once")
+        if any(weight != 1 for weight, _ in self.parts):
+            raise AccuracyError(
+                f"{shorten(self)} has a weight, which says how accurate answers are relative to others: leave the weight "
+                "out where .within() says how accurate they must be"
+            )
+        return replace(self, targets=(said,) * len(self.parts))
 
     def attributes(self, domain: NamedAttributes) -> tuple[str, ...]:
         """Return the attributes that take part, in the domain's order: all, if any part is about all.
@@ -120,7 +173,7 @@ class WorkloadRequest:
         axes = _axes(domain, on, levels or {})
         seen: dict[tuple[Subset, tuple[Along, ...]], Number] = {}
         groups: list[tuple[dict[int, Along], list[Subset]]] = []
-        for weight, part in self.parts:
+        for weight, (_, part) in zip(self.weights, self.parts, strict=True):
             along = _along(part, axes)
             fresh = []
             for subset in _subsets(part, axes):
@@ -160,17 +213,32 @@ class WorkloadRequest:
                 "ranges('age'), "
                 f"not with {shorten(other)}; .over(domain) makes a workload of it"
             )
-        return WorkloadRequest(self.parts + other.parts)
+        if bool(self.targets) != bool(other.targets):
+            one = other if self.targets else self
+            raise AccuracyError(
+                f"a workload says of every part how far off its answers may be, or of none: write "
+                f"{shorten(one)}.within(...), or leave the others out"
+            )
+        return WorkloadRequest(self.parts + other.parts, self.targets + other.targets)
 
     def __mul__(self, weight: Number) -> WorkloadRequest:
         if isinstance(weight, bool) or not isinstance(weight, Real) or not 0 < float(weight) < math.inf:
             raise WorkloadError(f"the weight of a workload must be a finite number above 0, not {shorten(weight)}")
+        if self.targets:
+            raise AccuracyError(f"{shorten(self)} says how far off its answers may be, and takes no weight beside that")
         plain = int(weight) if weight == int(weight) else float(weight)
         return replace(self, parts=tuple((plain * own, part) for own, part in self.parts))
 
     __rmul__ = __mul__
 
+    @property
+    def promised(self) -> tuple[tuple[str, float], ...]:
+        """Each part as it is written, and the error that it must be within; empty where none has one."""
+        return tuple((repr(part), target) for (_, part), target in zip(self.parts, self.targets, strict=False))
+
     def __repr__(self) -> str:
+        if self.targets:
+            return " + ".join(f"{part}.within({target:.12g})" for part, target in self.promised)
         return " + ".join(f"{part!r}" if weight == 1 else f"{weight!r} * {part!r}" for weight, part in self.parts)
 
 
@@ -297,6 +365,15 @@ def total() -> WorkloadRequest:
     array([[1, 1, 1, 1]])
     """
     return _request(Product((), "identity"))
+
+
+def _error_of_part(error: object) -> float:
+    if isinstance(error, bool) or not isinstance(error, Real) or not 0 < float(error) < math.inf:
+        raise AccuracyError(
+            "within() takes the half-width of an interval in rows, a finite number above 0, such as "
+            f"ranges('age').within(50); not {shorten(error)}"
+        )
+    return float(error)
 
 
 def _request(part: Product | AllMarginals) -> WorkloadRequest:

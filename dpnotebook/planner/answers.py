@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Protocol
@@ -77,6 +77,10 @@ class Estimates:
     def finite(self) -> bool:
         """Whether all of these numbers are."""
         return all(bool(np.isfinite(numbers).all()) for numbers in vars(self).values())
+
+    def times(self, weights: Floats) -> Estimates:
+        """Return the estimates of each answer times its weight."""
+        return Estimates(*(numbers * weights for numbers in vars(self).values()))
 
 
 def written(value: Floats, std_error: Floats, width: Floats) -> Estimates:
@@ -152,11 +156,14 @@ class LinearAnswers:
         The measured queries together with the workload that is answered from them.
     step
         What one integer of the measurement is worth in the answer's units.
+    by_weight
+        Whether answers are told times their weights: an error that holds for these is that much smaller without.
     """
 
     measurement: Measurement
     strategy: Strategy
     step: float = 1.0
+    by_weight: bool = False
 
     def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
@@ -170,6 +177,8 @@ class LinearAnswers:
 
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy`."""
+        if accuracy.by_part and not self.by_weight:
+            return replace(self, by_weight=True).scale_for(accuracy, noise)
         worst = float(np.max(self.factors * self.units**2))
         if accuracy.error is not None and self.direct and noise == "laplace":
             return laplace_scale_for(accuracy.error / float(self.units[0]), accuracy.confidence)
@@ -213,7 +222,8 @@ class LinearAnswers:
 
         A weight says how accurate an answer must be; what a person is told is the answer without it.
         """
-        return self.step / row_weights(self.strategy.workload)
+        weights = row_weights(self.strategy.workload)
+        return np.full(weights.size, self.step) if self.by_weight else self.step / weights
 
     @cached_property
     def direct(self) -> bool:

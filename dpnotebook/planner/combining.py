@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +24,7 @@ from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.privacy.tails import farthest_of, half_widths
 from dpnotebook.query.question import Question
+from dpnotebook.workload.terms import row_weights
 
 MOST_WEIGHTS = 200_000  # of combinations whose interval is found from the exact law of their noise
 MOST_DRAWS = 2_000  # of noise in one answer, up to which its law is worked out; above, the worst of all laws stands in
@@ -36,16 +37,37 @@ Own = Callable[[], Estimates | None]
 
 @dataclass(frozen=True)
 class Promise:
-    """What a plan said of every answer, in its own units: the largest standard error and half-width of an interval."""
+    """What a plan said of every answer, in its own units: the largest standard error and half-width of an interval.
+
+    Parameters
+    ----------
+    std_error, half_width
+        The largest of all answers.
+    weighted
+        The largest half-width times the weight of its answer, where parts of a workload have errors of their own.
+    weights
+        Of the answers, shape (answers,).
+    """
 
     std_error: float = math.inf
     half_width: float = math.inf
+    weighted: float = math.inf
+    weights: Floats | float = field(default=1.0, compare=False)  # the question says them
+
+    @classmethod
+    def of(cls, question: Question, said: Sequence[float] = (), weighted: float | None = None) -> Promise:
+        """Return what a plan said of the answers to a question: the largest two errors, and the weighted one."""
+        workload = question.measures[0].workload
+        if weighted is None or workload is None:
+            return cls(*said)
+        return cls(*said, weighted=weighted, weights=row_weights(workload))
 
     def kept(self, estimates: Estimates) -> Any:
         """Return for each answer whether it is finite and keeps the promise, bool, shape (answers,)."""
         width = (estimates.upper - estimates.lower) / 2
         known = np.isfinite(estimates.value) & np.isfinite(estimates.std_error) & np.isfinite(width)
-        return known & (estimates.std_error <= self.std_error * ROUNDING) & (width <= self.half_width * ROUNDING)
+        near = (width <= self.half_width * ROUNDING) & (width * self.weights <= self.weighted * ROUNDING)
+        return known & (estimates.std_error <= self.std_error * ROUNDING) & near
 
 
 def combined_details(
@@ -113,11 +135,16 @@ def combined_details(
 
 def exact_half_width(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> float:
     """Return the half-width of the worst answer from what is known, from the exact law of its noise; inf for many."""
+    widths = exact_half_widths(history, asked, confidence)
+    return math.inf if widths is None else float(widths.max(initial=0.0))
+
+
+def exact_half_widths(history: History, asked: marginal_measurement.LinearTarget, confidence: float) -> Floats | None:
+    """Return the half-width of every answer from what is known, from the exact law of its noise; None for many."""
     variances = asked.estimates()[1]
     if np.unique(asked.alike).size > MOST_EXACT or not np.isfinite(variances).all():
-        return math.inf
-    widths = widths_of(history, asked, np.sqrt(variances) * asked.step, confidence)
-    return float(widths.max(initial=0.0))
+        return None
+    return widths_of(history, asked, np.sqrt(variances) * asked.step, confidence)
 
 
 def linear_of(answer: Answers) -> LinearAnswers | None:

@@ -154,15 +154,14 @@ def code(question: Question, accuracy: Accuracy) -> str:
             call = f".groupby({ {key: spans.get(key) for key in keys}!r}).count("
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
-            call = f".answer({asked}, on={keys!r}, "
+            call, arguments = ".answer(", [asked, f"on={keys!r}"]
         elif measure.kind == "count" and len(keys) == 1:
-            call = f".histogram({keys[0]!r}, "
+            call, arguments = ".histogram(", [repr(keys[0])]
         elif measure.kind == "count" and len(keys) == 2:
-            call = f".crosstab({keys[0]!r}, {keys[1]!r}, "
+            call, arguments = ".crosstab(", [repr(keys[0]), repr(keys[1])]
         else:
-            grouped = f".groupby({keys!r})" if keys else ""
-            call = f"{grouped}.{measure.kind}({', '.join(arguments)}{', ' if arguments else ''}"
-        calls.append(f"{verbs}{call}{', '.join([*where, accuracy.text])})")
+            call = f"{f'.groupby({keys!r})' if keys else ''}.{measure.kind}("
+        calls.append(f"{verbs}{call}{', '.join(filter(None, [*arguments, *where, accuracy.text]))})")
     return "\n".join(calls)
 
 
@@ -187,7 +186,7 @@ def _as_agg(question: Question) -> dict[str, list[str]] | None:
 
 def request_code(request: str) -> str:
     """Return a request for a workload by names, such as ranges('age'), as it is written after one import."""
-    return re.sub(r"\b(?=[a-z_]+\()", "dpn.", request)
+    return re.sub(r"(?<![.\w])(?=[a-z_]+\()", "dpn.", request)
 
 
 def _strategy_name(answer: Answers) -> str:

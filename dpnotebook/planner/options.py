@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, QuantileAnswers, grid_bits
-from dpnotebook.planner.combining import exact_half_width
+from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
+from dpnotebook.planner.combining import exact_half_width, exact_half_widths
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
 from dpnotebook.planner.pioneer.planner import pioneer_items
@@ -27,8 +27,9 @@ from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.tails import farthest
+from dpnotebook.privacy.tails import farthest, farthest_of
 from dpnotebook.query.question import Accuracy, Question
+from dpnotebook.workload.terms import row_weights
 
 WORTH_SAYING = 1.25  # times the price of a question, from which on measuring it better is called a purchase
 ATTEMPTS = 8  # to keep an error with noise that is not as fine as was thought
@@ -54,6 +55,9 @@ def repeated(
     for past in everything:
         expected = _expected(past, question, accuracy, table, ledger.accountant, assumption)
         if expected is not None and _good(past, accuracy, expected, ledger.accountant):
+            if accuracy.by_part:
+                alike = replace(accuracy, within=())
+                expected = _expected(past, question, alike, table, ledger.accountant, assumption) or expected
             number, units, first = past.number, int(past.plan["units"]), expected[0]
             steps = explain.repeated_steps(number)
             option = Option((), units, first.std_errors, first.half_width, steps, (number,), number)
@@ -69,14 +73,19 @@ def _expected(
     accountant: Accountant,
     assumption: Assumption,
 ) -> list[Expected] | None:
-    """Return how wrong one recorded release is; None where that is not known yet."""
+    """Return how wrong one recorded release is; None where that is not known yet.
+
+    Where parts of a workload have errors of their own, answers and errors are those of weighted queries.
+    """
     known = past.expected if isinstance(past, Answered) else {}
-    key = accuracy.confidence, assumption
+    key = accuracy.confidence, assumption, accuracy.by_part
     if key not in known:
         details: Mapping[str, Any] = getattr(past, "details", {})
         combined = combined_from_json(details, past.plan, accountant.noise, accuracy.confidence)
         if combined is not None:
             if all(one.finite for one in combined):
+                if accuracy.by_part:
+                    combined = [one.times(_weights(question)) for one in combined]
                 told = zip([details["estimates"], *details.get("others", ())], combined, strict=True)
                 known[key] = _promised(past.plan, question, accuracy.confidence, combined) or [
                     _told(*one, accuracy.confidence, accountant) for one in told
@@ -84,10 +93,22 @@ def _expected(
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [
-                answer.expected(accountant.noise, item.scale, accuracy.confidence)
+                _by_weight(answer, accuracy).expected(accountant.noise, item.scale, accuracy.confidence)
                 for answer, item in zip(recorded.answers, recorded.planned, strict=True)
             ]
     return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
+
+
+def _by_weight(answer: Answers, accuracy: Accuracy) -> Answers:
+    """Return the answers as their errors are promised: times their weights, where parts have errors of their own."""
+    return replace(answer, by_weight=True) if accuracy.by_part and isinstance(answer, LinearAnswers) else answer
+
+
+def _weights(question: Question) -> Floats:
+    """Return how accurate each answer must be, relative to those that may be the least accurate; shape (answers,)."""
+    workload = question.measures[0].workload
+    assert workload is not None
+    return np.asarray(row_weights(workload), dtype=float)
 
 
 def _promised(
@@ -164,6 +185,8 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
     asked, alone = problem.asked, problem.alone
     if accuracy.epsilon is not None:
         return _at_most(problem, accuracy) if asked.told else alone
+    if accuracy.by_part:
+        return _within(problem, accuracy) if asked.told else alone
     least = asked.least_scale
     for _ in range(ATTEMPTS):
         target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least, asked.reach)
@@ -182,13 +205,75 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
 
     What is known already is not paid for again, and what is missing costs less beside it.
     """
+    targets = (problem.alone_errors / problem.asked.step) ** 2
+    if (free := _known_within(problem, accuracy, targets)) is not None:
+        return free
+    return _beside(problem, accuracy, targets)
+
+
+def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
+    """Return the cheapest way found in which the answers of every part of a workload keep the error of that part."""
+    asked, least = problem.asked, problem.asked.least_scale
+    assert accuracy.error is not None
+    errors = accuracy.error / _weights(problem.question)
+    option = problem.alone
+    for _ in range(ATTEMPTS):
+        targets = np.zeros(errors.size)
+        for error in np.unique(errors):
+            alike = replace(accuracy, error=float(error), within=())
+            targets[errors == error] = marginal_measurement.target_of(
+                alike, asked.step, problem.noise, least, asked.reach
+            )
+        if (targets <= 0).any():
+            break
+        if (free := _known_within(problem, accuracy, targets, errors)) is not None:
+            return free
+        option = _beside(problem, accuracy, targets)
+        scale = min([asked.least_scale, *(float(item.scale) for item in option.items)])
+        reach = farthest_of(option.std_errors, problem.noise, accuracy.confidence, asked.step * asked.reach, scale)
+        if option.own or (reach <= errors * marginal_measurement.SLACK).all():
+            return option
+        least = min(least * FINER, scale)  # coarse noise that is added up can reach further, for its variance
+    return _finished(problem, replace(problem.alone, own=True), None, accuracy)
+
+
+def _known_within(
+    problem: PlanningProblem, accuracy: Accuracy, targets: Floats, errors: Floats | None = None
+) -> Option | None:
+    """Return the way that measures nothing, where what is known is as accurate as each answer must be; else None.
+
+    Parameters
+    ----------
+    problem, accuracy
+        The question and what is known; for what is asked.
+    targets
+        The variance that each answer must have, in squared integers; shape (answers,).
+    errors
+        How far each may reach, in its own units, where that is asked: the exact law of the noise may keep it.
+    """
     asked, alone = problem.asked, problem.alone
-    targets = (problem.alone_errors / asked.step) ** 2
-    if marginal_measurement.is_known(asked, targets):
-        width = exact_half_width(problem.history, asked, accuracy.confidence)
-        free = Option((), 0, alone.std_errors, 0.0 if math.isinf(width) else width, (), as_good_as=alone.units)
-        return _finished(problem, free, asked.variances, accuracy)
-    problem = _over_atoms(problem)
+    known = marginal_measurement.is_known(asked, targets)
+    if not known and (errors is None or not marginal_measurement.is_known(asked, targets * NEARLY)):
+        return None
+    widths = exact_half_widths(problem.history, asked, accuracy.confidence)
+    if not known and (widths is None or (widths > errors * marginal_measurement.SLACK).any()):
+        return None
+    width = 0.0 if widths is None else float(widths.max(initial=0.0))
+    option = Option((), 0, alone.std_errors, width, (), as_good_as=alone.units if accuracy.error is None else 0)
+    return _finished(problem, option, asked.variances, accuracy)
+
+
+def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Option:
+    """Return the way that measures least beside what is known, with every answer as accurate as its own target.
+
+    Parameters
+    ----------
+    problem, accuracy
+        The question and what is known; for what is asked.
+    targets
+        The variance that each answer must have, in squared integers; shape (answers,).
+    """
+    problem, alone = _over_atoms(problem), problem.alone
     best: marginal_measurement.Proposal | None = None
     least = problem.price(alone.items), alone.units
     for proposal in _missing(problem, targets) if problem.planner != "pioneer" else ():
@@ -200,7 +285,8 @@ def _at_most(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         return _finished(problem, replace(alone, own=True), variances, accuracy)
     own = best.half_width > 0
     units = _units(best.items, problem)
-    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own, as_good_as=alone.units)
+    as_good_as = alone.units if accuracy.error is None else 0
+    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own, as_good_as=as_good_as)
     return _finished(problem, option, best.variances, accuracy)
 
 

@@ -55,6 +55,8 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     if plan.combined:
         values["combined"] = plan.confidence
         values["promised"] = [plan.std_error, plan.error]
+        if plan.accuracy.by_part:
+            values["weighted"] = plan.accuracy.error
         values["known"] = plan.known
     if plan.own:
         values["own"] = True

@@ -33,6 +33,7 @@ from dpnotebook.privacy.tails import kappa
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
+from dpnotebook.workload.terms import row_weights
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows, of a question that is asked by itself
 ERRORS = (2.0, 0.5, 0.25)  # errors beside the chosen one, where past answers help
@@ -211,7 +212,9 @@ def make_plan(
         strategy_prices={name: (price.price, price.credit) for name, price in worked_out.items()},
         kind=kind,
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
-        parts=_parts(question, option.expected) if len(question.measures) > 1 else (),
+        parts=_parts(question, option.expected)
+        if len(question.measures) > 1
+        else _by_target(question, accuracy, option, accountant.noise),
     )
 
 
@@ -227,6 +230,22 @@ def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMea
         )
         for measure, one in zip(question.measures, expected, strict=True)
     )
+
+
+def _by_target(question: Question, accuracy: Accuracy, option: Option, noise: Noise) -> tuple[PlannedMeasure, ...]:
+    """Return how wrong the answers of each part of a workload will be, where parts have errors of their own."""
+    workload = question.measures[0].workload
+    if not accuracy.by_part or workload is None or accuracy.error is None:
+        return ()
+    weights = row_weights(workload)
+    unit, reach, found = explain.unit(question.measures[0]), kappa(accuracy.confidence, noise), []
+    for target in dict.fromkeys(target for _, target in accuracy.within):
+        name = " + ".join(part for part, error in accuracy.within if error == target)
+        rows = np.isclose(weights, accuracy.error / target)
+        std_error = float(option.std_errors[rows].max(initial=0.0))
+        half_width = min(std_error * reach, target)  # sums of Laplace noise do not reach as far as a single draw
+        found.append(PlannedMeasure(name, f"{name}, within ±{target:g}", unit, std_error, half_width))
+    return tuple(found)
 
 
 def _linear(
@@ -259,7 +278,7 @@ def _may_be_cheaper(
     if accountant.noise == "gaussian" or accuracy.error is None:
         return True
     least = min(kappa(accuracy.confidence, "gaussian"), -math.log(1 - accuracy.confidence) / math.sqrt(2))
-    hopeful = Accuracy(variance=(accuracy.error / least) ** 2, confidence=accuracy.confidence)
+    hopeful = replace(accuracy, error=None, variance=(accuracy.error / least) ** 2)
     if any(answer.scale_for(hopeful, accountant.noise) < COARSE for answer in answers):
         return True
     return units_for(hopeful, answers, table, accountant)[0] < than.units
@@ -323,7 +342,8 @@ def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
     if accuracy.epsilon is not None:
         return replace(accuracy, epsilon=float(f"{accuracy.epsilon * factor:.3g}"))
     if accuracy.error is not None:
-        return replace(accuracy, error=accuracy.error * factor)
+        within = tuple((part, error * factor) for part, error in accuracy.within)
+        return replace(accuracy, error=accuracy.error * factor, within=within)
     assert accuracy.variance is not None
     return replace(accuracy, variance=accuracy.variance * factor**2)
 

@@ -426,6 +426,9 @@ class Accuracy:
     objective
         What the strategy makes least: "total", the squared errors of all answers together, or "worst", the error of the
         worst answer. None is "worst" where every answer is promised an error or a variance, and "total" for an epsilon.
+    within
+        The parts of a workload that say themselves how far off their answers may be, as they are written, and how far;
+        `error` is the largest of these, and an answer of weight w must be within `error / w`.
 
     Raises
     ------
@@ -439,6 +442,7 @@ class Accuracy:
     confidence: float = 0.95
     relative: float | None = None
     objective: Objective | None = None
+    within: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.objective is not None:
@@ -466,10 +470,17 @@ class Accuracy:
         return self.objective or ("worst" if self.epsilon is None else "total")
 
     @property
+    def by_part(self) -> bool:
+        """Whether parts of a workload say how far off their answers may be, and these are not all alike."""
+        return len({target for _, target in self.within}) > 1
+
+    @property
     def text(self) -> str:
-        """The accuracy as it is written in code, exactly: error=25, or error='5%'."""
+        """The accuracy as it is written in code, exactly: error=25, or error='5%'; empty where parts say theirs."""
         rest = "" if self.confidence == 0.95 else f", confidence={_written(self.confidence)}"
         rest += "" if self.objective is None else f", objective={self.objective!r}"
+        if self.within:
+            return rest.removeprefix(", ")
         if self.relative is not None:
             return f"error='{self.percent}'{rest}"
         name = next(name for name in AMOUNTS if getattr(self, name) is not None)

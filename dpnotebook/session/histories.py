@@ -170,7 +170,8 @@ class Histories:
     def free(self, plan: Plan, table: TableSchema) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         with self._lock, threads_for(0):
-            promise = Promise(plan.std_error, plan.error)
+            weighted = plan.accuracy.error if plan.accuracy.by_part else None
+            promise = Promise.of(plan.question, (plan.std_error, plan.error), weighted)
             asked = (self.ledger.version(table.name), plan.question.key, plan.confidence, promise)
             known = self._free.get(table.name)
             if known is None or known[0] != asked:  # once for a look at a plan and the run after it
@@ -248,7 +249,7 @@ class Histories:
         """Return the answers from everything recorded, checked against what their plan said; None without any."""
         plan, planned = charge.plan, planned_from_json(charge.plan, table.domain)
         question, confidence = Question.from_json(plan["question"], table.domain), plan["combined"]
-        promise = Promise(*plan.get("promised", ()))
+        promise = Promise.of(question, plan.get("promised", ()), plan.get("weighted"))
         # Where other kernels recorded since it was planned, there may be less room for what it was planned with.
         attempts: list[tuple[Callable[[], History], Promise]] = [
             (lambda: self._history(table), promise),

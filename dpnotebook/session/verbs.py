@@ -628,7 +628,8 @@ class Verbs(Grouped):
             `dpn.strategy.wavelet`. The best that is found, unless given. Where the ledger has an answer that cost as
             much, that is given whatever it was measured by; `fresh=True` measures anew.
         epsilon, error, variance, confidence, objective, fresh
-            As for every verb; exactly one of the first three.
+            As for every verb; exactly one of the first three, and none where the parts of the workload say themselves
+            how far off they may be, such as `dpn.ranges("age").within(100) + dpn.marginals(2).within(50)`.
 
         Examples
         --------
@@ -652,6 +653,7 @@ class Verbs(Grouped):
             on = attributes_of(workload, self._table)
         grouped = self.groupby(on)
         asked = ""
+        accuracy = _promised(workload, confidence, objective, epsilon=epsilon, error=error, variance=variance)
         if isinstance(workload, WorkloadRequest):
             asked = repr(workload)
             predicate = self._table.within(parsed(where, domain))
@@ -660,7 +662,7 @@ class Verbs(Grouped):
         query = grouped._query(
             Measure("workload", workload=workload, asked=asked),
             where,
-            accuracy_of(epsilon, error, variance, confidence, objective),
+            accuracy or accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
         )
         if strategy is None:
@@ -769,6 +771,23 @@ def _answer_name(measure: Measure, keys: tuple[str, ...]) -> str:
         taken |= {quantile_column(keys)}
     names = itertools.chain(["value"], (measure.kind + "_" * i for i in itertools.count()))
     return next(name for name in names if not taken & {name, *(column_name(name, part) for part in PARTS)})
+
+
+def _promised(
+    workload: Workload | WorkloadRequest,
+    confidence: float,
+    objective: Objective | None,
+    **said: float | str | None,
+) -> Accuracy | None:
+    """Return the accuracy that the parts of a workload say themselves, if they do; it can be said only once."""
+    if not isinstance(workload, WorkloadRequest) or workload.loosest is None:
+        return None
+    if beside := [name for name, value in said.items() if value is not None]:
+        raise AccuracyError(
+            f"the parts of {shorten(workload)} say how far off their answers may be: leave "
+            f"{' and '.join(f'{name}=' for name in beside)} out, or .within()"
+        )
+    return Accuracy(error=workload.loosest, confidence=confidence, objective=objective, within=workload.promised)
 
 
 def accuracy_of(
