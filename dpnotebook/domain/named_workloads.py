@@ -21,6 +21,8 @@ from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Prefi
 from dpnotebook.workload.marginals import Marginals, Subset
 from dpnotebook.workload.padded import Padded
 
+MOST_APART = 1_000.0  # times the strictest error: one that may be larger costs next to nothing beside it
+
 Along = Literal["identity", "prefix", "ranges"]  # what is asked along one attribute
 Levels = Mapping[str, Sequence[int]]
 
@@ -82,15 +84,15 @@ class WorkloadRequest:
 
     @property
     def loosest(self) -> float | None:
-        """The largest error that a part may have; None where parts say none."""
-        return max(self.targets, default=None)
+        """The largest error that is planned for; None where parts say none."""
+        return min(max(self.targets), MOST_APART * min(self.targets)) if self.targets else None
 
     @property
     def weights(self) -> tuple[Number, ...]:
         """How accurate the answers of each part must be relative to the rest; where all have errors, to the loosest."""
-        if not self.targets:
+        if self.loosest is None:
             return tuple(weight for weight, _ in self.parts)
-        return tuple(max(self.targets) / target for target in self.targets)
+        return tuple(max(self.loosest / target, 1.0) for target in self.targets)
 
     def within(self, error: float) -> WorkloadRequest:
         """Say how far off the answers may be, so that parts of a workload can have errors of their own.
@@ -119,8 +121,8 @@ class WorkloadRequest:
             raise AccuracyError(f"{shorten(self)} says already how far off its answers may be: say .within() once")
         if any(weight != 1 for weight, _ in self.parts):
             raise AccuracyError(
-                f"{shorten(self)} has a weight, which says how accurate answers are relative to others: leave the weight "
-                "out where .within() says how accurate they must be"
+                f"{shorten(self)} has a weight, which says how accurate answers are relative to others: leave it out "
+                "where .within() says how accurate they must be"
             )
         return replace(self, targets=(said,) * len(self.parts))
 

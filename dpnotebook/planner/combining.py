@@ -57,10 +57,11 @@ class Promise:
     @classmethod
     def of(cls, question: Question, said: Sequence[float] = (), weighted: float | None = None) -> Promise:
         """Return what a plan said of the answers to a question: the largest two errors, and the weighted one."""
+        std_error, half_width = said or (math.inf, math.inf)
         workload = question.measures[0].workload
         if weighted is None or workload is None:
-            return cls(*said)
-        return cls(*said, weighted=weighted, weights=row_weights(workload))
+            return cls(std_error, half_width)
+        return cls(std_error, half_width, weighted, row_weights(workload))
 
     def kept(self, estimates: Estimates) -> Any:
         """Return for each answer whether it is finite and keeps the promise, bool, shape (answers,)."""

@@ -253,10 +253,10 @@ def _known_within(
     """
     asked, alone = problem.asked, problem.alone
     known = marginal_measurement.is_known(asked, targets)
-    if not known and (errors is None or not marginal_measurement.is_known(asked, targets * NEARLY)):
+    if not known and (errors is None or not marginal_measurement.is_known(asked, np.asarray(targets * NEARLY))):
         return None
     widths = exact_half_widths(problem.history, asked, accuracy.confidence)
-    if not known and (widths is None or (widths > errors * marginal_measurement.SLACK).any()):
+    if not known and (widths is None or errors is None or (widths > errors * marginal_measurement.SLACK).any()):
         return None
     width = 0.0 if widths is None else float(widths.max(initial=0.0))
     option = Option((), 0, alone.std_errors, width, (), as_good_as=alone.units if accuracy.error is None else 0)

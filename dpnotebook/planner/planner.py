@@ -241,7 +241,7 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, noise: No
     unit, reach, found = explain.unit(question.measures[0]), kappa(accuracy.confidence, noise), []
     for target in dict.fromkeys(target for _, target in accuracy.within):
         name = " + ".join(part for part, error in accuracy.within if error == target)
-        rows = np.isclose(weights, accuracy.error / target)
+        rows = np.isclose(weights, max(accuracy.error / target, 1.0))
         std_error = float(option.std_errors[rows].max(initial=0.0))
         half_width = min(std_error * reach, target)  # sums of Laplace noise do not reach as far as a single draw
         found.append(PlannedMeasure(name, f"{name}, within ±{target:g}", unit, std_error, half_width))

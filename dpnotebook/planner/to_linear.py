@@ -209,6 +209,11 @@ def _effort(measure: Measure, workload: Workload) -> Effort:
     return "quick" if everyday else "full"
 
 
+def number_of_answers(measure: Measure, question: Question, domain: Domain) -> int:
+    """Return how many answers a measure of a question has whose errors are promised."""
+    return int(asked_workload(measure, answer_axes(measure, question, domain)).shape[0])
+
+
 def asked_workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
     """Return the queries of a measure over the histogram of its axes.
 

@@ -242,7 +242,7 @@ def _log_delta(mu: float, epsilon: float) -> float:
     if a < 0:  # both terms are tails: subtract them at a common scale, or nothing is left of them
         return math.log(0.5) - a * a / 2 + math.log(max(erfcx(-a / math.sqrt(2)) - erfcx(-b / math.sqrt(2)), TINIEST))
     upper, lower = float(log_ndtr(a)), epsilon + float(log_ndtr(b))
-    return upper + math.log(max(-math.expm1(lower - upper), TINIEST))
+    return upper + math.log(max(-math.expm1(min(lower - upper, 0.0)), TINIEST))
 
 
 def _bisect(holds_below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:

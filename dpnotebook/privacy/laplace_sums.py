@@ -158,7 +158,7 @@ def _distinct(weights: Floats, sizes: Floats, scales: Floats) -> tuple[_Sums, In
     variance = _sine(scales) / 2
     second, fourth = rest @ variance, (rest * rest) @ (variance + 3 * variance**2)
     norm = np.linalg.norm(ordered * (scales / scales[-1]), axis=1)
-    relative = np.stack([second, fourth], axis=1) / np.maximum(variance[-1], 1e-300) ** np.array([1, 2])
+    relative = np.stack([second, fourth], axis=1) / np.maximum(variance[-1], 1e-150) ** np.array([1, 2])
     key = np.hstack([shares, widths, counts, relative, norm[:, None]])
     _, chosen, which = np.unique(np.round(key, _ROUNDED), axis=0, return_index=True, return_inverse=True)
     exponent, square = _variance_gamma(second[chosen], fourth[chosen])

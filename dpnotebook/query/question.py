@@ -428,7 +428,9 @@ class Accuracy:
         worst answer. None is "worst" where every answer is promised an error or a variance, and "total" for an epsilon.
     within
         The parts of a workload that say themselves how far off their answers may be, as they are written, and how far;
-        `error` is the largest of these, and an answer of weight w must be within `error / w`.
+        `error` is the largest of these that is planned for, and an answer of weight w must be within `error / w`.
+    together
+        Probability that the intervals of all answers hold at once, where that was asked; `confidence` is that of each.
 
     Raises
     ------
@@ -443,6 +445,7 @@ class Accuracy:
     relative: float | None = None
     objective: Objective | None = None
     within: tuple[tuple[str, float], ...] = ()
+    together: float | None = None
 
     def __post_init__(self) -> None:
         if self.objective is not None:
@@ -477,7 +480,9 @@ class Accuracy:
     @property
     def text(self) -> str:
         """The accuracy as it is written in code, exactly: error=25, or error='5%'; empty where parts say theirs."""
-        rest = "" if self.confidence == 0.95 else f", confidence={_written(self.confidence)}"
+        confidence = self.confidence if self.together is None else self.together
+        rest = "" if confidence == 0.95 else f", confidence={_written(confidence)}"
+        rest += "" if self.together is None else ", simultaneous=True"
         rest += "" if self.objective is None else f", objective={self.objective!r}"
         if self.within:
             return rest.removeprefix(", ")
@@ -490,6 +495,13 @@ class Accuracy:
     def percent(self) -> str:
         """The relative error as it was written: 5%; empty when the accuracy is not relative."""
         return "" if self.relative is None else f"{_plain(Decimal(repr(self.relative)).scaleb(2))}%"
+
+    def of_all(self, answers: int) -> Accuracy:
+        """Return the accuracy of each of some answers with which all of them keep this one at once.
+
+        Each misses so rarely that all together do as often as one did: the union bound, for any noise.
+        """
+        return replace(self, confidence=1 - (1 - self.confidence) / max(answers, 1), together=self.confidence)
 
     def resolved(self, error: float) -> Accuracy:
         """Return the same accuracy with its relative error as an error in the answer's own units."""

@@ -12,7 +12,7 @@ from dpnotebook.errors import AccuracyError, UnknownVerb, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import Purchases
-from dpnotebook.planner.to_linear import Assumption
+from dpnotebook.planner.to_linear import Assumption, number_of_answers
 from dpnotebook.privacy.budget import Amount, positive
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.objective import Objective
@@ -22,6 +22,9 @@ from dpnotebook.strategy import Strategy
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
+
+
+COUNTS = ("count", "cdf", "workload")
 
 
 class SessionProtocol(Protocol):
@@ -171,10 +174,41 @@ class Query:
         >>> [round(query.at(error=error).plan.cost.epsilon, 3) for error in (10, 25, 50)]
         [0.284, 0.117, 0.059]
         """
-        confidence = self.accuracy.confidence if confidence is None else confidence
+        joint = self.accuracy.together
+        confidence = (joint or self.accuracy.confidence) if confidence is None else confidence
         objective = self.accuracy.objective if objective is None else objective
         accuracy = Accuracy(epsilon, cast("float | None", error), variance, confidence, objective=objective)
-        return replace(self, accuracy=accuracy)
+        return replace(self, accuracy=accuracy) if joint is None else replace(self, accuracy=accuracy).simultaneous()
+
+    def simultaneous(self) -> Query:
+        """Return the same query with intervals that all hold at once, and an error that all answers keep at once.
+
+        Of many answers the one that stands out is likely to be one whose noise is large: its interval by itself misses
+        far more often than its confidence says. `release.simultaneous()` widens the intervals of what was measured;
+        this plans for them, so that an `error=` holds for all answers together.
+
+        Raises
+        ------
+        AccuracyError
+            If the answers are no counts, whose number is not known, or too many.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> query = example_session().table("patients").histogram("age", error=25)
+        >>> [round(one.plan.cost.epsilon, 3) for one in (query, query.simultaneous())]
+        [0.117, 0.298]
+        """
+        if self.accuracy.together is not None:
+            return self
+        if not isinstance(self.question, Question) or any(one.kind not in COUNTS for one in self.question.measures):
+            raise AccuracyError(
+                "errors that all answers keep at once are planned for counts; release.simultaneous() gives "
+                "intervals of other answers that hold at once"
+            )
+        domain = self.question.where.domain
+        answers = sum(number_of_answers(measure, self.question, domain) for measure in self.question.measures)
+        return replace(self, accuracy=self.accuracy.of_all(answers))
 
     def without_purchase(self) -> Query:
         """Return the same query answered alone: no strategy for later questions is bought with it.
@@ -229,5 +263,5 @@ def _not_run(name: str) -> NoReturn:
     """Raise UnknownVerb for what a query has not got: perhaps its release has."""
     if name in (*dir(Release), *(one.name for one in fields(Release))):
         raise UnknownVerb(f"a query has no {name} before it is run: query.run().{name}")
-    there = "plan, run, at, assuming, with_purchase and without_purchase"
+    there = "plan, run, at, simultaneous, assuming, with_purchase and without_purchase"
     raise UnknownVerb(f"a query has no {shorten(name)[1:-1]}; it has {there}, and query.run() answers it")

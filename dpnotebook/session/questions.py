@@ -189,6 +189,8 @@ class Questions:
         others = [number for number in shown.sources if number != record.number]
         picked = self.histories.picked(query.question, others, table)
         release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
+        if (joint := query.accuracy.together) is not None:
+            release = replace(release, confidence=joint, together=True, picked=None, again=None)
         if query.statement is not None:
             return self._worked_out(release, query.statement)
         return release if query.shown is None else query.shown(release)

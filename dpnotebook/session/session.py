@@ -654,6 +654,11 @@ class Session:
                     f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}"
                 )
             (table,) = self._tables
+        if isinstance(workload, WorkloadRequest) and workload.targets:
+            raise AccuracyError(
+                "an offer lists what several errors cost, and these parts have theirs already: "
+                f"session.table({shorten(table)}).answer(...) asks for them, and what it answers is kept as well"
+            )
         asked = self.table(table).answer(
             workload, on, where=where, epsilon=self.budget.epsilon, confidence=confidence, objective=objective
         )

@@ -100,6 +100,7 @@ class Grouped:
         variance: float | None = None,
         confidence: float = 0.95,
         objective: Objective | None = None,
+        simultaneous: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows.
@@ -115,7 +116,8 @@ class Grouped:
         0   F  600.0
         1   M  400.0
         """
-        return self._query(Measure("count"), where, accuracy_of(epsilon, error, variance, confidence, objective), fresh)
+        accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
+        return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
 
     def sum(
         self,
@@ -207,6 +209,7 @@ class Grouped:
         variance: float | None = None,
         confidence: float = 0.95,
         objective: Objective | None = None,
+        simultaneous: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at or below each level of an ordered column; `error=` is in rows.
@@ -226,6 +229,7 @@ class Grouped:
             where,
             accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
+            simultaneous,
         )
 
     def quantile(
@@ -406,9 +410,14 @@ class Grouped:
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
 
-    def _query(self, measure: Measure, where: str | None, accuracy: Accuracy, fresh: bool) -> Query:
+    def _query(
+        self, measure: Measure, where: str | None, accuracy: Accuracy, fresh: bool, simultaneous: bool = False
+    ) -> Query:
         named = replace(measure, name=_answer_name(measure, self._keys))
-        return self._asked((named,), where, accuracy, fresh)
+        query = self._asked((named,), where, accuracy, fresh)
+        if not isinstance(simultaneous, bool):
+            raise AccuracyError(f"simultaneous= is True or False, not {shorten(simultaneous)}")
+        return query.simultaneous() if simultaneous else query
 
     def _asked(self, measures: tuple[Measure, ...], where: str | None, accuracy: Accuracy, fresh: bool) -> Query:
         if not isinstance(fresh, bool):
@@ -478,6 +487,7 @@ class Verbs(Grouped):
         variance: float | None = None,
         confidence: float = 0.95,
         objective: Objective | None = None,
+        simultaneous: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at every level of an attribute.
@@ -499,6 +509,7 @@ class Verbs(Grouped):
             variance=variance,
             confidence=confidence,
             objective=objective,
+            simultaneous=simultaneous,
             fresh=fresh,
         )
 
@@ -571,6 +582,7 @@ class Verbs(Grouped):
         variance: float | None = None,
         confidence: float = 0.95,
         objective: Objective | None = None,
+        simultaneous: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at every combination of levels of two or more attributes.
@@ -595,6 +607,7 @@ class Verbs(Grouped):
             variance=variance,
             confidence=confidence,
             objective=objective,
+            simultaneous=simultaneous,
             fresh=fresh,
         )
 
@@ -610,6 +623,7 @@ class Verbs(Grouped):
         variance: float | None = None,
         confidence: float = 0.95,
         objective: Objective | None = None,
+        simultaneous: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
@@ -630,6 +644,9 @@ class Verbs(Grouped):
         epsilon, error, variance, confidence, objective, fresh
             As for every verb; exactly one of the first three, and none where the parts of the workload say themselves
             how far off they may be, such as `dpn.ranges("age").within(100) + dpn.marginals(2).within(50)`.
+        simultaneous
+            Whether all intervals hold at once with the confidence, and not each by itself: also that of the answer
+            which stands out.
 
         Examples
         --------
@@ -664,6 +681,7 @@ class Verbs(Grouped):
             where,
             accuracy or accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
+            simultaneous,
         )
         if strategy is None:
             return query
