@@ -45,6 +45,7 @@ from dpnotebook.privacy.budget import Amount, Budget, positive
 from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
+from dpnotebook.query.question import Accuracy
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
@@ -64,6 +65,7 @@ from dpnotebook.session.protected_rows import ProtectedRows
 from dpnotebook.session.query import Query
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
+from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, alone, how, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.views import view
@@ -665,6 +667,58 @@ class Session:
         listed = errors_for(asked, self.budget.epsilon) if errors is None else checked_errors(errors)
         named = table if len(self._tables) > 1 else None
         return Offer(asked, listed, offer_code(workload, on, named, where, errors, objective))
+
+    def running_count(
+        self,
+        name: str,
+        *,
+        horizon: int,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+    ) -> RunningCount:
+        """Return the number of rows so far, at every part of a table that grows, up to a horizon.
+
+        Ask it again, and run it, whenever `extend` has added a part. By the end, no row has paid more than its `cost`,
+        which grows with the logarithm of the horizon only; nothing is kept of it but what the ledger has.
+
+        Parameters
+        ----------
+        name
+            Of a protected table whose rows, or units, are in one part each.
+        horizon
+            How many parts there will be in the end, those that are here included.
+        where
+            Which rows count, as pandas-query text.
+        epsilon
+            What all of it may cost in the end.
+        error
+            Half-width of the interval of every running count.
+        confidence, objective
+            As for every verb.
+
+        Raises
+        ------
+        DomainError
+            If a unit may be in several parts, or more parts are here than the horizon says.
+        AccuracyError
+            If not exactly one of epsilon and error is given, or the whole budget does not pay for it.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session(dpn.Budget(epsilon=1.0, delta=1e-6))
+        >>> costs = [session.running_count("patients", horizon=n, error=50).cost.epsilon for n in (12, 24, 48)]
+        >>> [round(cost, 2) for cost in costs]
+        [0.25, 0.28, 0.32]
+        """
+        accuracy = Accuracy(epsilon, error, confidence=confidence, objective=objective)
+        if accuracy.relative is not None:
+            raise AccuracyError("the error of running counts is in rows: write error=50, say")
+        return running_count(self, self.table(name), horizon, accuracy, where)
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data.

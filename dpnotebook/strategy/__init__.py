@@ -1,5 +1,6 @@
 """Strategies: what is measured in order to answer a workload, chosen by expected error before any data is touched."""
 
+from dpnotebook.strategy.arrival import running_counts
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors.coa import coa
 from dpnotebook.strategy.competitors.datacube import datacube
@@ -47,6 +48,7 @@ __all__ = [
     "register",
     "registered",
     "rounded",
+    "running_counts",
     "select",
     "toeplitz",
     "unregister",
