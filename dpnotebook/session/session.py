@@ -713,7 +713,7 @@ class Session:
         >>> session = example_session(dpn.Budget(epsilon=1.0, delta=1e-6))
         >>> costs = [session.running_count("patients", horizon=n, error=50).cost.epsilon for n in (12, 24, 48)]
         >>> [round(cost, 2) for cost in costs]
-        [0.25, 0.28, 0.32]
+        [0.25, 0.28, 0.31]
         """
         accuracy = Accuracy(epsilon, error, confidence=confidence, objective=objective)
         if accuracy.relative is not None:
