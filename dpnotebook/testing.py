@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Bins, Range
 from dpnotebook.errors import DPError
 from dpnotebook.planner.plan import Planned
-from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.randomness import Source
 from dpnotebook.session.session import Session
 

@@ -12,7 +12,7 @@ from scipy.stats import binom, chi2, norm
 import dpnotebook as dpn
 from dpnotebook.errors import EngineError, WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
-from dpnotebook.privacy.noise import draw_integers, integer_variance
+from dpnotebook.privacy.laws import draw_integers, law_of
 from dpnotebook.session.redraws import Drawn, draws_for, intervals
 from dpnotebook.session.statement_answers import reveal_statement
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -240,7 +240,7 @@ def test_intervals_hold_in_2000_runs(session, name):
 def test_noise_is_redrawn_from_its_law(law, scale):
     """Its variance, within what chance allows: 10% less noise fails."""
     noise = redrawn_noise(law, scale, 200, 1_000, b"told")
-    exact = integer_variance(law, scale)
+    exact = law_of(law).variance(scale)
     spread = (
         chi2.ppf([RARE / 2, 1 - RARE / 2], 20_000) / 20_000
     )  # fewer than there are: tails are longer than normal ones

@@ -10,7 +10,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend
-from dpnotebook.query.measurement import Axis, Measurement, norm_power
+from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import bounded_value
 from dpnotebook.workload import (
     AllRange,
@@ -53,7 +53,7 @@ def test_cost_is_the_column_norm(operator, axes, exact, where, delta):
     for summand in (None, bounded_value(DOMAIN, "v"), bounded_value(DOMAIN, "v", (2, 6), 0.5, ends=True)):
         extra = {} if summand is None else {"summand": summand}
         measurement = Measurement(operator, axes, predicate, **extra)
-        power = norm_power(accountant.noise)
+        power = accountant.law.power
         scale, rows = Fraction(7, 3), 2
         spend = Spend(DOMAIN.sizes)
         spend.add(measurement.cost(DOMAIN, accountant, scale, rows))

@@ -7,12 +7,11 @@ draws, so floating point may make them, and the same numbers are redrawn alike w
 from __future__ import annotations
 
 import hashlib
-import math
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 
 Integers = NDArray[np.int64]
 
@@ -33,11 +32,7 @@ def redrawn_noise(noise: Noise, scale: float, draws: int, size: int, *told: byte
     """
     generator = np.random.default_rng(int.from_bytes(hashlib.sha256(b"/".join(told)).digest(), "big"))
     half = (draws + 1) // 2, size
-    if noise == "gaussian":
-        drawn = np.rint(generator.normal(0.0, scale, half))
-    else:
-        ends = -math.expm1(-1 / scale)
-        drawn = generator.geometric(ends, half) - generator.geometric(ends, half)
+    drawn = law_of(noise).redraw(generator, scale, half)
     found = np.empty((draws, size), dtype=np.int64)
     found[0::2], found[1::2] = drawn, -drawn[: draws // 2]
     return found

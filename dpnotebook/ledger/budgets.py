@@ -118,15 +118,15 @@ def renewed(present: Budget, added: Budget) -> Budget:
     """
     _check_noise(present, added)
     kept = present.for_thresholds + added.for_thresholds
-    if present.noise == "laplace":
+    if not present.law.needs_delta:
         epsilon = float(_decimal(present.epsilon) + _decimal(added.epsilon))
-        return Budget(epsilon, float(kept), noise="laplace") if kept else Budget(epsilon)
+        return Budget(epsilon, float(kept), noise=present.noise) if kept else Budget(epsilon)
     before = accountant_for(present)
     units = before.total + accountant_for(added).total
     least = epsilon_of_mu(math.sqrt(units / UNITS), before.delta)
     digits = Context(prec=_DIGITS, rounding=ROUND_FLOOR).create_decimal(Decimal(least))  # so that no more is granted
     delta = float(_decimal(present.delta) - present.for_thresholds + kept)
-    whole = Budget.from_json(Budget(float(digits), delta, "gaussian", float(kept)).to_json())
+    whole = Budget.from_json(Budget(float(digits), delta, present.noise, float(kept)).to_json())
     if accountant_for(whole).total <= before.total:
         raise AccuracyError(f"{added!r} adds nothing to {present!r} that could be measured with")
     return whole
@@ -179,7 +179,7 @@ def check_entry(budgets: Sequence[Mapping[str, Any]], values: Mapping[str, Any],
 
 def _check_noise(present: Budget, other: Budget) -> None:
     if present.noise != other.noise:
-        noise = ", noise='laplace'" if present.noise == "laplace" else ""
+        noise = "" if present.law.needs_delta else f", noise={present.noise!r}"
         delta = other.delta or present.delta
         raise AccuracyError(
             f"a ledger keeps the noise that it began with, here {present.noise}, because what was answered adds up by "

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.marginal_algebra import as_marginals
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import laplace_variance
-from dpnotebook.privacy.tails import farthest_of, half_widths, kappa, laplace_scale_for
+from dpnotebook.privacy.laplace_tails import laplace_scale_for
+from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.privacy.tails import farthest_of, half_widths, kappa
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Summand
 from dpnotebook.strategy import Strategy
@@ -37,8 +37,6 @@ DIGITS = 14  # that floating point keeps through sums
 COARSE = 8  # scale of noise below which single steps decide which answer reaches farthest
 FINE = Fraction(2**12)  # scale of noise at which they are compared otherwise
 NEARLY = 0.99  # of the widest interval at that scale, from which on others are looked at too
-# Noise of at least 2^GRID_BITS steps, so that rounding it to the grid costs nothing.
-GRID_BITS = 10
 BELOW = 1 - 1e-9  # of a scale that an error leads to, so that floating point does not pass the error again
 ENOUGH_WIDER = 1.001  # times the scale of noise: less is not worth another look
 WIDENED = 3  # times at most
@@ -132,16 +130,12 @@ def grid_bits(noise: Noise, scale: Fraction) -> int:
 
     Discrete Laplace stays on the integers, where its variance is least for its epsilon.
     """
-    if noise == "laplace":
-        return 0
-    return max(0, GRID_BITS - math.floor(math.log2(scale)))
+    return law_of(noise).grid_bits(scale)
 
 
 def noise_variance(noise: Noise, scale: Fraction) -> float:
     """Return the variance of one noisy number, in squared integers of its measurement."""
-    if noise == "laplace":
-        return laplace_variance(scale)
-    return float(scale) ** 2 + 4.0 ** -grid_bits(noise, scale) / 12
+    return law_of(noise).count_variance(scale)
 
 
 @dataclass(frozen=True)
@@ -180,7 +174,7 @@ class LinearAnswers:
         if accuracy.by_part and not self.by_weight:
             return replace(self, by_weight=True).scale_for(accuracy, noise)
         worst = float(np.max(self.factors * self.units**2))
-        if accuracy.error is not None and self.direct and noise == "laplace":
+        if accuracy.error is not None and self.direct and law_of(noise).on_integers:
             return laplace_scale_for(accuracy.error / float(self.units[0]), accuracy.confidence)
         if accuracy.error is not None:
             variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
@@ -195,7 +189,7 @@ class LinearAnswers:
             # And sums of many fine steps do not reach as far.
             for _ in range(WIDENED):
                 wider = _positive_scale(float(scale) * (accuracy.error / reach if reach > 0 else 1.0) * BELOW)
-                if noise == "gaussian" or wider < scale * ENOUGH_WIDER:
+                if law_of(noise).stable or wider < scale * ENOUGH_WIDER:
                     break
                 reach = self.expected(noise, wider, accuracy.confidence).half_width
                 if reach <= accuracy.error:
@@ -240,7 +234,7 @@ class LinearAnswers:
 
         Of two sums of Laplace noise the one of fewer draws reaches farther than the other of a little more variance.
         """
-        if noise == "gaussian":
+        if law_of(noise).stable:
             return (int(np.argmax(self.factors * self.units**2)),)
         if self._many or scale < COARSE:
             return None
@@ -279,7 +273,7 @@ class LinearAnswers:
     ) -> Floats:
         """Return half-widths of all answers, or of some, whose standard errors are among those given."""
         chosen = slice(None) if rows is None else list(rows)
-        if noise == "gaussian":
+        if law_of(noise).stable:
             return std_errors[chosen] * kappa(confidence, noise)
         if self._many:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
@@ -352,7 +346,7 @@ class MeanAnswers:
     def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
         if accuracy.error is not None:
-            if noise == "laplace":
+            if law_of(noise).on_integers:
                 return laplace_scale_for(accuracy.error / self.unit, accuracy.confidence)
             return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / self.unit)
         assert accuracy.variance is not None
@@ -512,13 +506,14 @@ def _first_above(excess: Floats) -> int:
 
 
 def scale_of_variance(noise: Noise, variance: float) -> Fraction:
-    """Return the noise scale of a variance, in squared integers: 2 a / (1 - a)^2, a = exp(-1 / b), solved for b."""
-    if noise == "gaussian":
-        return _positive_scale(math.sqrt(variance))
-    root = math.sqrt(2 * variance + 1)
-    ratio = 2 * variance / (root + 1) ** 2
-    log_ratio = math.log1p(-2 / (root + 1)) if variance > 1 else math.log(ratio) if ratio > 0 else -math.inf
-    return _positive_scale(-1 / log_ratio if log_ratio else math.inf)
+    """Return the noise scale of a variance, in squared integers.
+
+    Raises
+    ------
+    AccuracyError
+        If no scale has it.
+    """
+    return _positive_scale(law_of(noise).scale_of_variance(variance))
 
 
 def _positive_scale(scale: float) -> Fraction:

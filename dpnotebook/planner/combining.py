@@ -211,7 +211,7 @@ def widths_of(
     bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, asked.least_scale)
     known = np.flatnonzero(np.isfinite(std_errors))
     rows, which = np.unique(asked.alike[known], return_inverse=True)
-    if history.noise == "gaussian" or rows.size > MOST_EXACT or not known.size:
+    if history.law.stable or rows.size > MOST_EXACT or not known.size:
         return bound
     found = draws_of(asked, rows, history, also)
     if found is not None:

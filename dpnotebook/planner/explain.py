@@ -13,7 +13,8 @@ from dpnotebook.planner.plan import Action, Planned
 from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Measurement
@@ -106,7 +107,7 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
             f"{table.name} was bounded when it was protected: at most {table.contribution_bound} rows of each "
             f"{table.one}"
         )
-    law = "discrete Laplace" if noise == "laplace" else "Gaussian"
+    law = law_of(noise).drawn
     for answer, scale in zip(answers, scales, strict=True):
         measurement = answer.measurement
         axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes) or "one cell"
@@ -244,7 +245,7 @@ def described(
         steps.append(f"{text}; nothing is measured and nothing is spent")
     elif reused:
         actions.append(Action("reuse", f"{releases(reused)} {_tell(reused)} part of the answer", reused))
-    law = "discrete Laplace" if accountant.noise == "laplace" else "Gaussian"
+    law = accountant.law.drawn
     for place, item in enumerate(items):
         epsilon = accountant.epsilon(units_of([item], table, accountant))
         worth = float(item.measurement.summand.step)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpnotebook.planner.group_forecast import LATEST, Outlook, likely
 from dpnotebook.planner.group_spaces import Floats, Subset, marginal_information, shares, subsets
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 
 HORIZON = 10  # questions that are expected before any was asked; each that was asked adds one
 # What is measured for one of them serves the next, so that together they cost less than one by one.
@@ -89,7 +89,7 @@ def price(outlook: Outlook, raises: Sequence[Raise], noise: Noise) -> float:
     added = np.zeros(len(all_))
     for one in raises:
         added[all_.index(one.subset)] += one.precision
-    return float((_rate(before + added, noise) - _rate(before, noise)).sum())
+    return float((law_of(noise).cost(before + added) - law_of(noise).cost(before)).sum())
 
 
 def still_paid(outlook: Outlook, raises: Sequence[Raise], noise: Noise) -> float:
@@ -98,7 +98,7 @@ def still_paid(outlook: Outlook, raises: Sequence[Raise], noise: Noise) -> float
     after = outlook.bought.copy()
     for one in raises:
         after[all_.index(one.subset)] += one.precision
-    before, later = prices.later(np.stack([prices.start, _rate(after, noise)]))
+    before, later = prices.later(np.stack([prices.start, prices.law.cost(after)]))
     return float(later / before) if before > 0 else 0.0
 
 
@@ -106,8 +106,8 @@ class _Prices:
     """The expected cost of everything, as a function of the rates of the marginals, shape (trials, 2^d)."""
 
     def __init__(self, outlook: Outlook, noise: Noise, alone: float, credit: float) -> None:
-        self.noise, self.alone, self.credit = noise, alone, credit
-        self.bought, self.start = outlook.bought, _rate(outlook.bought, noise)
+        self.law, self.alone, self.credit = law_of(noise), alone, credit
+        self.bought, self.start = outlook.bought, self.law.cost(outlook.bought)
         self.known = np.maximum(outlook.known, NOTHING)
         self.each = marginal_information(outlook.sizes)
         self.now, self.wanted = shares(outlook.asked[-1].widths, outlook.sizes), outlook.asked[-1].variance
@@ -117,14 +117,14 @@ class _Prices:
             variances = np.quantile(variances, (np.arange(VARIANCES) + 0.5) / VARIANCES)
         self.precisions = 1 / variances
         self.count = WORTH[noise] * (HORIZON + len(outlook.asked))
-        self.missing = float(_rate(self._short(self.known[None], self.now, 1 / self.wanted), noise)[0])
+        self.missing = float(self.law.cost(self._short(self.known[None], self.now, 1 / self.wanted))[0])
         # Every count by itself, precisely enough for the sum of all of them.
         least = min(question.variance for question in outlook.asked[-LATEST:])
-        self.top = float(_rate(np.array(math.prod(outlook.sizes) / least), noise))
+        self.top = float(self.law.cost(np.array(math.prod(outlook.sizes) / least)))
 
     def precision(self, rates: Floats) -> Floats:
         """Return how much more precise the marginals are at these rates."""
-        after = rates**2 / 2 if self.noise == "laplace" else rates
+        after = self.law.precision(rates)
         return np.asarray(np.where(rates > self.start, after - self.bought, 0.0))
 
     def trials(self, rates: Floats) -> Floats:
@@ -137,7 +137,7 @@ class _Prices:
         for i in range(rates.size):
             found[i * steps.size : (i + 1) * steps.size, i] = self.start[i] + steps
         # Costs of Gaussian noise add up over parts, so that what is still needed can as well be measured by itself.
-        return np.concatenate([found, self._enough(rates)]) if self.noise == "laplace" else found
+        return found if self.law.euclidean else np.concatenate([found, self._enough(rates)])
 
     def _enough(self, rates: Floats) -> Floats:
         """Return rates of which one is just so high that the present question needs nothing else."""
@@ -158,20 +158,15 @@ class _Prices:
         later = self.count * self.later(rates)
         rest = np.full(paid.size, self.alone)
         if self.missing > 0:
-            rest *= _rate(self._short(told, self.now, 1 / self.wanted), self.noise) / self.missing
+            rest *= self.law.cost(self._short(told, self.now, 1 / self.wanted)) / self.missing
         return np.where((paid > 0) & (paid + rest > self.credit * ROUNDING), np.inf, paid + rest + later)
 
     def later(self, rates: Floats) -> Floats:
         """Return what one that is likely to come costs at these rates, in the mean."""
         told = self.known + self.precision(rates) @ self.each
         missing = self.precisions - 1 / (self.next @ (1 / told.T)).T[..., None]
-        return np.asarray(_rate(np.maximum(missing, 0.0), self.noise).mean(axis=-1) @ self.weights)
+        return np.asarray(self.law.cost(np.maximum(missing, 0.0)).mean(axis=-1) @ self.weights)
 
     @staticmethod
     def _short(told: Floats, question: Floats, precision: float) -> Floats:
         return np.asarray(np.maximum(precision - 1 / ((1 / told) @ question), 0.0))
-
-
-def _rate(precision: Floats, noise: Noise) -> Floats:
-    """Return what precision p costs: epsilon = sqrt(2 p), as Laplace noise has variance 2 / epsilon^2; or mu^2 = p."""
-    return np.asarray(np.sqrt(2 * precision) if noise == "laplace" else precision)

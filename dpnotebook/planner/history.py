@@ -24,7 +24,7 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name, with_ends
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
 
@@ -129,6 +129,11 @@ class History:
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        return law_of(self.noise)
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.

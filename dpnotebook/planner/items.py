@@ -15,7 +15,7 @@ from dpnotebook.planner.answers import Floats, noise_variance
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation, Repeat
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import parts_of, projected
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.measurement import Measurement
 
 

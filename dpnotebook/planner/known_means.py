@@ -162,7 +162,7 @@ class KnownMeans:
         noise, groups = self.history.noise, self.order.shape[1]
         largest = np.abs(weights).max(axis=1) * self._reach
         bound = farthest_of(std_errors, noise, confidence, largest, least_scale(self.history, self.also))
-        if noise == "gaussian" or groups > MOST_EXACT:
+        if self.history.law.stable or groups > MOST_EXACT:
             return bound
         found = draws_of(self._tied, self.order[:2].ravel(), self.history, self.also)
         if found is None:

@@ -14,7 +14,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.planner.value_ends import ends_name, may_be_shared, valued
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.query.question import Measure, Question
 
 
@@ -94,7 +94,7 @@ def _cut(family: list[Question], noise: Noise) -> list[Question]:
     times with Gaussian noise. What is added up from parts has the variance of one for each of them.
     """
     count = len(family)
-    parts = _parts([one.where for one in family], count * count ** (2 if noise == "laplace" else 1))
+    parts = _parts([one.where for one in family], count * count ** law_of(noise).exponent)
     return family if parts is None else [replace(family[0], where=part) for part in parts]
 
 

@@ -24,7 +24,7 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.planner.value_ends import COUNT, ValueCounts, over_ends, over_levels
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import farthest, spread_within
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Accuracy, Question, Summand
@@ -336,7 +336,7 @@ def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float, reach
         return min(accuracy.variance / step**2, ENOUGH)
     assert accuracy.error is not None
     error = accuracy.error / step
-    scale = LEAST_SCALE if noise == "gaussian" else min(max(error / 4, LEAST_SCALE), least)
+    scale = min(max(error / 4, LEAST_SCALE), least)
     spread = spread_within(error, noise, accuracy.confidence, reach, scale)
     return min(spread, math.sqrt(ENOUGH)) ** 2
 

@@ -17,7 +17,7 @@ from dpnotebook.planner.answers import Answers, Estimates, Floats
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
 from dpnotebook.planner.to_linear import Assumption, answer_axes, to_linear
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.tails import farthest_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Question

@@ -28,8 +28,8 @@ from dpnotebook.planner.several import SeveralMeasures
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
-from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import GAUSSIAN, Noise
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -275,9 +275,9 @@ def _may_be_cheaper(
 
     A sum of fine Laplace noise reaches as far as a normal law or a single draw of its variance, at least.
     """
-    if accountant.noise == "gaussian" or accuracy.error is None:
+    if accountant.law.stable or accuracy.error is None:
         return True
-    least = min(kappa(accuracy.confidence, "gaussian"), -math.log(1 - accuracy.confidence) / math.sqrt(2))
+    least = min(GAUSSIAN.kappa(accuracy.confidence), -math.log(1 - accuracy.confidence) / math.sqrt(2))
     hopeful = replace(accuracy, error=None, variance=(accuracy.error / least) ** 2)
     if any(answer.scale_for(hopeful, accountant.noise) < COARSE for answer in answers):
         return True

@@ -14,9 +14,10 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import parts_read
-from dpnotebook.privacy.accountant import LEAST_UNITS, Accountant, Noise
+from dpnotebook.privacy.accountant import LEAST_UNITS, Accountant
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.spend import CellCost
-from dpnotebook.query.measurement import Measurement, norm_power
+from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy
 from dpnotebook.strategy import Strategy
 
@@ -108,7 +109,7 @@ def more_precise(
     """
     table, accountant, history = pricing
     noise = accountant.noise
-    item = history.latest(measurement) if noise == "laplace" else None
+    item = history.latest(measurement) if accountant.law.refines else None
     if item is not None:
         scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
         if scale < item.scale:
@@ -120,7 +121,7 @@ def more_precise(
 
 def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:
     """Return the refinement of an earlier measurement of the same queries to this noise, where there is one."""
-    item = pricing.history.latest(planned.measurement) if pricing.accountant.noise == "laplace" else None
+    item = pricing.history.latest(planned.measurement) if pricing.accountant.law.refines else None
     if item is None or planned.scale >= item.scale:
         return None
     return replace(planned, refines=item.key, before=item.scale)
@@ -139,7 +140,7 @@ def _rounding(measurement: Measurement, table: TableSchema, accountant: Accounta
 
 
 def _norm(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
-    norm = measurement.norm(table.domain, norm_power(accountant.noise))
+    norm = measurement.norm(table.domain, accountant.law.power)
     return norm * accountant.per_unit(table.contribution_bound * max(_parts(measurement, table), 1))
 
 

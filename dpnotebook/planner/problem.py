@@ -20,7 +20,8 @@ from dpnotebook.planner.pricing import cost_of, units_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.query.question import Question
 

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.planner.range_forecast import Forecast
 from dpnotebook.planner.run_state import RunState
-from dpnotebook.privacy.accountant import UNITS, Noise
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.laplace import LARGEST, default_rows, starting_point
 from dpnotebook.workload import Coarse, PIdentity
 
@@ -138,7 +139,7 @@ def range_strategy(
 
 def price_of(variance: float, noise: Noise, per_unit: int = 1) -> float:
     """Return what a range costs that is measured by itself with this variance, in units."""
-    return float(UNITS * per_unit * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance))
+    return float(UNITS * per_unit * law_of(noise).cost(1 / variance))
 
 
 class _Search:
@@ -158,7 +159,7 @@ class _Search:
         self.of_parts = _of_parts(corners, at)
         self.slivers = SLIVER * np.minimum(1.0, np.diff(forecast.edges) / self.parts - 1)
         self.likely, self.weights = forecast.weights, forecast.weights
-        self.power = 1 if noise == "laplace" else 2
+        self.power = law_of(noise).power
         self.cells = forecast.cells
         self.theta = starting_point(self.cells, default_rows(self.cells))
 

@@ -33,7 +33,7 @@ from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, clos
 from dpnotebook.planner.several import apart
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.question import Question, Summand
 
 MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once

@@ -161,7 +161,7 @@ class SeveralMeasures:
                 self._times_dearest = units / max(shares)
                 break
             # An error goes with one over the price (Laplace) or over its square root (Gaussian), but for what is known.
-            grown = times if self.ledger.accountant.noise == "laplace" else times**2
+            grown = times**self.ledger.accountant.law.power
             grown = min(max(grown * FURTHER, 1 / MOST_GROWN), MOST_GROWN)
             units = min(max(math.ceil(units * grown), LEAST_UNITS), most)
         return found

@@ -99,7 +99,7 @@ def _planned(pieces: tuple[Piece, ...], cuts: Indices, name: str, pricing: Prici
         mask = np.zeros(domain[name].size, dtype=bool)
         mask[cuts[piece.start] : cuts[piece.end]] = True
         measurement = Measurement(Identity(1), (), Predicate.box(domain, {name: mask}))
-        if accountant.noise == "laplace" and pricing.history.latest(measurement) is not None:
+        if accountant.law.refines and pricing.history.latest(measurement) is not None:
             yield more_precise(measurement, 1 / piece.variance, pricing)
         else:
             scale = scale_for_units(measurement, piece.units, pricing.table, accountant)

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.planner.run_state import Floats, RunState
-from dpnotebook.privacy.accountant import UNITS, Noise
+from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.laws import Noise, law_of
 
 STEPS = 3  # pieces on either side of what history knows
 LENGTHS = (1.0, 0.25, 0.06, 0.015)  # longest pieces that are tried, as shares of the range
@@ -271,7 +272,7 @@ def _steps(before: Integers, start: int, node: int) -> list[tuple[int, int]]:
 
 def _units(variance: float, noise: Noise, per_unit: int) -> int:
     """Return what a piece of this variance costs, in units, rounded up."""
-    return int(np.ceil(UNITS * per_unit * (np.sqrt(2 / variance) if noise == "laplace" else 1 / variance)))
+    return int(np.ceil(UNITS * per_unit * law_of(noise).cost(1 / variance)))
 
 
 def _variances(units: NDArray[np.int64], noise: Noise, per_unit: int) -> Floats:
@@ -280,5 +281,5 @@ def _variances(units: NDArray[np.int64], noise: Noise, per_unit: int) -> Floats:
     Of Laplace noise, that of the continuous law, of which the discrete one of the same cost always has a little less.
     """
     with np.errstate(divide="ignore"):
-        scale = UNITS * per_unit / units.astype(float)
-    return np.asarray(2 * scale**2 if noise == "laplace" else scale)
+        rate = UNITS * per_unit / units.astype(float)
+    return np.asarray(law_of(noise).variance_of_rate(rate))

@@ -12,7 +12,7 @@ from dpnotebook.domain.parts import PART
 from dpnotebook.errors import DomainError, WorkloadError, shorten
 from dpnotebook.planner.answers import Answers, Floats, LinearAnswers, MeanAnswers, QuantileAnswers
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Measure, Question

@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, Protocol
+from typing import Protocol
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import Budget, positive
+from dpnotebook.privacy.laws import GAUSSIAN, LAPLACE, Law, Noise
 
 UNITS = 10**12  # of a cost, to epsilon = 1 or mu^2 = 1: costs add up in whole numbers
 LEAST_UNITS = 1000  # of a cost: mu is then above 3e-5, where floating point is off by less than SAFE
@@ -27,15 +28,17 @@ TINIEST = 1e-320  # of a difference of tails that floating point has lost: its l
 HALVINGS = 200  # of an interval: it ends earlier, where no float lies between its ends
 DELTA_UNITS = 10**24  # the delta of thresholds adds up in whole units of 10^-24
 
-Noise = Literal["laplace", "gaussian"]
-
 
 class Accountant(Protocol):
     """What a session, the planner and the ledger need to know about the notion of privacy they enforce."""
 
     @property
-    def noise(self) -> Noise:
+    def law(self) -> Law:
         """The law of the noise."""
+
+    @property
+    def noise(self) -> Noise:
+        """The name of that law."""
 
     @property
     def total(self) -> int:
@@ -73,9 +76,18 @@ class PureAccountant:
     """Pure epsilon-DP with discrete Laplace noise; column norms are L1 norms and costs are epsilon."""
 
     budget_epsilon: Fraction
-    noise: Noise = "laplace"
     delta: float = 0.0
     threshold_delta: Fraction = Fraction(0)
+
+    @property
+    def law(self) -> Law:
+        """Laplace noise."""
+        return LAPLACE
+
+    @property
+    def noise(self) -> Noise:
+        """The name of the law."""
+        return LAPLACE.name
 
     @property
     def total(self) -> int:
@@ -122,9 +134,18 @@ class GaussianAccountant:
 
     budget_epsilon: Fraction
     delta: float
-    noise: Noise = "gaussian"
     threshold_delta: Fraction = Fraction(0)
     before: tuple[float, ...] = ()
+
+    @property
+    def law(self) -> Law:
+        """Gaussian noise."""
+        return GAUSSIAN
+
+    @property
+    def noise(self) -> Noise:
+        """The name of the law."""
+        return GAUSSIAN.name
 
     @property
     def total(self) -> int:
@@ -169,7 +190,7 @@ class GaussianAccountant:
 def accountant_for(budget: Budget) -> Accountant:
     """Return the accountant that enforces `budget`: pure or Gaussian, as its noise is."""
     epsilon, kept = positive(budget.epsilon, "the budget's epsilon"), budget.for_thresholds
-    if budget.noise == "laplace":
+    if not budget.law.needs_delta:
         return PureAccountant(epsilon, threshold_delta=kept)
     rest = Fraction(repr(budget.delta)) - kept
     delta = float(rest)

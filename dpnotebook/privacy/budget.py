@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Literal
+from typing import Any
 
 from dpnotebook.errors import AccuracyError, shorten
+from dpnotebook.privacy.laws import GAUSSIAN, LAPLACE, LAWS, Law, Noise, law_of
 
 PARTS = 10  # of delta, one of which is kept for thresholds unless asked for: the noise stays nearly what it was
 
@@ -68,7 +69,7 @@ class Budget:
 
     epsilon: float
     delta: float = 0.0
-    noise: Literal["laplace", "gaussian"] | None = None
+    noise: Noise | None = None
     threshold_delta: float | None = None
 
     def __post_init__(self) -> None:
@@ -79,18 +80,24 @@ class Budget:
                 f"the budget's delta must be a number from 0 up to, not including, 1; not {shorten(delta)}"
             )
         object.__setattr__(self, "delta", float(delta))
-        noise = self.noise if self.noise is not None else "gaussian" if delta else "laplace"
-        if noise not in ("laplace", "gaussian"):
+        noise = self.noise if self.noise is not None else (GAUSSIAN if delta else LAPLACE).name
+        if noise not in tuple(LAWS):
             raise AccuracyError(f"the budget's noise must be 'laplace' or 'gaussian', not {shorten(noise)}")
-        if noise == "gaussian" and not delta:
-            raise AccuracyError("Gaussian noise needs a budget with delta: Budget(epsilon=1.0, delta=1e-6)")
         object.__setattr__(self, "noise", noise)
+        if self.law.needs_delta and not delta:
+            raise AccuracyError("Gaussian noise needs a budget with delta: Budget(epsilon=1.0, delta=1e-6)")
         self._check_thresholds()
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        assert self.noise is not None
+        return law_of(self.noise)
 
     @property
     def for_thresholds(self) -> Fraction:
         """The part of delta that is kept for thresholds, as the exact decimal."""
-        if self.noise == "laplace":
+        if not self.law.needs_delta:
             return _decimal(self.delta)
         return _decimal(float(_decimal(self.delta) / PARTS) if self.threshold_delta is None else self.threshold_delta)
 
@@ -127,25 +134,25 @@ class Budget:
                 f"the budget's threshold_delta must be a number from 0 up to its delta, not {shorten(part)}"
             )
         object.__setattr__(self, "threshold_delta", float(part))
-        if self.noise == "gaussian" and float(part) >= self.delta:
+        if self.law.needs_delta and float(part) >= self.delta:
             raise AccuracyError(
                 f"threshold_delta is a part of delta, which Gaussian noise needs as well: write less than "
                 f"{self.delta:g}, not {float(part):g}"
             )
-        if self.noise == "laplace" and float(part) != self.delta:
+        if not self.law.needs_delta and float(part) != self.delta:
             raise AccuracyError(
                 "with Laplace noise all of delta is for thresholds: leave threshold_delta out, or give a budget with "
                 "Gaussian noise"
                 if self.delta
                 else "a budget without delta has none for thresholds: write Budget(epsilon=1.0, delta=1e-6)"
             )
-        if self.noise == "laplace":
+        if not self.law.needs_delta:
             object.__setattr__(self, "threshold_delta", None)
 
     def __repr__(self) -> str:
         text = f"Budget(epsilon={self.epsilon!r}, delta={self.delta!r}"
-        if self.delta and self.noise == "laplace":
-            text += ", noise='laplace'"
+        if self.delta and not self.law.needs_delta:
+            text += f", noise={self.noise!r}"
         elif self.threshold_delta is not None and self.delta:
             text += f", threshold_delta={self.threshold_delta!r}"
         return text + ")"

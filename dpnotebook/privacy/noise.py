@@ -1,4 +1,4 @@
-"""The two laws of noise: what is drawn, and their exact mass functions and variances.
+"""What is drawn, with the exact mass functions and variances; what the two laws decide besides is in `laws`.
 
 Discrete Laplace makes integer counts purely private: P(V = k) = tanh(1 / 2b) exp(-|k| / b). Rounded Gaussian is the
 Gaussian mechanism followed by rounding, hence exactly Gaussian-DP: P(V = k) = P(k - 1/2 < N(0, sigma^2) < k + 1/2).
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.errors import AccuracyError, shorten
-from dpnotebook.privacy.accountant import Noise
 from dpnotebook.privacy.randomness import Source, random_bytes
 from dpnotebook.privacy.sampler import RoundedGaussian, discrete_laplace_sampler
 
@@ -25,6 +24,7 @@ Floats = NDArray[np.float64]
 
 MOST_SCALE = 2**53  # above it the noise and its sums would leave the 64-bit integers
 LEAST_SCALE = Fraction(1, 2**53)  # below it there is no noise to speak of
+MOST_CONFIDENCE = 1 - 1e-9  # beyond it 1 - confidence has too few digits left
 
 
 def discrete_laplace(scale: object, size: int, source: Source | None = None) -> Integers:
@@ -73,16 +73,6 @@ def rounded_gaussian(sigma: object, size: int, source: Source | None = None) -> 
         If sigma or the size is out of its range.
     """
     return RoundedGaussian(checked_scale(sigma)).draw(_size(size), source or random_bytes)
-
-
-def draw_integers(noise: Noise, scale: object, size: int, source: Source | None = None) -> Integers:
-    """Draw integer noise of a law and a scale, as `discrete_laplace` and `rounded_gaussian`; shape (size,)."""
-    return discrete_laplace(scale, size, source) if noise == "laplace" else rounded_gaussian(scale, size, source)
-
-
-def integer_variance(noise: Noise, scale: object) -> float:
-    """Return the variance of integer noise of a law and a scale."""
-    return laplace_variance(scale) if noise == "laplace" else gaussian_variance(scale)
 
 
 def laplace_variance(scale: object) -> float:
@@ -137,6 +127,23 @@ def checked_scale(scale: object) -> Fraction:
     if exact < LEAST_SCALE:
         raise AccuracyError("this accuracy leaves no noise to speak of, and so no privacy; ask for a smaller epsilon")
     return exact
+
+
+def checked_confidence(confidence: object) -> float:
+    """Return a confidence as a float.
+
+    Raises
+    ------
+    AccuracyError
+        If it is not a number above 0 and at most 1 - 10^-9.
+    """
+    if isinstance(confidence, bool) or not isinstance(confidence, (int, float, np.floating, Fraction)):
+        raise AccuracyError(f"confidence must be a number between 0 and 1, such as 0.95, not {shorten(confidence)}")
+    value = float(confidence)
+    if not 0 < value <= MOST_CONFIDENCE:
+        hint = "; write 95% as 0.95" if 1 < value <= 100 else ""
+        raise AccuracyError(f"confidence must lie between 0 and 0.999999999, not {shorten(confidence)}{hint}")
+    return value
 
 
 def _size(size: object) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Domain
 from dpnotebook.domain.parts import PART
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Summand
 from dpnotebook.workload import Workload
@@ -129,7 +129,7 @@ class Measurement:
         factor = Fraction(accountant.per_unit(rows * max(parts, 1)), max(parts, 1))
         rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * factor
         every = {PART: np.ones(domain[PART].size, dtype=np.int64)} if parts else {}
-        units = self._cost_of_one(domain, norm_power(accountant.noise))
+        units = self._cost_of_one(domain, accountant.law.power)
         return CellCost(tuple(CostTerm(rate * term.rate, {**every, **term.norms}) for term in units))
 
     def _cost_of_one(self, domain: Domain, power: int) -> tuple[CostTerm, ...]:
@@ -184,11 +184,6 @@ def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np
     """Return the largest entry of a product of vectors inside a box."""
     inside = (norm[box[name]] if name in box else norm for name, norm in part.items())
     return math.prod(int(norm.max(initial=0)) for norm in inside)
-
-
-def norm_power(noise: Noise) -> int:
-    """Return the power of the column norm that a noise law pays for: 1 for Laplace, 2 for Gaussian."""
-    return 1 if noise == "laplace" else 2
 
 
 def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[tuple[int, list[NDArray[np.int64]]]]:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.privacy.tails import kappa
+from dpnotebook.privacy.laws import GAUSSIAN
 from dpnotebook.query.question import Measure
 from dpnotebook.session.answer_frame import DERIVED, column_name
 from dpnotebook.session.redraws import FEWEST, Drawn, Ends, as_often_as_can_be, draws_for, intervals
@@ -213,7 +213,7 @@ def _exact(one: _Side, other: _Side, left: str, right: str, mine: Rows, others: 
     """Return the intervals of a difference of independent Gaussian answers; None of others."""
     if set(_sources(one)) & set(_sources(other)):
         return None
-    reach, variance = kappa(one.confidence, "gaussian"), np.zeros(mine.size)
+    reach, variance = GAUSSIAN.kappa(one.confidence), np.zeros(mine.size)
     for release, name, rows in ((one, left, mine), (other, right, others)):
         value, error = (_column(release, column, rows) for column in (name, column_name(name, "std_error")))
         for part, width in (("lower", -reach * error), ("upper", reach * error)):

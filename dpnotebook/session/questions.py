@@ -23,8 +23,8 @@ from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, pla
 from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, parts_read
-from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Noise, draw_integers
 from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress

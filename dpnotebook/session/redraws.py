@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import integer_variance
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.privacy.tails import half_widths, kappa
 from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.sql.derived import DRAW, ROW
@@ -185,7 +184,7 @@ def intervals(column: Drawn, redrawn: Sequence[Redrawn], row: Integers | None, c
     farther = max(kappa(confidence, law) / kappa(1 - 2 * tail, law), 1.0)
     lower, upper = values - farther * (values - lower), values + farther * (upper - values)
     for rows, weights, scales in _linear(values, drawn, row, redrawn):
-        std_error[rows] = np.sqrt(weights**2 @ np.array([integer_variance(law, scale) for scale in scales]))
+        std_error[rows] = np.sqrt(weights**2 @ np.array([law_of(law).variance(scale) for scale in scales]))
         widths = half_widths(weights, scales, law, confidence)
         lower[rows], upper[rows] = values[rows] - widths, values[rows] + widths
     if row is not None and not redrawn[0].scales:

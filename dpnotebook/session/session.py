@@ -148,7 +148,7 @@ class Session:
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
         if planner not in PLANNERS:
             raise ArgumentError(f"planner must be one of {', '.join(map(repr, PLANNERS))}, not {shorten(planner)}")
-        if planner == "pioneer" and budget.noise == "gaussian":
+        if planner == "pioneer" and budget.law.needs_delta:
             raise AccuracyError(
                 "planner='pioneer' plans for Laplace noise, as its paper does: give a budget without delta, or use "
                 "planner='optimal'"

@@ -16,7 +16,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of

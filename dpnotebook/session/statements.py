@@ -135,7 +135,7 @@ class Statements:
 
     def _wanted(self, contribution: str | None) -> str | None:
         """Return how a unit is to be bounded, where nobody says: by norms, which need Gaussian noise."""
-        return "planned" if contribution is None and self.ledger.accountant.noise == "gaussian" else contribution
+        return "planned" if contribution is None and self.ledger.accountant.law.euclidean else contribution
 
     def _norms_or(self, other: Statement, clipped: Statement, accuracy: Accuracy, fresh: bool) -> Statement:
         """Return a statement whose norms are found, or else with other bounds: those that earlier versions had.

@@ -17,7 +17,7 @@ from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value

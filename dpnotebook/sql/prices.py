@@ -270,7 +270,7 @@ def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, 
     With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the
     least one that keeps the error says anything about it. From below, each next price is one that it has to pass.
     """
-    power = 1 if accountant.noise == "laplace" else 2
+    power = accountant.law.power
     low, high, units = 0, 0, accountant.total
     lowest = LEAST_UNITS
     if from_below:

@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, cost_of, found_with, needs_bounds, operands
@@ -305,7 +304,7 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
-    noise = math.sqrt(integer_variance(accountant.noise, accountant.scale(cost, 1)))
+    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
     away = AWAY if function.centres else 1.0
     found, most = None, select.contribution.most
     usual = function.usual_norm(values, most) if most > 1 else None
@@ -371,7 +370,7 @@ def measured_profile(
             each = cost // HISTOGRAMS  # one is of norms
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
-            noise = groups * math.sqrt(integer_variance(accountant.noise, scale))
+            noise = groups * math.sqrt(accountant.law.variance(scale))
             values[i], cut, rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.product import hierarchy_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Hierarchy, Identity, Kron, PIdentity, Weighted, Workload

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import hierarchical, identity, itself
 from dpnotebook.strategy.competitors.coa import coa
@@ -167,7 +167,7 @@ def _ordered(found: Form, noise: Noise) -> str:
 
 
 def _toeplitz(found: Form, noise: Noise) -> str:
-    return _ordered(found, noise) if noise == "gaussian" else "it is for Gaussian noise"
+    return _ordered(found, noise) if law_of(noise).euclidean else "it is for Gaussian noise"
 
 
 def _greedy(found: Form, noise: Noise) -> str:
@@ -203,7 +203,7 @@ def _low_rank(found: Form, noise: Noise) -> str:
 
 
 def _coa(found: Form, noise: Noise) -> str:
-    return _low_rank(found, noise) if noise == "gaussian" else "it is for Gaussian noise"
+    return _low_rank(found, noise) if law_of(noise).euclidean else "it is for Gaussian noise"
 
 
 def _marginals(found: Form, noise: Noise) -> str:
@@ -217,13 +217,13 @@ def _several(found: Form, noise: Noise) -> str:
 
 
 def _opt_marginals(found: Form, noise: Noise) -> str:
-    if noise != "laplace":
+    if law_of(noise).euclidean:
         return "for Gaussian noise, residuals are the optimum"
     return _several(found, noise) or ("" if found.attributes <= MOST_ATTRIBUTES else "these are too many attributes")
 
 
 def _residual(found: Form, noise: Noise) -> str:
-    if noise != "gaussian":
+    if not law_of(noise).euclidean:
         return "it is for Gaussian noise"
     return _several(found, noise)
 

@@ -16,7 +16,7 @@ import numpy as np
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import total_variance
 from dpnotebook.inference.woodbury import WoodburyInverse
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import LAWS, Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.bounds import gram_bound, svd_bound
@@ -86,7 +86,7 @@ def opt_0(
     >>> found.optimality < 1.0001  # with its proof
     True
     """
-    if noise not in LARGEST:
+    if noise not in tuple(LAWS):
         raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(noise)}')
     n = workload.shape[1]
     if n > LARGEST[noise]:
@@ -99,7 +99,7 @@ def opt_0(
     operator: Explicit | PIdentity
     certificate = 0.0
     with threads_for(n):
-        if noise == "gaussian":
+        if law_of(noise).euclidean:
             tolerance = TOLERANCE if n <= FACTOR_CELLS else ROUGH_TOLERANCE
             optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
             operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
@@ -217,10 +217,10 @@ def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: 
     key = (union, noise, effort)
     if key not in _found:
         with threads_for(len(gram)):
-            if noise == "laplace" and effort == "quick":
+            if not law_of(noise).euclidean and effort == "quick":
                 (descent,) = p_identity(gram, quick=True, report=report)
                 _found[key] = rounded_p_identity(descent.theta), 0.0
-            elif noise == "laplace":
+            elif not law_of(noise).euclidean:
                 # A union comes again and again with other weights, while the rest of a strategy is chosen.
                 _found[key] = _best_for_laplace(gram, None, 0, report, single=len(union) > 1), 0.0
             else:

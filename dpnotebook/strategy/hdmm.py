@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import identity
 from dpnotebook.strategy.competitors.lrm import lrm
@@ -144,8 +144,8 @@ def tried(
     used = {axis for part in parts for axis in part.axes}
     widest = _widest(parts)
     limit = FACTOR_CELLS if effort == "full" else QUICK_CELLS if len(parts) > 1 else QUICK_PRODUCT_CELLS
-    residual = marginal and noise == "gaussian" and widest <= limit
-    weighted = marginal and noise == "laplace"
+    residual = marginal and law_of(noise).euclidean and widest <= limit
+    weighted = marginal and not law_of(noise).euclidean
     small = math.prod(sizes[axis] for axis in used) <= ANSWERS
     if len(parts) == 1 or small or not (residual or weighted):
         simple = opt_product(workload, noise, choose=choose, restarts=restarts, report=report)
@@ -184,18 +184,18 @@ def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, repo
     simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
     simple = _certified(simple, "quick", report)
     yield simple
-    if effort == "full" and noise == "gaussian" and isinstance(workload, Prefix) and workload.n > OPTIMISED_CELLS:
+    if effort == "full" and law_of(noise).euclidean and isinstance(workload, Prefix) and workload.n > OPTIMISED_CELLS:
         yield _certified(toeplitz(workload, noise), "quick", report)
     if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
         yield opt_0(workload, noise, restarts=restarts, report=report)
         queries, cells = workload.shape
-        if noise == "laplace" and queries * FEW_QUERIES <= cells <= LOW_RANK_CELLS:
+        if not law_of(noise).euclidean and queries * FEW_QUERIES <= cells <= LOW_RANK_CELLS:
             yield from _possible(lambda: lrm(workload, noise, report=report))
 
 
 def _certified(strategy: Strategy, effort: Effort, report: Progress) -> Strategy:
     """Return the strategy with the bound that the optima of its attributes prove, for Gaussian noise."""
-    if strategy.noise == "laplace":
+    if not strategy.law.euclidean:
         return strategy
     return replace(strategy, certificate=product_certificate(strategy.workload, effort, report))
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.tree import gains
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.workload import Hierarchy
 from dpnotebook.workload.base import Array, Energy
 
@@ -64,7 +64,7 @@ def best_hierarchy(
     total = 0.0
     for (arity, depth), gain in zip(trees.shapes, gained, strict=True):
         total = gain if depth == 2 else total + gain
-        objective = (depth**2 if noise == "laplace" else depth) * (size - total)
+        objective = law_of(noise).squared_sensitivity(depth) * (size - total)
         if levels in (None, depth) and objective < least * BETTER:
             best, least = Hierarchy(n, arity, depth), float(objective)
     if not np.isfinite(least):

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import factor_name
 from dpnotebook.strategy.lattice import Lattice, Subset, lattice
@@ -112,7 +112,7 @@ def opt_marginals(
     >>> [subset for subset, _ in found.operator.weights]  # three marginals are enough for all six
     [(2, 3), (0, 1, 2), (0, 1, 3)]
     """
-    if noise == "gaussian":
+    if law_of(noise).euclidean:
         return opt_residual(workload, report=report)
     found = lattice(workload)
     if factors is not None and tuple(factor.shape[1] for factor in factors) != found.sizes:

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct, total_variance
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.baselines import operator_name, same_attributes
 from dpnotebook.strategy.blocks import stacked
@@ -164,7 +164,7 @@ def integer_weights(errors: Array, squares: Array, noise: Noise) -> Array:
     noise
         How sensitivities add up.
     """
-    shares = (errors * squares) ** (1 / 3 if noise == "laplace" else 1 / 4) / np.sqrt(squares)  # Definition 19
+    shares = law_of(noise).best_weights(errors * squares) / np.sqrt(squares)  # Definition 19
     best = _split_error(shares, errors, squares, noise)
     found, least = np.ones(len(errors)), np.inf
     for scale in _scales(shares):
@@ -193,12 +193,13 @@ def _scales(shares: Array) -> Iterator[float]:
 
 def _norm(weights: Array, squares: Array, noise: Noise) -> float:
     """Return the L1 norm of the stack for Laplace noise, the squared L2 norm for Gaussian noise."""
-    return float(np.sqrt(squares) @ weights) if noise == "laplace" else float(squares @ weights**2)
+    return float(law_of(noise).powers(np.sqrt(squares) * weights).sum())
 
 
 def _split_error(weights: Array, errors: Array, squares: Array, noise: Noise) -> float:
     sensitivity = np.sqrt(squares) * weights
-    norm = sensitivity.sum() ** 2 if noise == "laplace" else (sensitivity**2).sum()
+    law = law_of(noise)
+    norm = law.squared_sensitivity(law.powers(sensitivity).sum())
     return float(norm * (errors / weights**2).sum())
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct, total_variance
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
 from dpnotebook.workload import Explicit, Identity, Kron, Stack, Weighted, Workload
@@ -107,7 +107,7 @@ def squared_sensitivity(operator: Workload, noise: Noise) -> float:
     It is infinite where 64-bit integers do not hold it: such queries cannot be measured exactly.
     """
     try:
-        return float(operator.max_column_norm(1)) ** 2 if noise == "laplace" else float(operator.max_column_norm(2))
+        return law_of(noise).squared_sensitivity(float(operator.max_column_norm(law_of(noise).power)))
     except WorkloadError:
         return math.inf
 

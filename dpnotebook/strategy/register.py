@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpnotebook.errors import ArgumentError, WorkloadError, shorten
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.catalogue import CANDIDATES
 from dpnotebook.strategy.registry import REGISTERED, Registration
 from dpnotebook.strategy.strategy import Strategy

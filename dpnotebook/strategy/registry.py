@@ -10,7 +10,7 @@ from functools import lru_cache
 from types import TracebackType
 
 from dpnotebook.errors import Cancelled, WorkloadError, shorten
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import require_exact

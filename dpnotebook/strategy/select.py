@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from functools import lru_cache
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import LAWS, Noise
 from dpnotebook.progress import silent, watched
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
@@ -79,7 +79,7 @@ def select_own(
     workload, noise, effort, objective
         As for `select`.
     """
-    if noise not in ("laplace", "gaussian"):
+    if noise not in tuple(LAWS):
         raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(noise)}')
     if effort not in ("quick", "full"):
         raise WorkloadError(f'the effort of select is "quick" or "full", not {shorten(effort)}')

@@ -13,8 +13,9 @@ from numpy.typing import ArrayLike
 
 from dpnotebook.errors import AccuracyError, WorkloadError, shorten
 from dpnotebook.inference.marginal_algebra import marginal_algebra
-from dpnotebook.privacy.accountant import Noise, mu_of_budget
+from dpnotebook.privacy.accountant import mu_of_budget
 from dpnotebook.privacy.budget import positive
+from dpnotebook.privacy.laws import LAWS, Law, Noise, law_of
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.bounds import svd_bound
@@ -77,7 +78,7 @@ class Strategy:
     chosen_for: Objective = "total"
 
     def __post_init__(self) -> None:
-        if self.noise not in ("laplace", "gaussian"):
+        if self.noise not in tuple(LAWS):
             raise WorkloadError(f'the noise of a strategy is "laplace" or "gaussian", not {shorten(self.noise)}')
         object.__setattr__(self, "operator", trusted(self.operator))
         if self.workload.shape[1] != self.operator.shape[1]:
@@ -88,14 +89,19 @@ class Strategy:
         _ = self._reconstruction
 
     @property
+    def law(self) -> Law:
+        """The law of the noise that it is for."""
+        return law_of(self.noise)
+
+    @property
     def norm(self) -> int:
         """Largest column sum of |entry| (Laplace) or entry^2 (Gaussian): the `norm` of `Accountant.scale`."""
-        return int(self.operator.max_column_norm(1 if self.noise == "laplace" else 2))
+        return int(self.operator.max_column_norm(self.law.power))
 
     @property
     def sensitivity(self) -> float:
         """L1 (Laplace) or L2 (Gaussian) sensitivity of what is measured."""
-        return self.norm if self.noise == "laplace" else math.sqrt(self.norm)
+        return self.law.sensitivity(self.norm)
 
     @cached_property
     def objective(self) -> float:
@@ -122,7 +128,7 @@ class Strategy:
 
     @property
     def _squared_sensitivity(self) -> int:
-        return self.norm**2 if self.noise == "laplace" else self.norm
+        return self.law.squared_sensitivity(self.norm)
 
     def total_squared_error(self, epsilon: float, delta: float = 0.0) -> float:
         """Return the expected sum over all answers of the squared error.
@@ -282,11 +288,11 @@ def unit_variance(noise: Noise, epsilon: float, delta: float = 0.0) -> float:
     AccuracyError
         If epsilon or delta is not in its range, or delta does not fit the noise.
     """
-    budget = float(positive(epsilon, "epsilon"))
-    if noise == "laplace":
+    law, cost = law_of(noise), float(positive(epsilon, "epsilon"))
+    if not law.needs_delta:
         if delta:
             raise AccuracyError("Laplace noise is private without a delta; leave delta out or select Gaussian noise")
-        return 2 / budget**2  # HDMM, Proposition 3
+        return 1 / law.precision(cost)
     if not 0 < float(positive(delta, "the delta of Gaussian noise")) < 1:
         raise AccuracyError(f"the delta of Gaussian noise must be between 0 and 1, not {shorten(delta)}")
-    return 1 / mu_of_budget(budget, float(delta)) ** 2
+    return 1 / law.precision(mu_of_budget(cost, float(delta)) ** 2)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.competitors.trees import per_attribute
 from dpnotebook.strategy.rounding import PRECISION, rounded
 from dpnotebook.strategy.strategy import Strategy
@@ -49,7 +49,7 @@ def toeplitz(workload: Workload, noise: Noise = "gaussian", *, bits: int = PRECI
     >>> round(strategy.hierarchical(Prefix(16384), "gaussian").optimality, 3)
     1.279
     """
-    if noise != "gaussian":
+    if not law_of(noise).euclidean:
         raise WorkloadError("the Toeplitz square root is for Gaussian noise; for Laplace noise take hierarchical")
     parts = per_attribute(workload, "a Toeplitz square root")
     factors: list[Workload] = []

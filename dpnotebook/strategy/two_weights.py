@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.workload import Identity, PIdentity, Total, Workload
 from dpnotebook.workload.base import Array
 
@@ -50,6 +50,7 @@ def two_weights(union: Sequence[tuple[float, Workload]], noise: Noise) -> PIdent
 
 def _errors(identity: Array, total: Array, n: int, cells: float, totals: float, noise: Noise) -> Array:
     """Return |A|^2 |W A^+|_F^2: A'A = a^2 I + b^2 J has eigenvalue a^2 off the constant vector, a^2 + n b^2 on it."""
-    norm = (identity + total) ** 2 if noise == "laplace" else identity**2 + total**2
+    law = law_of(noise)
+    norm = law.squared_sensitivity(law.powers(identity) + law.powers(total))
     apart, together = identity**2, identity**2 + n * total**2
     return np.asarray(norm * (cells * ((n - 1) / apart + 1 / together) + totals * n / together))

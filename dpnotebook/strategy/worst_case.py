@@ -15,7 +15,7 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import inverse, is_direct, variances
 from dpnotebook.inference.marginal_algebra import as_marginals
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress
 from dpnotebook.strategy.baselines import operator_name
 from dpnotebook.strategy.blocks import stacked
@@ -128,10 +128,10 @@ def _factor(factor: Workload, noise: Noise, effort: Effort, report: Progress) ->
 
 def _searched(factor: Workload, noise: Noise, effort: Effort, report: Progress) -> Iterator[tuple[Workload, float]]:
     """Yield the operator that a search over all that could be measured finds, where that is a matter of moments."""
-    if not 1 < factor.shape[1] <= (CELLS if noise == "gaussian" else LAPLACE_CELLS)[effort]:
+    if not 1 < factor.shape[1] <= (CELLS if law_of(noise).euclidean else LAPLACE_CELLS)[effort]:
         return
     try:
-        if noise == "gaussian":
+        if law_of(noise).euclidean:
             gap = GAP if effort == "full" and factor.shape[1] <= MANY_CELLS else ROUGH_GAP
             yield worst_gaussian_operator(factor, gap=gap, report=report)
         else:
@@ -156,7 +156,7 @@ def _flat(workload: Workload, noise: Noise, effort: Effort, report: Progress) ->
 # Unions of products: weighted subsets of the attributes.
 def _subsets(workload: Workload, total: Strategy, symmetric: bool, report: Progress) -> Iterator[Strategy]:
     noise = total.noise
-    if noise == "gaussian":
+    if law_of(noise).euclidean:
         operators = _residual_operators(workload, symmetric, report)
         yield from _possible(lambda: worst_marginals(workload, noise, operators, report=report))
         return
@@ -196,14 +196,14 @@ def _one_a_part(workload: Workload, noise: Noise, effort: Effort, report: Progre
         ]
     )
     squares = np.array([squared_sensitivity(operator, noise) for operator in operators])
-    power = 1 if noise == "laplace" else 2
+    power = law_of(noise).power
     lengths = squares ** (power / 2)
 
     def norm(weights: Array) -> float:
         return float(lengths @ weights**power)
 
     def squared(weights: Array) -> float:
-        return norm(weights) ** 2 if noise == "laplace" else norm(weights)
+        return law_of(noise).squared_sensitivity(norm(weights))
 
     real = np.sqrt(errors)
     whole = whole_weights(

@@ -26,7 +26,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.lattice import Group, Lattice, Subset, lattice
 from dpnotebook.strategy.marginals import marginals_name, weighted_subsets
@@ -132,7 +132,7 @@ def worst_marginals(
     """
     answers = answer_classes(workload, noise, operators)
     report(None, "the worst answer: weights of subsets")
-    if noise == "gaussian":
+    if law_of(noise).euclidean:
         pairs, lower = _gaussian_weights(answers)
         subsets = f"{len(pairs):,} subset{'s' if len(pairs) > 1 else ''} of the attributes"
         name, certificate = f"residuals of {subsets}", lower if answers.symmetric else 0.0
@@ -154,8 +154,8 @@ def answer_classes(workload: Workload, noise: Noise, operators: Sequence[Workloa
     found = lattice(workload, repeats="count once")
     if tuple(operator.shape[1] for operator in operators) != found.sizes:
         raise WorkloadError(f"one operator for each of the attributes of {found.sizes} cells is needed")
-    norms = np.array([float(one.max_column_norm(1 if noise == "laplace" else 2)) for one in operators])
-    squares = norms**2 if noise == "laplace" else norms
+    norms = np.array([float(one.max_column_norm(law_of(noise).power)) for one in operators])
+    squares = law_of(noise).squared_sensitivity(norms)
     information = np.ones(len(operators))
     alphas, betas = [], []
     for axis, (operator, kinds) in enumerate(zip(operators, found.kinds, strict=True)):

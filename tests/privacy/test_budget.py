@@ -41,7 +41,7 @@ def test_not_a_delta(delta):
 
 def test_delta_chooses_the_accountant():
     assert accountant_for(Budget(1)) == PureAccountant(Fraction(1))
-    assert accountant_for(Budget(0.5, 1e-6)) == GaussianAccountant(Fraction(1, 2), 9e-7, "gaussian", Fraction(1, 10**7))
+    assert accountant_for(Budget(0.5, 1e-6)) == GaussianAccountant(Fraction(1, 2), 9e-7, Fraction(1, 10**7))
     assert accountant_for(Budget(0.5, 1e-6, "laplace")) == PureAccountant(
         Fraction(1, 2), threshold_delta=Fraction(1, 10**6)
     )

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.laplace_tails import grid_excess, laplace_quantile
 from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, laplace_variance
 from dpnotebook.privacy.noise_down import refined_laplace
-from dpnotebook.privacy.tails import grid_excess, half_widths, kappa, laplace_quantile
+from dpnotebook.privacy.tails import half_widths, kappa
 
 CONFIDENCES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 

@@ -13,7 +13,8 @@ import pytest
 from scipy import stats
 
 import dpnotebook.privacy
-from dpnotebook.privacy.noise import discrete_laplace, draw_integers, rounded_gaussian
+from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.privacy.noise import discrete_laplace, rounded_gaussian
 from dpnotebook.privacy.randomness import KEY_BYTES, LazyUniform, Randomness, random_bytes, signs, words
 
 

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.laplace_tails import laplace_quantile, laplace_scale_for
 from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, laplace_variance
-from dpnotebook.privacy.tails import half_widths, kappa, laplace_quantile, laplace_scale_for
+from dpnotebook.privacy.tails import half_widths, kappa
 
 
 def enumerated(weights, scale, confidence):

@@ -10,7 +10,7 @@ from private_selects import aggregate, plan, select
 
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate

@@ -18,8 +18,8 @@ from private_selects import aggregate, plan, select, totals
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers, laplace_mass
-from dpnotebook.privacy.tails import whole_width
+from dpnotebook.privacy.laws import draw_integers, law_of
+from dpnotebook.privacy.noise import laplace_mass
 from dpnotebook.sql import aggregates
 from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
 from dpnotebook.sql.aggregates.catalogue import AGGREGATES, NAMES
@@ -131,7 +131,7 @@ def test_half_widths_of_whole_noise_are_the_least_that_cover(noise):
     mass = gaussian_mass if noise == "gaussian" else laplace_mass
     for scale in (Fraction(1, 5), Fraction(1, 2), Fraction(3), Fraction(17, 2), Fraction(300)):
         for confidence in (0.5, 0.9, 0.95, 0.999):
-            width = whole_width(noise, scale, confidence)
+            width = law_of(noise).half_width(scale, confidence)
             assert mass(np.arange(-width, width + 1), scale).sum() >= confidence - 1e-12
             if width:
                 assert mass(np.arange(1 - width, width), scale).sum() < confidence
@@ -360,7 +360,7 @@ def test_extreme_bounds_and_costs_stay_whole_numbers(accountant):
             try:
                 measured = plan(select(aggregate(kind, *bounds), most=20, selection="all"), accountant, cost)
                 for block in measured.blocks:
-                    whole_width(measured.noise, block.scale, 0.95)
+                    measured.law.half_width(block.scale, 0.95)
             except AccuracyError:
                 assert cost <= 10**6
                 continue

@@ -12,7 +12,8 @@ from private_selects import aggregate, plan, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers, laplace_mass
+from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.privacy.noise import laplace_mass
 from dpnotebook.sql.aggregates.bounds import (
     LEAST,
     MOST,

@@ -9,11 +9,11 @@ from noise_laws import gaussian_mass
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.exact import exp_minus, normal_beyond
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.privacy.noise import laplace_mass, rounded_gaussian
 from dpnotebook.sql.aggregates.partitions import (
     PARTS,
     clipped_spread,
-    log_tail,
     threshold,
     units_needed,
     weighted_threshold,
@@ -40,7 +40,7 @@ def any_of(p, groups):
 
 def appearance(noise, scale, tau, groups, weight=1):
     """Return the probability that at least one of a unit's own groups, in which it weighs so much, reaches tau."""
-    log_one = float(log_tail(noise, scale, np.array([tau - weight]))[0])
+    log_one = float(law_of(noise).log_tail(scale, np.array([tau - weight]))[0])
     if log_one < -1:
         return -math.expm1(groups * math.log1p(-math.exp(log_one)))
     return -math.expm1(groups * math.log(-math.expm1(log_one))) if log_one < 0 else 1.0
@@ -87,7 +87,9 @@ def test_tails_are_right_on_both_sides(noise):
     for scale in (Fraction(1, 2), Fraction(9), Fraction(90)):
         cumulative = np.cumsum(mass(k, scale)[::-1])[::-1]
         some = np.array([-900, -20, -1, 0, 1, 2, 20])
-        assert np.exp(log_tail(noise, scale, some)) == pytest.approx(cumulative[some + 3000], rel=1e-9, abs=1e-300)
+        assert np.exp(law_of(noise).log_tail(scale, some)) == pytest.approx(
+            cumulative[some + 3000], rel=1e-9, abs=1e-300
+        )
 
 
 def test_more_groups_of_a_unit_raise_the_threshold_and_more_delta_lowers_it():
@@ -146,6 +148,8 @@ def test_units_needed_are_enough_and_no_more(noise):
     for scale in (Fraction(2), Fraction(25)):
         for tau in (5, 80):
             needed = units_needed(noise, scale, tau, 0.95)
-            enough, fewer = (math.exp(float(log_tail(noise, scale, tau - units))) for units in (needed, needed - 1))
+            enough, fewer = (
+                math.exp(float(law_of(noise).log_tail(scale, tau - units))) for units in (needed, needed - 1)
+            )
             assert enough >= 0.95 - 1e-9
             assert fewer < 0.95

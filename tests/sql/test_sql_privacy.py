@@ -21,7 +21,7 @@ from private_selects import aggregate, pair, plan, select, totals
 import dpnotebook as dpn
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import PROFILE, shares
 from dpnotebook.sql.aggregates.building import measuring

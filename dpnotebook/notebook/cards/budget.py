@@ -22,7 +22,7 @@ def budget_html(session: Session) -> str:
         line(svg.budget_bar(spent_fraction(session), 0.0, alt=text), "margin:8px 0 2px"),
         f"<div>{quiet(text)}</div>",
         *([f"<div>{quiet(escape(raised))}</div>"] if (raised := raised_line(session)) else []),
-        *([line(quiet(NO_SUM))] if session.budget.noise == "gaussian" else []),
+        *([line(quiet(NO_SUM))] if session.budget.law.needs_delta else []),
     )
 
 
@@ -36,7 +36,7 @@ def budget_line(session: Session) -> str:
     """Return what is spent and what is left, and by how many releases, in one line."""
     releases = formatting.plural(session.ledger.releases, "release")
     spent = f"ε {formatting.cost(session.spent.epsilon)}"
-    if session.budget.noise == "gaussian":
+    if session.budget.law.needs_delta:
         spent += f" ({formatting.percent(spent_fraction(session))})"
     hidden = _hidden(session)
     return f"spent {spent} · left ε {formatting.left(session.remaining.epsilon)} {_of(session)} · {releases}{hidden}"

@@ -17,8 +17,6 @@ from dpnotebook.strategy.strategy import Strategy
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-NOISE = {"laplace": "Laplace", "gaussian": "Gaussian"}
-
 
 def strategy_text(strategy: Strategy) -> str:
     """Return a strategy in three lines."""
@@ -68,9 +66,7 @@ def plot_strategy(
     if what == "measured":
         views = measured(strategy, names)
     else:
-        spent = Privacy(
-            strategy.noise, epsilon, (DELTA if delta is None else delta) if strategy.noise == "gaussian" else 0
-        )
+        spent = Privacy(strategy.noise, epsilon, (DELTA if delta is None else delta) if strategy.law.needs_delta else 0)
         views = query_errors(strategy, spent.unit_variance, names)
     drawn = [made for made in map(figure, views) if made is not None]
     if not 0 <= part < len(drawn):
@@ -81,7 +77,7 @@ def plot_strategy(
 
 def _answers(strategy: Strategy) -> str:
     queries = formatting.plural(strategy.workload.shape[0], "answer")
-    return f"{queries} from {described(strategy)}; {NOISE[strategy.noise]} noise"
+    return f"{queries} from {described(strategy)}; {strategy.law.title} noise"
 
 
 def _optimality(strategy: Strategy) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpnotebook.errors import AccuracyError, WorkloadError, shorten
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.strategy import unit_variance
 from dpnotebook.workload import AllRange, Identity, Permuted, Prefix, WidthRange, Workload, marginals, prefix_marginals
 from dpnotebook.workload.terms import sparse_terms
@@ -181,7 +181,7 @@ def privacy(noise: Noise, epsilon: str, delta: str) -> Privacy:
     AccuracyError
         If they are no numbers, or not in their range.
     """
-    found = Privacy(noise, _number(epsilon, "epsilon"), _number(delta, "delta") if noise == "gaussian" else 0.0)
+    found = Privacy(noise, _number(epsilon, "epsilon"), _number(delta, "delta") if law_of(noise).needs_delta else 0.0)
     try:
         _ = found.unit_variance
     except ArithmeticError:

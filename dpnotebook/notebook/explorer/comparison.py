@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from dpnotebook.errors import Cancelled, DPError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.catalogue import Candidate, candidates, made
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Workload

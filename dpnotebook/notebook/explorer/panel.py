@@ -24,6 +24,7 @@ from dpnotebook.notebook.plots.strategy_figures import figure
 from dpnotebook.notebook.plots.strategy_pictures import summary
 from dpnotebook.notebook.plots.strategy_views import View
 from dpnotebook.notebook.progress import Progress
+from dpnotebook.privacy.laws import LAWS, law_of
 
 if TYPE_CHECKING:
     from dpnotebook.strategy.catalogue import Candidate
@@ -84,7 +85,7 @@ class ExplorerPanel:
             2, min=0, max=MOST_ATTRIBUTES, **labelled("of up to so many attributes", "250px", "180px")
         )
         self.noise = widgets.Dropdown(
-            options=[("Laplace", "laplace"), ("Gaussian", "gaussian")],
+            options=[(law.title, law.name) for law in LAWS.values()],
             value=start.noise,
             **labelled("noise", "200px"),
         )
@@ -189,7 +190,7 @@ class ExplorerPanel:
         kind = BY_NAME.get(self.kind.value)
         _visible(self.cells, kind is not None)
         _visible(self.ways, kind is not None and kind.several)
-        _visible(self.delta, self.noise.value == "gaussian")
+        _visible(self.delta, law_of(self.noise.value).needs_delta)
 
     def _other_kind(self, change: Any) -> None:
         self._fit()

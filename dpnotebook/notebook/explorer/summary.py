@@ -13,6 +13,7 @@ from dpnotebook.notebook.formatting import BEST
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_pictures import pictures, ranking_bar
 from dpnotebook.notebook.plots.strategy_views import View, described, query_weights
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.strategy import Strategy
 
@@ -119,9 +120,9 @@ def card_text(card: Card) -> str:
 
 def under(privacy: Privacy) -> str:
     """Return the privacy in words."""
-    noise = {"laplace": "Laplace", "gaussian": "Gaussian"}[privacy.noise]
-    delta = f", δ {formatting.cost(privacy.delta)}" if privacy.noise == "gaussian" else ""
-    return f"{noise} noise, ε {formatting.cost(privacy.epsilon)}{delta}"
+    law = law_of(privacy.noise)
+    delta = f", δ {formatting.cost(privacy.delta)}" if law.needs_delta else ""
+    return f"{law.title} noise, ε {formatting.cost(privacy.epsilon)}{delta}"
 
 
 def facts(candidate: Candidate, strategy: Strategy) -> str:

@@ -82,7 +82,7 @@ def query_errors(strategy: Strategy, unit_variance: float, names: Sequence[str])
     m = strategy.workload.shape[0]
     if m > MOST_QUERIES:
         return [Words(f"{m:,} answers: too many to compute the error of each; on average they are as the bar says")]
-    scale = strategy.norm**2 if strategy.noise == "laplace" else strategy.norm
+    scale = strategy.law.squared_sensitivity(strategy.norm)
     errors = np.sqrt(strategy.error_factors() * scale * unit_variance) / query_weights(strategy.workload)
     asked = _inner(strategy.workload)
     if isinstance(asked, AllRange):
@@ -130,13 +130,11 @@ def measured(strategy: Strategy, names: Sequence[str]) -> list[View]:
         return list(_factors(parts[0].factors, names, strategy))
     if all(len(part.factors) == 1 for part in parts):
         return [_matrix(operator, "what is measured: a row a measurement", "cell", strategy)]
-    shares = [float(part.weight) ** _power(strategy) * part.product.max_column_norm(_power(strategy)) for part in parts]
+    shares = [
+        float(part.weight) ** strategy.law.power * part.product.max_column_norm(strategy.law.power) for part in parts
+    ]
     label = [_product_name(part.factors, names) for part in parts]
     return [_bars("share of the sensitivity that each part takes", label, np.array(shares, dtype=float))]
-
-
-def _power(strategy: Strategy) -> int:
-    return 1 if strategy.noise == "laplace" else 2
 
 
 def _inner(workload: Workload) -> Workload:
@@ -181,7 +179,7 @@ def _sorted(errors: Floats) -> Curve:
 
 
 def _subset_shares(found: Marginals, strategy: Strategy, names: Sequence[str]) -> Bars:
-    power = _power(strategy)
+    power = strategy.law.power
     norms = [float(factor.max_column_norm(power)) for factor in found.factors]
     shares = [float(weight) ** power * math.prod(norms[i] for i in subset) for subset, weight in found.weights]
     label = [_subset_name(subset, names) for subset, _ in found.weights]
@@ -223,7 +221,7 @@ def _matrix(operator: Workload, title: str, x: str, strategy: Strategy) -> View:
     if n > MOST_CELLS:
         return Words(f"{title}: {rows:,} × {n:,}, drawn for up to {MOST_CELLS} cells")
     where = _spread(rows, MOST_ROWS)
-    norm = float(operator.max_column_norm(_power(strategy))) ** (1 / _power(strategy))
+    norm = float(operator.max_column_norm(strategy.law.power)) ** (1 / strategy.law.power)
     values = operator.rows(where).astype(float) / norm
     if where.size < rows:
         title += f" ({where.size} of {rows:,} rows)"

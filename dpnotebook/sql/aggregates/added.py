@@ -15,8 +15,6 @@ from sqlglot import exp
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.privacy.noise import integer_variance
-from dpnotebook.privacy.tails import whole_width
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
@@ -141,8 +139,8 @@ class Added(AggregateFunction):
 def _errors(measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
     """Return the standard error of an answer, and the half-width of its interval."""
     scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
-    width = whole_width(measuring.noise, scale, confidence) * step
-    return math.sqrt(integer_variance(measuring.noise, scale)) * step, width
+    width = measuring.law.half_width(scale, confidence) * step
+    return math.sqrt(measuring.law.variance(scale)) * step, width
 
 
 class CountUnits(Added):

@@ -19,14 +19,15 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.privacy.accountant import Accountant, Noise
-from dpnotebook.privacy.noise import checked_scale, draw_integers
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Noise, draw_integers, law_of
+from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.partitions import log_tail, units_needed
+from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smaller ones are zero, larger ones the largest
@@ -220,19 +221,6 @@ def _reached(noise: Noise, scale: Fraction, chance: float, width: int = 1) -> in
 
 
 def _log_tail(noise: Noise, scale: Fraction, least: int, width: int) -> float:
-    """Return a bound on log P(V_1 + ... + V_width >= least), exact for one.
-
-    Rounding moves a Gaussian value by 1/2 at most; a discrete Laplace value is at most 1 above a continuous one, by the
-    two tails. Sums of continuous Laplace noise have the tail e^-y times a polynomial in y.
-    """
-    if width == 1:
-        return float(log_tail(noise, scale, least))
-    if noise == "gaussian":
-        from scipy.special import log_ndtr
-
-        return float(log_ndtr(-(least - width / 2) / (float(scale) * math.sqrt(width))))
-    y = (least - width) / float(scale)
-    if y <= 0:
-        return 0.0
-    polynomial = (2 + y) / 4 if width == 2 else (8 + 5 * y + y * y) / 16
-    return math.log(polynomial) - y
+    """Return a bound on log P(V_1 + ... + V_width >= least), exact for one."""
+    law = law_of(noise)
+    return float(law.log_tail(scale, least)) if width == 1 else law.log_tail_of_run(scale, least, width)

@@ -30,10 +30,9 @@ class Builder:
     """
 
     def __init__(self, contribution: Contribution, accountant: Accountant) -> None:
-        self.contribution, self.noise = contribution, accountant.noise
+        self.contribution, self.law = contribution, accountant.law
         self.blocks: list[NoisyNumbers] = []
         self._accountant = accountant
-        self._power = 1 if accountant.noise == "laplace" else 2
         self._components: list[Component] = []
         self._starts: dict[Component, int] = {}
         self._width = 0
@@ -41,7 +40,7 @@ class Builder:
     def measuring(self, parts: tuple[AggregateInput, ...], grouped: bool) -> Measuring:
         """Return what is measured for aggregates, without a threshold."""
         return Measuring(
-            self.noise, self.contribution, tuple(self._components), tuple(self.blocks), parts, grouped=grouped
+            self.law.name, self.contribution, tuple(self._components), tuple(self.blocks), parts, grouped=grouped
         )
 
     @property
@@ -60,13 +59,13 @@ class Builder:
 
     def plain(self, component: Component, cost: int) -> int:
         """Measure one component as it is, and return the number of its block."""
-        norm = component.norm(self.contribution, self._power)
+        norm = component.norm(self.contribution, self.law.power)
         self.blocks.append(NoisyNumbers((self.column(component),), ((1,),), self._accountant.scale(cost, norm)))
         return len(self.blocks) - 1
 
     def block(self, columns: tuple[int, ...], matrix: Matrix, largest: int, cost: int) -> int:
         """Measure combinations of which one unit (under "rows": one row) changes at most `largest` in a group."""
-        most, power = self.contribution.most, self._power
+        most, power = self.contribution.most, self.law.power
         norm = most * largest**power if self.contribution.kind == "groups" else (most * largest) ** power
         self.blocks.append(NoisyNumbers(columns, matrix, self._accountant.scale(cost, norm)))
         return len(self.blocks) - 1
@@ -81,7 +80,7 @@ class Builder:
     def strategy(self, component: Component, strategy: Strategy, cost: int) -> int:
         """Measure the integers of a component by a strategy, and return the number of the block; equal ones are one."""
         start = self.column(component)
-        norm = component.norm(self.contribution, self._power) * strategy.norm
+        norm = component.norm(self.contribution, self.law.power) * strategy.norm
         columns = tuple(range(start, start + component.width))
         block = NoisyNumbers(columns, strategy, self._accountant.scale(cost, norm))
         if block not in self.blocks:
@@ -110,7 +109,7 @@ class Builder:
         """Return how many bits numbers may have, so that their noise does not leave the integers; at most `most`."""
         # Never below the norm of a component whose largest is 1.
         norm = 1 if self.contribution.kind == "l2" else self.contribution.most * ROWS_SAMPLED
-        noise = math.log2(Fraction(UNITS * norm**self._power, cost)) / self._power
+        noise = math.log2(Fraction(UNITS * norm**self.law.power, cost)) / self.law.power
         return max(0, min(most, 48 - math.ceil(noise)))
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpnotebook.errors import SQLError
-from dpnotebook.privacy.accountant import Accountant, Noise
+from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.noise import checked_scale
 from dpnotebook.sql.aggregates.budget_split import Shares, cost_of, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
@@ -52,7 +53,7 @@ def measuring(
     builder = Builder(select.contribution, accountant)
     parts = []
     for i, aggregate in enumerate(select.aggregates):
-        _check_contribution(aggregate, select.contribution, accountant.noise)
+        _check_contribution(aggregate, select.contribution, accountant.law)
         bounds = found.get(i) if needs_bounds(select, i) else aggregate.all_bounds
         function = function_of(aggregate.kind)
         clipping = select.contribution.kind == "l2"
@@ -94,8 +95,8 @@ def _finding(select: PrivateSelect, shares: Shares, index: int) -> list[int]:
     return [shares.auto[found_with(select, at, shares.known)] for at in mine]
 
 
-def _check_contribution(aggregate: Aggregate, contribution: Contribution, noise: Noise) -> None:
-    if contribution.kind == "l2" and noise == "laplace":
+def _check_contribution(aggregate: Aggregate, contribution: Contribution, law: Law) -> None:
+    if contribution.kind == "l2" and not law.euclidean:
         raise SQLError(
             'contribution="l2" clips vectors by their Euclidean length, which Gaussian noise hides: '
             "it needs a Budget(epsilon, delta) with Gaussian noise"

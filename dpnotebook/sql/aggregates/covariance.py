@@ -99,7 +99,7 @@ class OfPairs(Ratio):
         if self.squares:
             squared = [column("square", x, y, step_x**2 * half, half), column("square", y, x, step_y**2 * half, half)]
         centred: Matrix = ((-half, 2),)  # squares, between -half and half
-        if builder.noise == "laplace":
+        if not builder.law.euclidean:
             # Products are rounded by 1/2 each at most, in all four numbers.
             corners = tuple((half * row[0], *row[1:]) for row in CORNERS)
             part = int(cost * SQUARES_SHARE)

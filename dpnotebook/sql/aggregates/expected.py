@@ -66,7 +66,7 @@ def unit(select: PrivateSelect, index: int) -> str:
 def steps(measuring: Measuring) -> tuple[str, ...]:
     """Return how it is worked out, a line for each step."""
     found = [_contribution(measuring)]
-    law = "discrete Laplace" if measuring.noise == "laplace" else "Gaussian"
+    law = measuring.law.drawn
     clipped = measuring.contribution.kind == "l2"
     if clipped and any(part.bounds is None for part in measuring.parts):
         found.append(
@@ -190,7 +190,7 @@ def _clipping(
     kind, most = measuring.contribution.kind, measuring.contribution.most
     found = []
     if kind == "groups" and measuring.grouped:
-        vectors = measuring.noise == "gaussian" and all(function_of(part.kind).adds for part in measuring.parts)
+        vectors = measuring.law.euclidean and all(function_of(part.kind).adds for part in measuring.parts)
         instead = ', or contribution="l2" clips whole vectors and usually errs least' if vectors else ""
         found.append(
             f"units in more than {'1 group' if most == 1 else f'{most:,} groups'} count in that many, drawn at random: "

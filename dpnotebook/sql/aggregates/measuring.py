@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.sql.bounded_sums import Component, Partner
 from dpnotebook.sql.select import Contribution
 from dpnotebook.strategy import Strategy
@@ -125,6 +125,11 @@ class Measuring:
     min_units: int = 1
     one: int = 1
     grouped: bool = True
+
+    @property
+    def law(self) -> Law:
+        """The law of the noise."""
+        return law_of(self.noise)
 
     @property
     def width(self) -> int:

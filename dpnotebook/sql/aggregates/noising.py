@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import EngineError
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import draw_integers
+from dpnotebook.privacy.laws import Noise, draw_integers
 from dpnotebook.sql.aggregates.measuring import Measuring, NoisyNumbers
 from dpnotebook.sql.bounded_sums import Totals
 from dpnotebook.strategy import Strategy

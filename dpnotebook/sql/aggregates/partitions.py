@@ -14,19 +14,16 @@ from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import checked_scale
+from dpnotebook.privacy.laws import Noise, law_of
 
 Floats = NDArray[np.float64]
 
 # Under "l2" a unit in k groups weighs 1 / sqrt(k) in each, in whole parts of a 64th: in more than 64^2 groups it weighs
 # nothing, which is what bounds the number of groups that it may have to itself.
 PARTS = 64
-
-_SAFE = 1e-10  # log-probabilities are off by less; so much is given away, that the claim holds
 
 
 @lru_cache(maxsize=1024)
@@ -79,7 +76,7 @@ def weighted_threshold(noise: Noise, scale: Fraction, spread: tuple[tuple[int, i
     for groups, weight in spread:
         if groups < 1 or weight < 1:
             raise ValueError("a unit weighs at least one step in at least one group")
-        taus.append(weight + _least(noise, scale, _one_of(log_delta, groups)))
+        taus.append(weight + law_of(noise).least_beyond(scale, _one_of(log_delta, groups)))
     return max(taus)
 
 
@@ -92,19 +89,7 @@ def clipped_spread() -> tuple[tuple[int, int], ...]:
 
 def units_needed(noise: Noise, scale: Fraction, tau: int, probability: float = 0.95) -> int:
     """Return how many units a group needs to reach tau with some probability, at least one half."""
-    return tau - 1 + _least(noise, scale, math.log1p(-probability))
-
-
-def log_tail(noise: Noise, scale: Fraction, least: ArrayLike) -> Floats:
-    """Return log P(V >= m) of integer noise, shape of m."""
-    m, s = np.asarray(least, dtype=float), float(checked_scale(scale))
-    if noise == "gaussian":
-        from scipy.special import log_ndtr
-
-        return np.asarray(log_ndtr(-(m - 0.5) / s))
-    far = np.where(m > 0, m, 1 - m)
-    beyond = -far / s - math.log1p(math.exp(-1 / s))
-    return np.where(m > 0, beyond, np.log1p(-np.exp(np.minimum(beyond, -1e-300))))
+    return tau - 1 + law_of(noise).least_beyond(scale, math.log1p(-probability))
 
 
 def _one_of(log_delta: float, groups: int) -> float:
@@ -112,19 +97,3 @@ def _one_of(log_delta: float, groups: int) -> float:
     if log_delta < -30:  # delta / groups, and never more
         return log_delta - math.log(groups)
     return math.log(-math.expm1(math.log1p(-math.exp(log_delta)) / groups))
-
-
-def _least(noise: Noise, scale: Fraction, log_probability: float) -> int:
-    """Return the least m with log P(V >= m) <= log_probability, never too small by floating point."""
-    s = float(checked_scale(scale))
-    if noise == "gaussian":
-        from scipy.special import ndtri_exp
-
-        guess = -s * float(ndtri_exp(min(log_probability, -1e-300))) + 0.5
-    elif log_probability < -math.log(2):
-        guess = -s * (log_probability + math.log1p(math.exp(-1 / s)))
-    else:  # P(V >= m) = 1 - a^(1 - m) / (1 + a)
-        guess = 1 + s * (math.log(-math.expm1(log_probability)) + math.log1p(math.exp(-1 / s)))
-    near = math.floor(guess) + np.arange(-2, 4)
-    holds = log_tail(noise, scale, near) <= log_probability - _SAFE * max(1.0, abs(log_probability) * 1e-3)
-    return int(near[np.flatnonzero(holds)[0]]) if holds.any() else int(near[-1]) + 1

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.privacy.accountant import Noise
-from dpnotebook.privacy.noise import integer_variance
-from dpnotebook.privacy.tails import MOST_CONFIDENCE, kappa
+from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.noise import MOST_CONFIDENCE
+from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
 from dpnotebook.sql.aggregates.function import AggregateFunction, Expectation, Integers, Statistic, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
@@ -100,7 +100,7 @@ class Quantiles(AggregateFunction):
         """Count values by bin, and measure cumulative counts."""
         edges, points = bins(bounds, aggregate.integer, aggregate.edges)
         component = Component("bins", aggregate.input, bounds[0], bounds[1], Fraction(1), builder.rows, edges)
-        block = builder.strategy(component, cumulative(component.width, builder.noise), cost)
+        block = builder.strategy(component, cumulative(component.width, builder.law.name), cost)
         return replace(input_of(aggregate, bounds), blocks=(block,), edges=edges, points=points)
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
@@ -117,7 +117,7 @@ class Quantiles(AggregateFunction):
         weights = cumulative_weights(strategy)
         numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
         counts = numbers @ weights.T
-        spread = math.sqrt(integer_variance(measuring.noise, block.scale))
+        spread = math.sqrt(measuring.law.variance(block.scale))
         # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may:
         # simulation finds 92% for bands of 95% where all values are at the far end of the range, and never less than
         # 95% for these.
@@ -162,7 +162,7 @@ class Quantiles(AggregateFunction):
         block = measuring.blocks[part.blocks[0]]
         assert isinstance(block.combine, Strategy)
         factor = float(np.max(block.combine.error_factors()))
-        error = math.sqrt(integer_variance(measuring.noise, block.scale) * factor)
+        error = math.sqrt(measuring.law.variance(block.scale) * factor)
         reach = kappa(confidence, measuring.noise)
         return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
 

@@ -21,7 +21,6 @@ from sqlglot import exp
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.privacy.noise import integer_variance
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
@@ -211,7 +210,7 @@ def weights(measuring: Measuring, part: AggregateInput, worth: Mapping[int, floa
         for row in block.combine:
             entry = dict(zip(block.columns, row, strict=True))
             rows.append([float(entry.get(column, 0)) for column in worth])
-            variances.append(integer_variance(measuring.noise, block.scale))
+            variances.append(measuring.law.variance(block.scale))
     # Well conditioned in units of the half-width.
     inverse = np.asarray(np.linalg.inv(np.array(rows) / list(worth.values())), dtype=float)
     return inverse, np.asarray((inverse * np.array(variances)) @ inverse.T)
@@ -335,7 +334,7 @@ class Average(Ratio):
         step, half = builder.centred(bounds, cost)
         c = builder.column(Component("average" if groups else "centred", aggregate.input, low, high, step, half))
         n = builder.column(Component("values", aggregate.input, low, high, Fraction(1), 1))
-        if builder.noise == "laplace":
+        if not builder.law.euclidean:
             # What values lie above the lower bound and below the upper one: together the same for every value, so
             # that the pair has the sensitivity of the span alone, where half the cost for each would double it.
             pair: Matrix = ((1, half), (-1, half))
@@ -406,7 +405,7 @@ class Variance(Ratio):
         n = builder.column(Component("values", column, low, high, Fraction(1), rows))
         c = builder.column(Component("centred", column, low, high, step, rows * half))
         q = builder.column(Component("square", column, low, high, unit, rows * half))
-        if builder.noise == "laplace":
+        if not builder.law.euclidean:
             # (1 - p)^2, 2 p (1 - p) and p^2, p the place of a value between its bounds: never negative and together
             # the same for every value, but for what rounding values and squares by 1/2 each does.
             matrix: Matrix = ((half, -2, 1), (2 * half, 0, -2), (half, 2, 1))

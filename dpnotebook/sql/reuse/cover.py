@@ -65,7 +65,7 @@ class Cover:
         return released[np.array(self.groups)].sum(axis=1)
 
 
-def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], gaussian: bool) -> Cover | None:
+def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], stable: bool) -> Cover | None:
     """Return how a private aggregation follows from a released one; None where it does not.
 
     Parameters
@@ -74,8 +74,8 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
         What is asked.
     released, keys
         What was measured, and its groups, as they were shown.
-    gaussian
-        Whether the noise is Gaussian: sums of it are known.
+    stable
+        Whether sums of noise have its law.
     """
     rows, others = read_rows(select.rows), read_rows(released.rows)
     if rows is None or others is None or not keys or not _bounded_alike(select, released):
@@ -97,7 +97,7 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
     if not groups or len({len(found) for found in groups.values()}) > 1:
         return None
     found = Cover(aggregates, tuple(groups), tuple(map(tuple, groups.values())))
-    return found if found.together == 1 or (gaussian and _adds_up(select, released)) else None
+    return found if found.together == 1 or (stable and _adds_up(select, released)) else None
 
 
 def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import PlannedMeasure
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
@@ -103,7 +104,7 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
     asked = statement_from_json(record.plan["statement"])
     for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
         keys, noise = keys_from_json(told["keys"]), told["measuring"]["noise"]
-        found = cover(statement.selects[0], released, keys, noise == "gaussian")
+        found = cover(statement.selects[0], released, keys, law_of(noise).stable)
         if found is None:
             continue
         measured = Measuring.from_json(told["measuring"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.competitors.factors import factor_by_factor
 from dpnotebook.strategy.rounding import rounded_gram
@@ -61,7 +61,7 @@ def coa(
     >>> round(strategy.coa(AllRange(64)).rmse(epsilon=1.0, delta=1e-6), 2)
     9.74
     """
-    if noise != "gaussian":
+    if not law_of(noise).euclidean:
         raise WorkloadError("COA is for Gaussian noise; for Laplace noise compare with LRM: lrm(workload)")
 
     def design(factor: Workload) -> Workload:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
@@ -81,7 +81,7 @@ def _least_maximum(summed: Array, noise: Noise) -> list[int]:
 
 
 def _price(bound: float, measured: int, noise: Noise) -> float:
-    return bound * (measured**2 if noise == "laplace" else measured)
+    return bound * law_of(noise).squared_sensitivity(measured)
 
 
 def _summed_cells(subsets: list[Subset], sizes: tuple[int, ...]) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Fourier, Identity, Kron, Marginals, Workload
 from dpnotebook.workload.marginals import Subset

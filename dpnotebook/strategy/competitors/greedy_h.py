@@ -15,7 +15,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import DENSE_CELLS
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.competitors.trees import per_attribute
 from dpnotebook.strategy.product import product_operator
 from dpnotebook.strategy.strategy import Strategy

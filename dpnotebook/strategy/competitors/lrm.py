@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.competitors.factors import factor_by_factor
 from dpnotebook.strategy.eigen.integer_rows import integer_matrix
@@ -99,7 +99,7 @@ def low_rank(
     values = np.linalg.eigvalsh(gram)
     if values[0] <= DEFICIENT * values[-1]:
         gram = gram + ADDED * np.trace(gram) / n * np.eye(n)
-    project = _onto_l1_balls if noise == "laplace" else _onto_l2_balls
+    project = _onto_l2_balls if law_of(noise).euclidean else _onto_l1_balls
     point = project(_start(gram) if start is None else start)
     value, slope = _value_and_slope(point, gram)
     best, best_value = point, value

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.baselines import same_attributes
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Hierarchy, Identity, Kron, Wavelet, Workload

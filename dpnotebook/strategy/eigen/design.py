@@ -15,7 +15,7 @@ import numpy as np
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.dense import EIGENVALUE_ROUNDING
 from dpnotebook.inference.inverse import DENSE_CELLS
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.eigen.integer_rows import completed_error, integer_operator
 from dpnotebook.strategy.eigen.relative import for_relative_error
@@ -118,8 +118,8 @@ def _design(factor: Workload, plan: _Plan) -> tuple[Workload, float]:
     roots = np.sqrt(values)
     bound = float(roots.sum() ** 2 / n)  # Theorem 2
     plan.report(None, "weighing eigen-queries")
-    even = values ** (1 / 4 if plan.noise == "gaussian" else 1 / 3)
-    if plan.noise == "gaussian" and (roots @ queries**2).max() * roots.sum() <= bound * (1 + plan.tolerance):
+    even = law_of(plan.noise).best_weights(values)
+    if law_of(plan.noise).euclidean and (roots @ queries**2).max() * roots.sum() <= bound * (1 + plan.tolerance):
         lengths = even  # the bound is reached: every column has the same norm
     else:
         lengths = eigen_weights(values, queries, plan.noise, plan.group, plan.principal, plan.tolerance, plan.report)
@@ -150,8 +150,8 @@ def eigen_weights(
     noise, group, principal, tolerance, report
         As in `eigen_design`.
     """
-    power = 1 if noise == "gaussian" else 2
-    usage = queries**2 if noise == "gaussian" else np.abs(queries)
+    law = law_of(noise)
+    power, usage = law.exponent, law.powers(queries)
     if group is not None:
         amounts = _separated(values, usage, power, group, tolerance, report)
     elif principal is not None and principal < len(values):
@@ -162,7 +162,7 @@ def eigen_weights(
         amounts = np.concatenate((found[:-1], np.full(len(values) - principal, found[-1])))
     else:
         amounts = weigh_queries(values, usage, power, tolerance=tolerance, report=report).amounts
-    return np.asarray(np.sqrt(amounts) if noise == "gaussian" else amounts)  # Theorem 1
+    return law.roots(amounts)  # Theorem 1
 
 
 def _separated(values: Array, usage: Array, power: int, group: int, tolerance: float, report: Progress) -> Array:

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.workload import Explicit, Identity, Stack, WeightedRows, Workload
 from dpnotebook.workload.base import Array
 
@@ -39,13 +39,13 @@ def completed_error(directions: Array, lengths: Array, gram: Array, noise: Noise
     """
     rows = directions * lengths[:, None]
     normal = rows.T @ rows
-    if noise == "gaussian":
+    if law_of(noise).euclidean:
         used = np.diagonal(normal).copy()
         room = used.max() - used  # step 4
     else:
         used = np.abs(rows).sum(axis=0)
         room = (used.max() - used) ** 2
-    squared = float(used.max() if noise == "gaussian" else used.max() ** 2)
+    squared = law_of(noise).squared_sensitivity(float(used.max()))
     extra = COST * squared if _has_fewer_rows(directions) else 0.0
     normal[np.diag_indices_from(normal)] += room + extra
     return (squared + extra) * float(np.trace(np.linalg.solve(normal, gram)))
@@ -76,7 +76,7 @@ def integer_operator(directions: Array, lengths: Array, gram: Array, noise: Nois
             if _objective(found, gram, noise) <= ideal * (1 + 2 * COST):
                 return found
     scale = math.sqrt(float(((top / lengths) ** 2).sum()) / 12 / COST)
-    scale = max(scale, SPREAD / COST * (1 if noise == "gaussian" else math.sqrt(n / 12)))
+    scale = max(scale, SPREAD / COST * (1 if law_of(noise).euclidean else math.sqrt(n / 12)))
     if _has_fewer_rows(directions):
         scale = max(scale, math.sqrt(n / 12) / COST)
     return _rounded(rows / top, scale, noise)
@@ -87,7 +87,7 @@ def _has_fewer_rows(directions: Array) -> bool:
 
 
 def _norms(rows: Array, noise: Noise) -> Array:
-    return np.asarray(np.abs(rows).sum(axis=0) if noise == "laplace" else np.sqrt((rows**2).sum(axis=0)))
+    return law_of(noise).roots(law_of(noise).powers(rows).sum(axis=0))
 
 
 def _rounded(rows: Array, scale: float, noise: Noise) -> Workload:
@@ -95,7 +95,7 @@ def _rounded(rows: Array, scale: float, noise: Noise) -> Workload:
     whole = np.rint(rows * scale).astype(np.int64)
     whole = whole[whole.any(axis=1)]
     least = math.ceil(scale * math.sqrt(COST)) if _has_fewer_rows(rows) else 0
-    if noise == "laplace":
+    if not law_of(noise).euclidean:
         used = np.abs(whole).sum(axis=0)
         room = used.max(initial=0) + least - used
     else:
@@ -110,7 +110,7 @@ def _rounded(rows: Array, scale: float, noise: Noise) -> Workload:
 
 
 def _objective(operator: Workload, gram: Array, noise: Noise) -> float:
-    norm = float(operator.max_column_norm(1)) ** 2 if noise == "laplace" else float(operator.max_column_norm(2))
+    norm = law_of(noise).squared_sensitivity(float(operator.max_column_norm(law_of(noise).power)))
     values, vectors = np.linalg.eigh(operator.gram())
     if values[0] <= SINGULAR * values[-1]:
         return math.inf

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.inverse import DENSE_CELLS, total_variance
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.competitors.fourier import coefficient_subsets
 from dpnotebook.strategy.competitors.trees import per_attribute
@@ -116,8 +116,9 @@ def _weighted_coefficients(workload: Workload, noise: Noise) -> Workload | None:
                 costs[subset] += cost
     values = np.array(list(costs.values()))
     counts = np.array([math.prod(sizes[axis] - 1.0 for axis in subset) for subset in costs])
-    weights = values ** (1 / 3 if noise == "laplace" else 1 / 4)
-    norm = float(counts @ weights) ** 2 if noise == "laplace" else float(counts @ weights**2)
+    law = law_of(noise)
+    weights = law.best_weights(values)
+    norm = law.squared_sensitivity(float(counts @ law.powers(weights)))
     best = norm * float(counts @ (values / weights**2))
     whole = _integer_weights(weights, counts * values, counts[:, None], noise, best)
     factors = [Fourier(size, constant=False) if size > 1 else Identity(1) for size in sizes]
@@ -138,10 +139,10 @@ def _weighted(workload: Workload, basis: Workload, noise: Noise, tolerance: floa
     report(None, "weighing the queries of the basis")
     costs = np.zeros(len(rows))
     costs[kept] = _costs(rows[kept], workload.gram().astype(float))
-    power = 1 if noise == "gaussian" else 2
-    usage = rows**2 if noise == "gaussian" else np.abs(rows)
-    found = weigh_queries(costs, usage, power, tolerance=tolerance, report=report)
-    weights = np.sqrt(found.amounts) if noise == "gaussian" else found.amounts
+    law = law_of(noise)
+    usage = law.powers(rows)
+    found = weigh_queries(costs, usage, law.exponent, tolerance=tolerance, report=report)
+    weights = law.roots(found.amounts)
     weighted = WeightedRows(_integer_weights(weights, costs, usage, noise, found.objective), basis)
     if len(kept) < len(rows) and _error(basis, workload, noise) < _error(weighted, workload, noise):
         return basis  # more queries than cells, all alike, tell more than the best weights of an independent part
@@ -190,7 +191,7 @@ def _integer_weights(weights: Array, costs: Array, usage: Array, noise: Noise, b
     unit = weights / weights[needed].min()
     for scale in SCALES:
         whole = np.where(needed, np.maximum(1, np.rint(scale * unit)), 0)
-        norm = float((whole @ usage).max()) ** 2 if noise == "laplace" else float((whole**2 @ usage).max())
+        norm = law_of(noise).squared_sensitivity(float((law_of(noise).powers(whole) @ usage).max()))
         if norm * float((costs[needed] / whole[needed] ** 2).sum()) <= best * (1 + COST):
             break
     return np.asarray(whole.astype(np.int64))
