@@ -41,6 +41,8 @@ PART = (
     "privacy/test_alike.py::test_a_class_costs_what_its_dearest_level_costs",
     "privacy/test_alike.py::test_slices_are_the_same_where_every_entry_is",
     "privacy/test_budget.py::test_a_part_of_delta_is_kept_for_thresholds",
+    "privacy/test_laws.py::test_a_precision_costs_what_the_accountant_charges_for_its_scale",
+    "privacy/test_laws.py::test_sensitivity_is_the_norm_of_the_widest_column",
     "privacy/test_noise.py::test_laplace_fits_its_mass_function",
     "privacy/test_randomness.py::test_a_key_decides_its_streams_and_nothing_else_does",
     "privacy/test_refine.py::test_draws_fit_the_joint_law",

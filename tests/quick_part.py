@@ -43,6 +43,7 @@ PART = (
     "predicate/test_predicate.py",
     "privacy/test_accountant.py",
     "privacy/test_budget.py",
+    "privacy/test_laws.py",
     "privacy/test_sampler.py",
     "sql/test_aggregates.py",
     "sql/test_growth.py",

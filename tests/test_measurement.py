@@ -53,7 +53,7 @@ def test_cost_is_the_column_norm(operator, axes, exact, where, delta):
     for summand in (None, bounded_value(DOMAIN, "v"), bounded_value(DOMAIN, "v", (2, 6), 0.5, ends=True)):
         extra = {} if summand is None else {"summand": summand}
         measurement = Measurement(operator, axes, predicate, **extra)
-        power = accountant.law.power
+        power = {"laplace": 1, "gaussian": 2}[accountant.noise]
         scale, rows = Fraction(7, 3), 2
         spend = Spend(DOMAIN.sizes)
         spend.add(measurement.cost(DOMAIN, accountant, scale, rows))

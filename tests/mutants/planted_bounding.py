@@ -86,8 +86,8 @@ PLANTED = (
         "the bins of a quantile are paid for without their strategy",
         "quantiles lose as many times more as a value has levels in the hierarchy",
         BUILDER,
-        "norm = component.norm(self.contribution, self._power) * strategy.norm",
-        "norm = component.norm(self.contribution, self._power)",
+        "norm = component.norm(self.contribution, self.law.power) * strategy.norm",
+        "norm = component.norm(self.contribution, self.law.power)",
         (WORST,),
     ),
     Mutant(

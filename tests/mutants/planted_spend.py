@@ -82,8 +82,8 @@ PLANTED = (
         "Gaussian noise is paid for by the L1 norm",
         "a query with weights above one is undercharged",
         MEASUREMENT,
-        'return 1 if noise == "laplace" else 2',
-        "return 1",
+        "units = self._cost_of_one(domain, accountant.law.power)",
+        "units = self._cost_of_one(domain, 1)",
         (BRUTE_FORCE,),
     ),
     Mutant(

@@ -43,8 +43,8 @@ PLANTED = (
         "a threshold forgets the unit that is in the group",
         "a group of one shows as often as one of nobody should",
         PARTITIONS,
-        "taus.append(weight + _least(noise, scale, _one_of(log_delta, groups)))",
-        "taus.append(_least(noise, scale, _one_of(log_delta, groups)))",
+        "taus.append(weight + law_of(noise).least_beyond(scale, _one_of(log_delta, groups)))",
+        "taus.append(law_of(noise).least_beyond(scale, _one_of(log_delta, groups)))",
         (
             "sql/test_partitions.py::test_a_units_own_groups_show_with_probability_delta_at_most_and_one_less_would_be_too_little",
         ),
@@ -52,7 +52,7 @@ PLANTED = (
     Mutant(
         "the tail of rounded Gaussian noise begins a step too late",
         "thresholds on Gaussian noise spend more delta than is charged",
-        PARTITIONS,
+        "privacy/laws.py",
         "return np.asarray(log_ndtr(-(m - 0.5) / s))",
         "return np.asarray(log_ndtr(-(m + 0.5) / s))",
         (
