@@ -90,7 +90,8 @@ def with_kind(node: exp.Expr, kind: MaybeKind) -> exp.Expr:
 def kind_of(node: exp.Expr) -> MaybeKind:
     """Return what an expression holds, whose columns have their kinds noted; None if that is not known."""
     if "kind" in node.meta:
-        return node.meta["kind"]
+        noted: MaybeKind = node.meta["kind"]
+        return noted
     if isinstance(node, exp.Literal):
         return "text" if node.is_string else "number" if set(str(node.this)) - set("0123456789") else "integer"
     if isinstance(node, CONDITIONS):

@@ -432,7 +432,7 @@ class _Weights:
 
     def weights(self, rows: NDArray[Any]) -> Floats:
         """Return some of the combinations."""
-        return self.matrix[rows]
+        return np.asarray(self.matrix[rows])
 
     def answers(self, noisy: Floats) -> Floats:
         """Return the answers that follow from noisy measurements."""

@@ -155,7 +155,9 @@ class KnownMeans:
         """Return standard errors of combinations of the two sums, shape (groups, 2) to (groups,)."""
         one, other, covariance = self.covariances
         first, second = weights.T
-        return np.sqrt(np.maximum(first**2 * one + second**2 * other + 2 * first * second * covariance, 0.0))
+        return np.asarray(
+            np.sqrt(np.maximum(first**2 * one + second**2 * other + 2 * first * second * covariance, 0.0))
+        )
 
     def _widths(self, confidence: float, std_errors: Floats, weights: Floats) -> Floats:
         """Return half-widths of means in which an integer of either sum is worth so much, shape (groups, 2)."""

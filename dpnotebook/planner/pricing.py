@@ -49,7 +49,7 @@ def least_units(measurement: Measurement, scale: Fraction, table: TableSchema, a
     cost = math.ceil(_norm(measurement, table, accountant) * accountant.rate(scale))
     units = max(cost + _rounding(measurement, table, accountant), LEAST_UNITS)
     step = 10 ** max(len(str(units)) - FIGURES, 0)
-    return -(-units // step) * step
+    return int(-(-units // step) * step)
 
 
 def scale_for_units(measurement: Measurement, units: int, table: TableSchema, accountant: Accountant) -> Fraction:

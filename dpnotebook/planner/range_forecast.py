@@ -109,7 +109,7 @@ def range_forecast(
 def _strict(variances: Floats) -> float:
     """Return a variance that nearly all questions to come allow, with a margin while few were asked."""
     m = variances.size
-    return max(variances.mean() - STRICT * variances.std(ddof=1) * (1 + 1 / m) ** 1.5, variances.min() / 2)
+    return float(max(variances.mean() - STRICT * variances.std(ddof=1) * (1 + 1 / m) ** 1.5, variances.min() / 2))
 
 
 def _spread(cuts: Integers) -> float:
@@ -119,7 +119,7 @@ def _spread(cuts: Integers) -> float:
     quartiles = float(np.subtract(*np.quantile(cuts, (0.75, 0.25)))) / NORMAL
     if m >= ENOUGH and quartiles > 0:
         deviation = min(deviation, CAUTION * quartiles)
-    return max(LEAST_SPREAD, WIDER * deviation * m**-0.2 * (1 + 2 / m))
+    return float(max(LEAST_SPREAD, WIDER * deviation * m**-0.2 * (1 + 2 / m)))
 
 
 def _grid(asked: Integers) -> tuple[int, int]:
@@ -142,7 +142,7 @@ def _edges(places: Integers, asked: Integers, spreads: list[float], step: int, c
             break
         share *= COARSER
     kept[np.isin(places, asked[:, -1])] = True
-    return places[kept]
+    return np.asarray(places[kept])
 
 
 def _snapped(edges: Integers, before: Integers, kept: Integers) -> Integers:

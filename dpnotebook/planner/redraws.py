@@ -28,9 +28,9 @@ from dpnotebook.planner.combining import linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.known_means import known_means
+from dpnotebook.planner.layers import apart
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
-from dpnotebook.planner.several import apart
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts
 from dpnotebook.privacy.laws import Noise

@@ -54,7 +54,7 @@ class RunState:
         prior
             Half of the variance that unknown runs have at least.
         """
-        return self.corners + prior * (self.groups[:, None] == self.groups)
+        return np.asarray(self.corners + prior * (self.groups[:, None] == self.groups))
 
 
 @dataclass(frozen=True, eq=False)

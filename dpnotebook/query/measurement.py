@@ -205,7 +205,7 @@ def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list
 
 
 def _integers(norms: NDArray[Any]) -> NDArray[np.int64]:
-    rounded = np.rint(norms).astype(np.int64)
+    rounded: NDArray[np.int64] = np.rint(norms).astype(np.int64)
     if not np.array_equal(rounded, norms):
         raise ValueError("a measured operator must have integer entries")
     return rounded

@@ -177,7 +177,7 @@ def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:
     if now.dtype != then.dtype or len(now) != len(then):
         return False
     tokens = [_buffers(column.array) for column in (now, then)]
-    return tokens[0] == tokens[1] if tokens[0] is not None else now.equals(then)
+    return bool(tokens[0] == tokens[1]) if tokens[0] is not None else now.equals(then)
 
 
 def _buffers(array: Any) -> Any:

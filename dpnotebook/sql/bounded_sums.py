@@ -130,10 +130,10 @@ class Component:
                 raise ValueError("a vector clipped to an L2 norm needs Gaussian noise")
             return self.largest**2
         if contribution.kind == "groups":
-            return contribution.most * self.largest**power
+            return contribution.most * int(self.largest**power)
         if self.once:
             return contribution.most
-        return (contribution.most * self.largest) ** power
+        return int((contribution.most * self.largest) ** power)
 
 
 @dataclass(frozen=True)

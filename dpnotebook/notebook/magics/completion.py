@@ -49,7 +49,6 @@ Found = tuple[str, str]
 def make_matcher(magics: DPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """Return IPython's matcher for cells and lines of these magics."""
 
-    @context_matcher(identifier="dpnotebook")
     def matcher(context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]])
@@ -57,7 +56,8 @@ def make_matcher(magics: DPMagics) -> Callable[[CompletionContext], SimpleMatche
         hits = [SimpleCompletion(text, type=kind) for text, kind in found]
         return {"completions": hits, "suppress": bool(hits), "matched_fragment": fragment, "ordered": True}
 
-    return matcher
+    marked: Callable[[CompletionContext], SimpleMatcherResult] = context_matcher(identifier="dpnotebook")(matcher)
+    return marked
 
 
 def offers(before: str, cell: str, scope: dict[str, Any]) -> tuple[str, list[Found]]:

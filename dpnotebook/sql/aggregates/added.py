@@ -27,7 +27,7 @@ from dpnotebook.sql.aggregates.function import (
 )
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.bounded_sums import Component
-from dpnotebook.sql.parse.calls import Call, Spelling
+from dpnotebook.sql.parse.calls import EACH_ONCE, Call, Spelling
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.partials import FINER, Columns, nearest
 from dpnotebook.sql.select import Aggregate, Contribution
@@ -226,7 +226,7 @@ class Count(Added):
         if aggregate.input is not None:
             return False
         if contribution.kind == "groups":
-            return aggregate.bounds == (0, 1)
+            return aggregate.bounds == EACH_ONCE
         return contribution.kind == "rows" and contribution.most == 1
 
     def row_magnitude(self, aggregate: Aggregate) -> str:
@@ -257,7 +257,7 @@ class Count(Added):
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether rows are meant to count, and not only that a unit has some."""
-        return part.bounds != (0, 1)
+        return part.bounds != EACH_ONCE
 
 
 class Sum(Added):

@@ -198,7 +198,7 @@ def _near(core: NDArray[np.bool_], scale: Fraction, noise: Noise) -> NDArray[np.
         if level >= strict:
             break
         levels[doublings] = level
-    return levels[wider]
+    return np.asarray(levels[wider])
 
 
 @lru_cache(maxsize=256)

@@ -270,7 +270,7 @@ def _quadratic(found: Moments, line: Floats) -> Floats:
 
 def _spread(found: Moments, line: Floats) -> Floats:
     """Return the standard error of a combination of moments."""
-    return np.sqrt(np.maximum(np.einsum("ig,ij,jg->g", line, found.covariance, line), 0.0))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ig,ij,jg->g", line, found.covariance, line), 0.0)))
 
 
 def _covariance(found: Moments, first: Floats, second: Floats) -> Floats:

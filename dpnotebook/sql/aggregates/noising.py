@@ -92,7 +92,8 @@ def _combined(block: NoisyNumbers, numbers: Integers) -> Integers:
     """Return integer combinations of columns, shape (groups, measured)."""
     columns = numbers[:, list(block.columns)]
     if not isinstance(block.combine, Strategy):
-        return columns @ np.array(block.combine, dtype=np.int64).T
+        return np.asarray(columns @ np.array(block.combine, dtype=np.int64).T)
     if not len(columns):
         return np.zeros((0, block.measured), dtype=np.int64)
-    return np.rint(np.asarray(block.combine.operator.matvec(columns.T)).T).astype(np.int64)
+    measured: Integers = np.rint(np.asarray(block.combine.operator.matvec(columns.T)).T).astype(np.int64)
+    return measured

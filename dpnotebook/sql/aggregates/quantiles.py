@@ -271,7 +271,7 @@ def _spread(excess: Floats, errors: Floats, value: Floats, below: Floats, above:
 def _first(excess: Floats) -> NDArray[np.int64]:
     """Return the first bin where it is not below zero, or the last one, shape (groups,)."""
     reached = excess >= 0
-    return np.where(reached.any(axis=1), reached.argmax(axis=1), excess.shape[1] - 1)
+    return np.asarray(np.where(reached.any(axis=1), reached.argmax(axis=1), excess.shape[1] - 1))
 
 
 def _crossing(excess: Floats, start: Floats, below: Floats, above: Floats) -> Floats:

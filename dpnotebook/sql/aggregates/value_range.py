@@ -141,4 +141,4 @@ def _counts(noisy: Floats, scale: float, first: int, end: int, falls: float) -> 
     """Return how many units each bin may hold: those that are found, and tails on either side of them."""
     above = with_tail(noisy[first:], scale, end - first, falls)
     below = with_tail(noisy[:end][::-1], scale, end - first, falls)[::-1]
-    return np.maximum(np.concatenate([below[:first], noisy[first:end], above[end - first :]]), 0.0)
+    return np.asarray(np.maximum(np.concatenate([below[:first], noisy[first:end], above[end - first :]]), 0.0))

@@ -13,7 +13,7 @@ from sqlglot.tokens import Token
 from dpnotebook.dialect.text import Text
 from dpnotebook.sql.aggregates.catalogue import NAMES, PRIVATE
 from dpnotebook.sql.aggregates.function import AggregateFunction
-from dpnotebook.sql.parse.calls import Bounds, Call, Spelling
+from dpnotebook.sql.parse.calls import EACH_ONCE, Bounds, Call, Spelling
 from dpnotebook.sql.parse.clause import positive
 from dpnotebook.sql.parse.literals import Tokens, Value, is_bare, literal, split
 
@@ -290,7 +290,7 @@ class _Reader:
 
     def _check(self, call: Call) -> None:
         """Refuse what is wrong about a call as a whole."""
-        if call.distinct and call.bounds not in (None, (0, 1)):
+        if call.distinct and call.bounds not in (None, EACH_ONCE):
             raise self.error("COUNT(DISTINCT ...) counts each unit once, so it takes no bounds", self.token)
         if self.spelling.second == "parts" and call.bounds is None:
             write = "contribution_bounds_per_row => (lower, upper)"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from sqlglot import exp
 
 Bounds = tuple[Fraction, ...]
+EACH_ONCE = Fraction(0), Fraction(1)  # bounds of a count in which every unit counts once
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Cover:
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
-        return released[np.array(self.groups)].sum(axis=1)
+        return np.asarray(released[np.array(self.groups)].sum(axis=1))
 
 
 def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], stable: bool) -> Cover | None:
