@@ -29,7 +29,7 @@ from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.laws import GAUSSIAN, Noise
+from dpnotebook.privacy.laws import GAUSSIAN, Law, Noise
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -214,7 +214,7 @@ def make_plan(
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
-        else _by_target(question, accuracy, option, accountant.noise),
+        else _by_target(question, accuracy, option, accountant.law),
     )
 
 
@@ -232,13 +232,13 @@ def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMea
     )
 
 
-def _by_target(question: Question, accuracy: Accuracy, option: Option, noise: Noise) -> tuple[PlannedMeasure, ...]:
+def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law) -> tuple[PlannedMeasure, ...]:
     """Return how wrong the answers of each part of a workload will be, where parts have errors of their own."""
     workload = question.measures[0].workload
     if not accuracy.by_part or workload is None or accuracy.error is None:
         return ()
     weights = row_weights(workload)
-    unit, reach, found = explain.unit(question.measures[0]), kappa(accuracy.confidence, noise), []
+    unit, reach, found = explain.unit(question.measures[0]), law.kappa(accuracy.confidence), []
     for target in dict.fromkeys(target for _, target in accuracy.within):
         name = " + ".join(part for part, error in accuracy.within if error == target)
         rows = np.isclose(weights, max(accuracy.error / target, 1.0))

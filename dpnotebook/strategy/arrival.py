@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from dpnotebook.errors import WorkloadError
-from dpnotebook.privacy.accountant import Noise
+from dpnotebook.privacy.laws import GAUSSIAN, Noise, law_of
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.rounding import rounded
 from dpnotebook.strategy.select import select
@@ -70,7 +70,7 @@ def running_counts(parts: int, noise: Noise = "gaussian", objective: Objective =
     checked_objective(objective)
     if not 1 <= whole(parts, "the number of parts") <= MOST_PARTS:
         raise WorkloadError(f"running counts are over 1 to {MOST_PARTS:,} parts, not {parts:,}")
-    if noise == "gaussian":
+    if law_of(noise).euclidean:
         return _triangular(Prefix(parts), objective) if parts <= OPTIMAL else toeplitz(Prefix(parts))
     if parts > MOST_IN_TREE:
         raise WorkloadError(
@@ -132,7 +132,7 @@ def last_parts(strategy: Strategy) -> NDArray[np.intp]:
 
 
 def _triangular(workload: Prefix, objective: Objective) -> Strategy:
-    best = select(workload, noise="gaussian", objective=objective)
+    best = select(workload, noise=GAUSSIAN.name, objective=objective)
     rows = best.operator.dense().astype(float)
     gram = rows.T @ rows
     # With the order of the cells turned round, Cholesky's factor is the other triangle.
@@ -142,7 +142,7 @@ def _triangular(workload: Prefix, objective: Objective) -> Strategy:
     return Strategy(
         workload,
         rounded(np.tril(root), bits=BITS),
-        "gaussian",
+        GAUSSIAN.name,
         name,
         certificate=best.certificate,
         chosen_for=chosen_for,
