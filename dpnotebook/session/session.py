@@ -68,6 +68,7 @@ from dpnotebook.session.release import Release
 from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, alone, how, saving
 from dpnotebook.session.statements import Statements
+from dpnotebook.session.synthetic import SyntheticRows, synthesized
 from dpnotebook.session.views import view
 from dpnotebook.sql.statement import Relation, Statement
 from dpnotebook.workload import Workload
@@ -650,12 +651,7 @@ class Session:
         >>> offer.prices["affordable"].tolist(), session.spent.epsilon
         ([True, True], 0.0)
         """
-        if table is None:
-            if len(self._tables) != 1:
-                raise NotProtected(
-                    f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}"
-                )
-            (table,) = self._tables
+        table = self._only_table(table)
         if isinstance(workload, WorkloadRequest) and workload.targets:
             raise AccuracyError(
                 "an offer lists what several errors cost, and these parts have theirs already: "
@@ -719,6 +715,56 @@ class Session:
         if accuracy.relative is not None:
             raise AccuracyError("the error of running counts is in rows: write error=50, say")
         return running_count(self, self.table(name), horizon, accuracy, where)
+
+    def synthesize(
+        self, rows: int | None = None, *, table: str | None = None, random_state: int | None = None
+    ) -> SyntheticRows:
+        """Return synthetic rows, drawn from a model of everything that was released of a table; costs nothing.
+
+        They can be handed on as what was released can, for trying out code and for plots: they are rows of no person,
+        and know of the table what the released counts tell, noise included. `margins` says how far they are from these.
+        Conclusions are drawn from the releases, which have intervals; the rows have none.
+
+        Parameters
+        ----------
+        rows
+            How many; about as many as the table has, if None.
+        table
+            Which protected table; the only one, unless given.
+        random_state
+            Of the drawing: the same rows for the same number and the same releases. Fresh rows, if None.
+
+        Raises
+        ------
+        WorkloadError
+            If no counts of the table were released yet.
+        NotProtected
+            If there is no such table, or several and none is named.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> _ = session.table("patients").crosstab("sex", "income", epsilon=0.5).run()
+        >>> rows = session.synthesize(1000, random_state=1)
+        >>> rows.frame.groupby("sex").size().round(-2).to_dict()  # 600 and 400
+        {'F': 600, 'M': 400}
+        """
+        protected = self.table(self._only_table(table))
+        if random_state is not None and (isinstance(random_state, bool) or not isinstance(random_state, int)):
+            raise ArgumentError(f"random_state= is a whole number or None, not {shorten(random_state)}")
+        history = self._questions.histories.of(protected.table)
+        with watched() as report:
+            generator = np.random.default_rng(random_state)
+            return synthesized(protected.table.name, protected.table.domain, history, rows, generator, report)
+
+    def _only_table(self, name: str | None) -> str:
+        """Return the name of a table: the one that was said, or the only one there is."""
+        if name is not None:
+            return name
+        if len(self._tables) != 1:
+            raise NotProtected(f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}")
+        return next(iter(self._tables))
 
     def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data.
