@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from dpnotebook.dialect.attributes import FLOATING, INTEGERS, identifier, literal
 from dpnotebook.dialect.types import ROW_UNIT, Kind, element_kind, exact_number, is_rounded, kind_of, plain_value
 from dpnotebook.domain.parts import PART
+from dpnotebook.engine.base import DUCKDB, Source
 from dpnotebook.engine.executor import DuckDBExecutor, failed
 from dpnotebook.engine.frames import FrameColumns, Registered
 from dpnotebook.engine.homes import Held, check_runs
-from dpnotebook.engine.parts import PartsSource
 from dpnotebook.engine.sealed import sealed
-from dpnotebook.engine.source import DUCKDB, FrameSource, ParquetSource, Source, TableSource
 from dpnotebook.errors import DomainError, EngineError, shorten
 
 if TYPE_CHECKING:
@@ -44,12 +43,12 @@ class DuckDBHome:
         self._shown: dict[str, tuple[Held, int, bool]] = {}  # by folded name: what the view shows, and how
         self._frames: dict[Held, Registered] = {}
         self._parts: dict[Held, tuple[Held, ...]] = {}
-        sources = [source for table in tables for source in _sources(table.source)]
+        sources = [source for table in tables for source in table.source.parts or (table.source,)]
         self._files = _databases(sources)
-        parquet = [source.path for source in sources if isinstance(source, ParquetSource)]
+        files = [path for source in sources for path in source.files]
         try:
             attached = {name: path for path, name in self._files.items()}
-            self._executor = DuckDBExecutor(sealed(parquet, attached, strict=False))
+            self._executor = DuckDBExecutor(sealed(files, attached, strict=False))
         except duckdb.Error as failure:
             raise failed("DuckDB", failure) from None
         assert self._executor.connection is not None
@@ -81,8 +80,9 @@ class DuckDBHome:
 
     def fetch(self, table: Held) -> pd.DataFrame:
         """Return a table, whole, to be carried to where this connection cannot be reached."""
-        if isinstance(table.source, FrameSource):
-            return table.source.rows.frame(table.source.columns)
+        given = table.source.as_given()
+        if given is not None:
+            return given
         columns = self._columns(table)
         if columns is not None:
             columns.convert(columns.names)
@@ -111,8 +111,7 @@ class DuckDBHome:
             found = {name: columns.kind(name, held.get(name), name == table.unit) for name in columns.names}
         else:
             found = {name: kind_of(kind, name == table.unit) for name, kind in held.items()}
-        # As in a frame, where a missing value makes whole numbers floats: units of both are compared exactly.
-        both = isinstance(table.source, ParquetSource)
+        both = table.source.integers_are_numbers  # units of all forms are compared exactly
         numbers = {name for name, kind in found.items() if kind == "integer" and (both or name == table.unit)}
         return found | dict.fromkeys(numbers, "number")
 
@@ -147,10 +146,8 @@ class DuckDBHome:
 
     def _columns(self, table: Held) -> FrameColumns | None:
         """Return the rows that a table was copied as, or None where it is read where it lies."""
-        if isinstance(table.source, (FrameSource, TableSource)):
-            return table.source.rows
         if table.source.place == DUCKDB:
-            return None
+            return table.source.rows
         if table.frame is None:
             table.frame = FrameColumns(self._carry(table))
         return table.frame
@@ -167,15 +164,10 @@ class DuckDBHome:
             names, relation = self._frames[table].names, self._frames[table].sql
             types = self._executor.types(f"SELECT * FROM {relation}")
             return columns, relation, [(name, f"c{i}", types[i][1]) for i, name in enumerate(names)]
-        if isinstance(source, ParquetSource):
-            relation = f"read_parquet({literal(str(source.path.resolve()))})"
-        else:
-            assert isinstance(source, TableSource)
-            assert isinstance(source.database, Path)
-            place = self._files[source.database.resolve()]
-            if not self._has(place):
-                raise EngineError(f"{source.database} can no longer be opened as a DuckDB database")
-            relation = f"{place}.{identifier(source.table)}"
+        for path in source.databases:
+            if not self._has(self._files[path.resolve()]):
+                raise EngineError(f"{path} can no longer be opened as a DuckDB database")
+        relation = source.relation_in(self._files)
         types = self._executor.types(f"SELECT * FROM {relation}")
         return None, relation, [(name, identifier(name), kind) for name, kind in types]
 
@@ -197,9 +189,7 @@ class DuckDBHome:
     def _parts_of(self, table: Held) -> tuple[Held, ...]:
         """Return the parts of a table that grew, as tables of their own; none of another."""
         if table not in self._parts:
-            source = table.source
-            parts = source.parts if isinstance(source, PartsSource) else ()
-            named = enumerate(parts, start=1)
+            named = enumerate(table.source.parts, start=1)
             self._parts[table] = tuple(Held(f"{table.name} {i}", part, table.unit, table.private) for i, part in named)
         return self._parts[table]
 
@@ -239,13 +229,7 @@ class DuckDBHome:
         self._shown[folded] = (table, len(held), exact)
 
 
-def _sources(source: Source) -> tuple[Source, ...]:
-    """Return where the rows of a table are, part by part."""
-    return source.parts if isinstance(source, PartsSource) else (source,)
-
-
 def _databases(sources: Sequence[Source]) -> dict[Path, str]:
     """Return the DuckDB files that rows are in, and what they will be called."""
-    paths = [source.database for source in sources if isinstance(source, TableSource)]
-    files = dict.fromkeys(path.resolve() for path in paths if isinstance(path, Path))
+    files = dict.fromkeys(path.resolve() for source in sources for path in source.databases)
     return {path: f"file{i}" for i, path in enumerate(files)}

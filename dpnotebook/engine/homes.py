@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.types import Kind
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
-from dpnotebook.engine.source import Source
 from dpnotebook.errors import DomainError, EngineError, SQLError, shorten
 
 if TYPE_CHECKING:

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from dpnotebook.dialect.types import check_unit, kind_of
 from dpnotebook.domain.parts import PART
+from dpnotebook.engine.base import DUCKDB, Source
 from dpnotebook.engine.executor import DuckDBExecutor
+from dpnotebook.engine.frame_source import FrameSource
 from dpnotebook.engine.frame_transfer import carried
 from dpnotebook.engine.frames import FrameColumns
-from dpnotebook.engine.row_digest import PlainRows, read_from
-from dpnotebook.engine.source import DUCKDB, FrameSource, Source
+from dpnotebook.engine.row_digest import PlainRows
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.planner.to_linear import parts_read
@@ -29,16 +30,21 @@ NUMBER = "__number"  # of a row, beside its unit
 
 
 @dataclass(frozen=True, eq=False)
-class PartsSource:
+class PartsSource(Source):
     """The rows of several parts, which statements read as one table with a column that says which part a row is in.
 
     Parameters
     ----------
-    parts
+    each
         Where the rows of each are, from the first; all can be read by one connection of ours.
     """
 
-    parts: tuple[Source, ...]
+    each: tuple[Source, ...]
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """Where the rows of each are."""
+        return self.each
 
     @property
     def place(self) -> tuple[str, Any]:
@@ -58,6 +64,10 @@ class PartsSource:
     def fingerprint(self, columns: Sequence[str], key: bytes) -> str:
         """Each part has a fingerprint of its own."""
         raise NotImplementedError
+
+    def shows(self, protected: Source) -> bool:
+        """Return whether one of the parts does."""
+        return any(part.shows(protected) for part in self.parts)
 
     def check_unchanged(self) -> None:
         """Raise FrameChanged if the rows of a part can no longer be read as they were."""
@@ -113,16 +123,17 @@ def without_units(source: Source, unit: str, earlier: Sequence[Source]) -> Frame
 
 def _frame_of(source: Source, unit: str) -> tuple[pd.DataFrame, dict[str, str]]:
     """Return the rows as a frame, and the types of columns that came from DuckDB."""
-    if isinstance(source, FrameSource):
-        return source.rows.frame(source.columns), dict(source.rows.types)
-    with read_from(source, list(source.columns), unit) as (executor, relation):
+    frame = source.as_given()
+    if frame is not None and source.rows is not None:
+        return frame, dict(source.rows.types)
+    with source.reading(list(source.columns), unit) as (executor, relation):
         assert isinstance(executor, DuckDBExecutor)
         return carried(executor, relation)
 
 
 def _units(source: Source, unit: str, beside: Sequence[str] = ()) -> tuple[bool, list[str], NDArray[np.int64]]:
     """Return whether units are texts, and of each row that has one its text and its number."""
-    with read_from(source, [unit, *beside], unit) as (executor, relation):
+    with source.reading([unit, *beside], unit) as (executor, relation):
         rows = PlainRows(executor, relation, source, [unit, *beside], unit)
         check_unit(unit, kind_of(rows.types[0], unit=True))
         shown = "c1 AS n" if beside else "0 AS n"

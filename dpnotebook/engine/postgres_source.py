@@ -11,6 +11,7 @@ from typing import Any
 
 from dpnotebook.dialect.attributes import identifier, literal
 from dpnotebook.dialect.types import ROW_UNIT, Kind
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.postgres import PostgresExecutor
 from dpnotebook.engine.postgres_relation import PostgresRelation, State, relation_of
@@ -18,6 +19,18 @@ from dpnotebook.errors import DomainError, FrameChanged, QueryFailed
 from dpnotebook.ledger.forks import in_child
 
 ROWS = "__rows"
+
+# What a table in PostgreSQL is made of: the tables of views, and those that rows are shared with by inheritance.
+_MADE_OF = """
+WITH RECURSIVE edges(made, of) AS (
+    SELECT r.ev_class, d.refobjid FROM pg_rewrite r JOIN pg_depend d ON d.objid = r.oid
+    WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+    UNION SELECT inhrelid, inhparent FROM pg_inherits UNION SELECT inhparent, inhrelid FROM pg_inherits
+), found(place) AS (
+    VALUES ({public}::oid) UNION SELECT edges.of FROM found JOIN edges ON edges.made = found.place
+)
+SELECT EXISTS (SELECT FROM found WHERE place = {protected}::oid)
+"""
 
 
 @dataclass
@@ -33,7 +46,7 @@ class _Seen:
         return self.relation.state(executor) == self.state
 
 
-class PostgresSource:
+class PostgresSource(Source):
     """A table or view in PostgreSQL.
 
     Parameters
@@ -237,7 +250,7 @@ class PostgresSource:
         return found
 
     @contextmanager
-    def reading(self, unit: str | None) -> Iterator[tuple[PostgresExecutor, str]]:
+    def reading(self, columns: Sequence[str], unit: str | None) -> Iterator[tuple[PostgresExecutor, str]]:
         """Yield a connection that sees the rows as they were protected, and the name of the table in it."""
         with self._settled() as executor:
             name = f"{ROWS}_{self.relation.number}"
@@ -277,6 +290,28 @@ class PostgresSource:
         hashed = f"SELECT md5(concat({', '.join([salt, *parts])})) AS h FROM {self._seen[executor].place}"
         _, rows = executor.read(f"SELECT count(*), {halves} FROM ({hashed}) AS hashed")
         return keyed(key, "postgres", *columns, repr([str(value) for value in rows[0]]).encode())
+
+    def shows(self, protected: Source) -> bool:
+        """Return whether it is a protected table, is made of it, or is a part of it, whatever it is called."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        if not isinstance(protected, PostgresSource):
+            return False
+        places = [conninfo_to_dict(source.dsn) for source in (self, protected)]
+        if any(
+            places[0].get(part) != places[1].get(part) for part in ("host", "hostaddr", "port", "dbname", "service")
+        ):
+            return False
+        executor = PostgresExecutor(self.dsn)
+        try:
+            query = _MADE_OF.format(public=self.relation.number, protected=protected.relation.number)
+            return bool(executor.once(query)[0][0])
+        finally:
+            executor.close()
+
+    def note(self, columns: Sequence[str], key: bytes) -> None:
+        """Note the fingerprint, to tell when a connection was lost whether the rows are these."""
+        self.fingerprint(columns, key)
 
     def check_unchanged(self) -> None:
         """Raise FrameChanged if the table is not as it was, and its rows cannot be read any more as they were."""

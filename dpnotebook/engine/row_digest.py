@@ -11,39 +11,17 @@ front of the row, so that the collisions that are known of MD5 do not help. By c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from dpnotebook.dialect.attributes import identifier, secret
 from dpnotebook.dialect.canonical import canonical, in_row
 from dpnotebook.dialect.types import plain_value
-from dpnotebook.engine.digests import digest_column
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.keyed import keyed
-from dpnotebook.engine.source import FrameSource, Source, TableSource, check_still, of_frame
 from dpnotebook.errors import DomainError
 
 FORMLESS = "multiset "  # begins digests that any form of the rows has
-
-
-@contextmanager
-def read_from(source: Source, columns: Sequence[str], unit: str | None) -> Iterator[tuple[Executor, str]]:
-    """Yield a connection that sees the rows as they were protected, and the relation with these columns."""
-    executor: Executor
-    if isinstance(source, FrameSource):
-        executor, relation = source.select(columns).connect(unit)
-    elif isinstance(source, TableSource) and source.rows is not None:
-        executor, relation = of_frame(source.rows, columns)
-    elif (reading := getattr(source, "reading", None)) is not None:
-        with reading(unit) as found:
-            yield found
-        return
-    else:
-        executor, relation = source.connect(unit)
-    try:
-        yield executor, relation
-    finally:
-        executor.close()
 
 
 class PlainRows:
@@ -73,7 +51,7 @@ class PlainRows:
         every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
         self.sql = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
         self.kinds = [kind for _, kind in executor.types(f"SELECT * FROM {self.sql} AS r")][: len(names)]
-        decimals: frozenset[str] = getattr(source, "decimals", frozenset())
+        decimals = source.decimals
         texts = [canonical(f"c{i}", self.kinds[i], name in decimals and name != unit) for i, name in enumerate(names)]
         self.texts = [text for text in texts if text is not None]
         self.canonical = len(self.texts) == len(texts)
@@ -117,15 +95,12 @@ def digest_of(source: Source, columns: Sequence[str], unit: str | None, key: byt
         If the rows cannot be read any more as they were protected.
     """
     try:
-        with read_from(source, columns, unit) as (executor, relation):
+        with source.reading(columns, unit) as (executor, relation):
             rows = PlainRows(executor, relation, source, columns, unit)
             if rows.canonical:
                 found = rows.sums(key, "rows")
-                check_still(source)
+                source.check_still()
                 return FORMLESS + keyed(key, "rows", *columns, repr(found))
     except DomainError:  # a column of a frame that nothing can read
         pass
-    if isinstance(source, TableSource) and source.rows is not None:
-        digests = [digest_column(name, source.rows.read(name), key) for name in columns]
-        return keyed(key, "copied", str(source.rows.rows), *columns, *digests)
-    return keyed(key, "form", source.fingerprint(columns, key))
+    return source.form_digest(columns, key)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.dialect.types import ROW_UNIT, Kind
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import failed
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.spark import SparkExecutor, quiet, told
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-class SparkSource:
+class SparkSource(Source):
     """A Spark DataFrame, its rows as they are when it is first read.
 
     Parameters
@@ -182,6 +183,21 @@ class SparkSource:
         finally:
             executor.close()
         return [str(value) for value in rows[0]]
+
+    def shows(self, protected: Source) -> bool:
+        """Return whether it is a protected frame, or is worked out from it."""
+        if not isinstance(protected, SparkSource):
+            return False
+        frames = [getattr(source.frame, "_jdf", None) for source in (self, protected)]
+        if frames[0] is None or frames[1] is None or self.frame.sparkSession is not protected.frame.sparkSession:
+            return self.frame is protected.frame
+        wanted, waiting = frames[1].queryExecution().analyzed(), [frames[0].queryExecution().analyzed()]
+        while waiting:
+            plan = waiting.pop()
+            if plan.sameResult(wanted):
+                return True
+            waiting += [plan.children().apply(i) for i in range(plan.children().size())]
+        return False
 
     def check_unchanged(self) -> None:
         """Raise EngineError if the session was stopped, or is another process's."""

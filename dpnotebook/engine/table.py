@@ -27,10 +27,10 @@ from dpnotebook.dialect.attributes import (
 from dpnotebook.dialect.canonical import in_row
 from dpnotebook.dialect.types import ZONED, check_unit, kind_of
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.row_digest import FORMLESS, PlainRows
-from dpnotebook.engine.source import Source, check_still
 from dpnotebook.engine.time_zones import check_time_zone
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.ledger.forks import in_child, lock
@@ -116,7 +116,7 @@ class TableEngine:
         self.columns = {name: EngineColumn(f"c{i}", self._rows.kinds[i]) for i, name in enumerate(names)}
         if unit is not None:
             check_unit(unit, kind_of(self._rows.types[names.index(unit)], unit=True))
-        zoned: frozenset[str] = getattr(self._source, "zoned", frozenset())
+        zoned = self._source.zoned
         for name, attribute in domain.items():
             if isinstance(attribute, Dates):
                 stored = self._rows.types[names.index(name)]
@@ -255,7 +255,7 @@ class TableEngine:
     def _summed(self, what: str, relation: str | None = None) -> tuple[int, int]:
         with self._lock:
             found = self._rows.sums(self._ledger_key, what, relation)
-            check_still(self._source)
+            self._source.check_still()
             return found
 
     def _where(self, condition: str | None) -> str:
@@ -275,7 +275,7 @@ class TableEngine:
                 self._executor.close()
                 self._open()  # before the charge, the source has made sure that the rows are the same
             found = self._executor.columns(query)
-            check_still(self._source)
+            self._source.check_still()
             return found
 
 

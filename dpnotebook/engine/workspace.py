@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.types import Kind, check_unit
-from dpnotebook.engine.duckdb_home import DuckDBHome
+from dpnotebook.engine.base import DUCKDB, Source
 from dpnotebook.engine.executor import named
 from dpnotebook.engine.homes import Held, Home, unclear
-from dpnotebook.engine.source import DUCKDB, Source, check_still
+from dpnotebook.engine.source import engine_of
 from dpnotebook.errors import EngineError, FrameChanged, shorten
 from dpnotebook.ledger.forks import in_child, lock
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-_WORDS = {"duckdb": "DuckDB", "postgres": "PostgreSQL", "spark": "Spark"}
 
 _open: weakref.WeakSet[Workspace] = weakref.WeakSet()
 
@@ -146,7 +144,7 @@ class Workspace:
         with self._lock:
             found = self._ready(tables, [query]).run(query)
             for name in tables:
-                check_still(self._tables[name].source)
+                self._tables[name].source.check_still()
             return found
 
     def frame(self, name: str) -> pd.DataFrame:
@@ -204,9 +202,10 @@ class Workspace:
         first = private[0].source.place if private else DUCKDB
         for table in private:
             if table.source.place != first:
+                other = table.source.place[0]
                 raise EngineError(
-                    f"{shorten(private[0].name)} is in {_WORDS[first[0]]} and {shorten(table.name)} in "
-                    f"{'another database' if table.source.place[0] == first[0] else _WORDS[table.source.place[0]]}: "
+                    f"{shorten(private[0].name)} is in {engine_of(first).title} and {shorten(table.name)} in "
+                    f"{'another database' if other == first[0] else engine_of(table.source.place).title}: "
                     "protected tables of one statement must be in one database"
                 )
         lent = [table for table in tables if _owner(table) is not None and table.source.place == first]
@@ -229,16 +228,7 @@ class Workspace:
 
     def _opened(self, newest: Held | None) -> Home:
         place: tuple[str, Any] = DUCKDB if newest is None else newest.source.place
-        tables = list(self._tables.values())
-        if place[0] == "postgres":
-            from dpnotebook.engine.postgres_home import PostgresHome
-
-            return PostgresHome(place[1], [table for table in tables if table.source.place == place], self._fetch)
-        if place[0] == "spark":
-            from dpnotebook.engine.spark_home import SparkHome
-
-            return SparkHome(place[1], self._fetch)
-        return DuckDBHome(tables, self._fetch)
+        return engine_of(place).home(place[1], list(self._tables.values()), self._fetch)
 
     def _fetch(self, table: Held) -> pd.DataFrame:
         return self._home([table]).fetch(table)

@@ -7,8 +7,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import PartsEngine, PartsSource
-from dpnotebook.engine.source import Source
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import NotProtected
 from dpnotebook.planner.table import TableSchema

@@ -6,13 +6,12 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpnotebook.domain import Attribute, Dates, Domain
 from dpnotebook.domain.parts import check_no_part
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import check_together, without_units
 from dpnotebook.engine.row_digest import FORMLESS, digest_of
-from dpnotebook.engine.source import FrameSource, ParquetSource, Source, TableSource, fingerprint_like, source_of
+from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.planner.table import TableSchema
@@ -53,7 +52,8 @@ class ProtectedRows:
     ) -> None:
         self.table = table
         domain = table.columns
-        source = _declared(source_of(data), domain)
+        source = source_of(data)
+        _declare(source, domain)
         columns = list(source.columns)
         has = f"the table, whose columns are {_listed(columns)}"
         if table.parts:
@@ -73,25 +73,25 @@ class ProtectedRows:
                 )
         self.given = source  # with the rows of units that earlier parts have
         if earlier and table.unit is not None:
-            source = _declared(without_units(source, table.unit, [rows.whole for rows in earlier]), domain)
+            source = without_units(source, table.unit, [rows.whole for rows in earlier])
+            _declare(source, domain)
         self.whole: Source = source
-        self.source = source.select(self._used) if isinstance(source, FrameSource) else source
+        self.source = source.select(self._used)
         self._key = key
         self._beside: dict[tuple[str, ...], str] = {}
         # What earlier versions kept of it: nothing of a file, all of whose bytes were in the fingerprint.
-        self._undeclared = None if self._used and not isinstance(source, ParquetSource) else ""
+        self._undeclared = None if self._used and not source.fingerprint_is_whole else ""
         max_rows = table.max_rows if table.unit is not None else None
         old = bool(known) and not str(known).startswith(FORMLESS)
         self.engine = TableEngine(self.source, domain, table.unit, max_rows, key, as_written=old)
         if old:
             self.fingerprint = self._earlier(self._used or columns, known)
-            if isinstance(source, TableSource) and source.fleeting:  # its connection may be closed later
+            if source.fleeting:  # its connection may be closed later
                 self._undeclared = self._earlier(self._left_out, None)
         else:
             # Where nothing is declared, any column may be what a statement measures.
             self.fingerprint = self.engine.fingerprint if self._used else digest_of(source, columns, None, key)
-            if source.place[0] == "postgres":  # notes it, to tell when a connection is lost whether the rows are these
-                source.fingerprint(self._used or columns, key)
+            source.note(self._used or columns, key)
 
     def same_as(self, other: ProtectedRows) -> bool:
         """Whether both were given as the same rows, in any order, with those of units that earlier parts have."""
@@ -146,51 +146,27 @@ class ProtectedRows:
         return [name for name in self.whole.columns if name not in self._used] if self._used else []
 
     def _earlier(self, columns: Sequence[str], known: str | None) -> str:
-        return fingerprint_like(known, self.whole, columns, self._key) if columns else ""
+        return self.whole.fingerprint_like(known, columns, self._key) if columns else ""
 
     def check_unchanged(self, frame: pd.DataFrame) -> None:
         """Raise FrameChanged if the frame was modified in place since it was protected; its values are not read."""
-        assert isinstance(self.source, FrameSource)
-        for name in self._used:
-            if name not in frame.columns or not _same_memory(frame[name], self.source.frame[name]):
-                raise FrameChanged(
-                    f"{shorten(name)} was changed after {shorten(self.table.name)} was protected; nothing was spent. "
-                    f"To ask about the new values, protect the frame under a new name. "
-                    f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
-                )
+        name = self.source.changed_in(frame, self._used)
+        if name is not None:
+            raise FrameChanged(
+                f"{shorten(name)} was changed after {shorten(self.table.name)} was protected; nothing was spent. "
+                f"To ask about the new values, protect the frame under a new name. "
+                f"session.table({shorten(self.table.name, 120)}) still asks about the old ones"
+            )
 
 
-def _declared(source: Source, domain: Domain) -> Source:
-    """Return a source whose columns of objects are read as they are declared."""
-    if isinstance(source, FrameSource):
-        source.rows.declare({name: _held(attribute) for name, attribute in domain.items()})
-    return source
+def _declare(source: Source, domain: Domain) -> None:
+    """Let columns of objects be read as they are declared."""
+    source.declare({name: _held(attribute) for name, attribute in domain.items()})
 
 
 def _held(attribute: Attribute) -> str:
     """Return what a column of objects is to be read as."""
     return "moment" if isinstance(attribute, Dates) and attribute.timezone is not None else attribute.holds
-
-
-def _same_memory(now: pd.Series[Any], then: pd.Series[Any]) -> bool:
-    """Whether two columns are the same memory: pandas copies a column before it writes to one that is shared."""
-    if now.dtype != then.dtype or len(now) != len(then):
-        return False
-    tokens = [_buffers(column.array) for column in (now, then)]
-    return bool(tokens[0] == tokens[1]) if tokens[0] is not None else now.equals(then)
-
-
-def _buffers(array: Any) -> Any:
-    """Return what identifies the memory of a column, or None where that cannot be told."""
-    arrow = getattr(array, "_pa_array", None)
-    if arrow is not None:
-        return [buffer.address for chunk in arrow.chunks for buffer in chunk.buffers() if buffer is not None]
-    codes = getattr(array, "codes", None)
-    if codes is not None:
-        return codes.__array_interface__["data"], tuple(array.categories)
-    parts = [getattr(array, name, None) for name in ("_ndarray", "_data", "_mask")]
-    found = [part.__array_interface__["data"][0] for part in parts if isinstance(part, np.ndarray)]
-    return found or None
 
 
 def _listed(columns: list[str]) -> str:

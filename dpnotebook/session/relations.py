@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import named
-from dpnotebook.engine.same import is_same
-from dpnotebook.engine.source import Source, TableSource, fingerprint_like
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import DomainError, FrameChanged, shorten
 from dpnotebook.ledger import Charge, Record
@@ -82,8 +81,7 @@ class Relations:
                     "as it is; register a table in which nothing is about a person"
                 )
         self.workspace.add(name, source, None, private=False)
-        fleeting = isinstance(source, TableSource) and source.fleeting
-        self._public[name] = source, source.fingerprint(source.columns, self._key) if fleeting else None
+        self._public[name] = source, source.fingerprint(source.columns, self._key) if source.fleeting else None
         self.known[name] = Relation(
             name,
             self.workspace.kinds(name),
@@ -129,7 +127,7 @@ class Relations:
             return self.protected[name].undeclared_like(digest)
         if name in self._public:
             source, _ = self._public[name]
-            return fingerprint_like(digest, source, source.columns, self._key)
+            return source.fingerprint_like(digest, source.columns, self._key)
         return None
 
     def check_same(self, charge: Charge, statement: Statement) -> None:
@@ -169,7 +167,7 @@ def _alike(now: Mapping[str, Any] | None, known: Mapping[str, Any]) -> bool:
 
 def _shows(public: Source, protected: ProtectedTable) -> bool:
     """Whether a public table shows rows of a protected one, those that a part left out included."""
-    return any(is_same(public, rows.whole) or is_same(public, rows.given) for rows in protected.parts)
+    return any(public.shows(rows.whole) or public.shows(rows.given) for rows in protected.parts)
 
 
 def _queries(statement: Statement) -> list[str]:

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import dpnotebook as dpn
 from dpnotebook.engine import digests
+from dpnotebook.engine.duckdb_source import SUMS, DuckDBSource
 from dpnotebook.engine.row_digest import FORMLESS
-from dpnotebook.engine.source import SUMS, TableSource, source_of
+from dpnotebook.engine.source import source_of
 from dpnotebook.errors import DomainError, FrameChanged, LedgerMismatch
 
 KEY = bytes(range(32))
@@ -225,4 +226,4 @@ def test_a_new_table_in_an_earlier_ledger_has_a_digest_of_today(earlier):
     session.protect((source.database, "more"), "more", domain={"age": dpn.Range(0, 49)})
     known = session.ledger.tables()
     assert [known[name]["fingerprint"].startswith(FORMLESS) for name in ("visits", "more")] == [False, True]
-    assert isinstance(source, TableSource)
+    assert isinstance(source, DuckDBSource)

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dpnotebook as dpn
-from dpnotebook.engine.source import ROWS, fingerprint_like, source_of
+from dpnotebook.engine.frame_source import ROWS
+from dpnotebook.engine.source import source_of
 from dpnotebook.errors import FrameChanged, LedgerMismatch
 
 KEY = b"k" * 32
@@ -19,7 +20,7 @@ BIG = 2**53
 
 
 def digest(column, known=None):
-    return fingerprint_like(known, source_of(pd.DataFrame({"v": column})), ["v"], KEY)
+    return source_of(pd.DataFrame({"v": column})).fingerprint_like(known, ["v"], KEY)
 
 
 def arrow(values, kind):
