@@ -6,6 +6,7 @@ What is listed takes some twenty milliseconds a test, a few seconds a file: no b
 PART = (
     "domain/test_domain.py",
     "domain/test_suggest.py",
+    "engine/test_protocol.py",
     "engine/test_released.py",
     "engine/test_workspace.py",
     "inference/test_answers.py",
