@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.planner.run_state import Floats, RunState
 from dpnotebook.privacy.accountant import UNITS
-from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.privacy.laws import Law, Noise, law_of
 
 STEPS = 3  # pieces on either side of what history knows
 LENGTHS = (1.0, 0.25, 0.06, 0.015)  # longest pieces that are tried, as shares of the range
@@ -103,14 +103,15 @@ def spare_pieces(
 
     Source: DESIGN, section 5: a range is an edge between cut points, its variance a resistance.
     """
-    problem = _Problem(line, lengths, spend, maximum, asked, variance, noise, per_unit)
+    law = law_of(noise)
+    problem = _Problem(line, lengths, spend, maximum, asked, variance, law, per_unit)
     known = float(problem.known[asked])
     if known <= variance * ROUNDING:
         return Pieces(0, (), known)
     free = problem.cheapest(0, 1.0)
     if free is not None:
         return problem.least(free)
-    price = _units(1 / (1 / variance - 1 / known), noise, per_unit)
+    price = _units(1 / (1 / variance - 1 / known), law, per_unit)
     whole = problem.measured(((*asked, price),))
     ways = [whole]
     for share in shares:
@@ -132,13 +133,13 @@ class _Problem:
         maximum: int,
         asked: tuple[int, int],
         variance: float,
-        noise: Noise,
+        law: Law,
         per_unit: int,
     ) -> None:
         self.spend = np.asarray(spend, dtype=np.int64)
         self.lengths = np.asarray(lengths, dtype=float)
         self.maximum, self.asked, self.variance = maximum, asked, variance
-        self.noise, self.per_unit = noise, per_unit
+        self.law, self.per_unit = law, per_unit
         self.corners = line.diffuse(PRIOR * variance)
         diagonal = np.diagonal(self.corners)
         self.known = np.maximum(diagonal[:, None] + diagonal - 2 * self.corners, 0.0)
@@ -150,7 +151,7 @@ class _Problem:
         self.dearest = np.maximum(self.dearest, self.dearest.T)
         ends = np.concatenate(([0.0], np.cumsum(self.lengths)))
         self.reach = np.abs(ends[:, None] - ends) / abs(ends[asked[1]] - ends[asked[0]])
-        self.price = _units(variance, noise, per_unit)
+        self.price = _units(variance, law, per_unit)
 
     def least_rise(self, most: int, share: float) -> Pieces | None:
         """Return the pieces, each at most this share of the range long, of least rise, if that is at most `most`."""
@@ -180,7 +181,7 @@ class _Problem:
         """Return pieces that reach the variance while no cell passes the maximum by more than `rise`, if any do."""
         spare = np.where(self.reach <= share, np.maximum(self.maximum + rise - self.dearest, 0), 0)
         np.fill_diagonal(spare, 0)
-        noisy = _variances(spare, self.noise, self.per_unit)
+        noisy = _variances(spare, self.law, self.per_unit)
         for path in self._paths(noisy):
             found = self.measured(tuple((a, b, int(spare[a, b])) for a, b in path))
             if found.rise <= rise and found.variance <= self.variance * ROUNDING:
@@ -213,7 +214,7 @@ class _Problem:
         """Return what measuring runs (start, end, units) costs and gives, by least squares."""
         pieces = []
         added = np.zeros(self.spend.size, dtype=np.int64)
-        noise = _variances(np.array([units for _, _, units in runs]), self.noise, self.per_unit)
+        noise = _variances(np.array([units for _, _, units in runs]), self.law, self.per_unit)
         for (start, end, units), one in zip(runs, noise.tolist(), strict=True):
             added[start:end] += units
             pieces.append(Piece(start, end, units, one))
@@ -270,16 +271,16 @@ def _steps(before: Integers, start: int, node: int) -> list[tuple[int, int]]:
     return steps
 
 
-def _units(variance: float, noise: Noise, per_unit: int) -> int:
+def _units(variance: float, law: Law, per_unit: int) -> int:
     """Return what a piece of this variance costs, in units, rounded up."""
-    return int(np.ceil(UNITS * per_unit * law_of(noise).cost(1 / variance)))
+    return int(np.ceil(UNITS * per_unit * law.cost(1 / variance)))
 
 
-def _variances(units: NDArray[np.int64], noise: Noise, per_unit: int) -> Floats:
+def _variances(units: NDArray[np.int64], law: Law, per_unit: int) -> Floats:
     """Return the variance of pieces that cost so many units; infinite for none.
 
     Of Laplace noise, that of the continuous law, of which the discrete one of the same cost always has a little less.
     """
     with np.errstate(divide="ignore"):
         rate = UNITS * per_unit / units.astype(float)
-    return np.asarray(law_of(noise).variance_of_rate(rate))
+    return np.asarray(law.variance_of_rate(rate))
