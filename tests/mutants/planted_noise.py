@@ -34,7 +34,7 @@ PLANTED = (
         "epsilon and mu are converted without the second term",
         "a Gaussian budget of (epsilon, delta) grants another mu^2 than it has",
         ACCOUNTANT,
-        "return upper + math.log(max(-math.expm1(lower - upper), TINIEST))",
+        "return upper + math.log(max(-math.expm1(min(lower - upper, 0.0)), TINIEST))",
         "return min(upper, lower)",
         ("privacy/test_accountant.py::test_delta_against_100_digits",),
     ),
