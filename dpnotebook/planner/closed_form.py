@@ -22,13 +22,13 @@ from dpnotebook.domain import Domain
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner.answers import Floats
-from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_of
+from dpnotebook.planner.repeats import Repeats
 from dpnotebook.planner.to_linear import MAX_CELLS, allowed_levels
 from dpnotebook.planner.value_ends import ENDS
 from dpnotebook.predicate import Predicate
-from dpnotebook.query.measurement import Axis
+from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.strategy import Reconstruction
 from dpnotebook.workload import Explicit, Identity, Marginals, Stack, Total, Workload
@@ -52,26 +52,23 @@ Boxes = Sequence[Mapping[str, Mask]]
 
 @dataclass(frozen=True)
 class Draws:
-    """Where the numbers of one recorded measurement are among those of a source.
+    """Where the numbers of recorded measurements of the same queries are among those of a source.
 
     Parameters
     ----------
-    key
-        The measurement.
+    precisions
+        The measurements of the same queries, with one over the variance of the numbers of each.
     columns
         Their places in the source.
     share
-        What each counts for in the number of the source.
-    variance
-        Of each number.
+        What each counts for in the number of the source, times its precision.
     numbers
-        Which numbers of the measurement they are.
+        Which numbers of a measurement they are.
     """
 
-    key: Key
+    precisions: Mapping[Key, float]
     columns: slice
     share: float
-    variance: float
     numbers: slice
 
 
@@ -108,23 +105,23 @@ class _Marginals:
     """Marginals of the same rows: their measurements, with the weight of each subset and its numbers."""
 
     where: Predicate
-    items: dict[Key, tuple[Item, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
+    known: dict[str, tuple[Repeats, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
 
     @property
     def tells_apart(self) -> bool:
         """Whether anything was told apart among the rows."""
-        return any(subset for _, parts in self.items.values() for subset, _, _ in parts)
+        return any(subset for _, parts in self.known.values() for subset, _, _ in parts)
 
     def source(self, domain: Domain) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
         axes = tuple(Axis(name, allowed_levels(self.where, name, domain)) for name in domain.names)
         precision: dict[Subset, float] = {}
         numbers: dict[Subset, Floats] = {}
-        for item, parts in self.items.values():
+        for known, parts in self.known.values():
             for subset, weight, columns in parts:
-                own = item.noisy[0][columns] * (weight / item.variance)
+                own = known.weighted[columns] * weight
                 numbers[subset] = numbers[subset] + own if subset in numbers else own
-                precision[subset] = precision.get(subset, 0.0) + weight**2 / item.variance
+                precision[subset] = precision.get(subset, 0.0) + weight**2 * known.precision
         weights = {subset: math.sqrt(each) for subset, each in precision.items()}
         places: dict[Subset, slice] = {}
         first = 0
@@ -132,8 +129,8 @@ class _Marginals:
             places[subset] = slice(first, first + numbers[subset].size)
             first += numbers[subset].size
         draws = [
-            Draws(key, places[subset], weight / item.variance / weights[subset], item.variance, columns)
-            for key, (item, parts) in self.items.items()
+            Draws(dict(known.precisions), places[subset], weight / weights[subset], columns)
+            for known, parts in self.known.values()
             for subset, weight, columns in parts
         ]
         operator = Marginals([Identity(axis.size) for axis in axes], weights)
@@ -153,47 +150,30 @@ class ClosedForm:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self._marginals: dict[str, _Marginals] = {}
-        self._others: dict[str, dict[Key, Item]] = {}
-        self._of: dict[Key, tuple[bool, str]] = {}
+        self._others: dict[str, Repeats] = {}
         self._sources: dict[tuple[bool, str], MeasuredHistogram] = {}
 
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
         twin = ClosedForm(self.domain)
-        twin._marginals = {key: _Marginals(one.where, dict(one.items)) for key, one in self._marginals.items()}
-        twin._others = {key: dict(items) for key, items in self._others.items()}
-        twin._of, twin._sources = dict(self._of), dict(self._sources)
+        twin._marginals = {key: _Marginals(one.where, dict(one.known)) for key, one in self._marginals.items()}
+        twin._others, twin._sources = dict(self._others), dict(self._sources)
         return twin
 
-    def add(self, item: Item) -> None:
-        """Add a measurement; one that refines another takes its place."""
-        if item.refines is not None:
-            self._remove(item.refines)
-        measurement = item.measurement
-        parts = _as_marginals(item, self.domain)
+    def put(self, known: Repeats) -> None:
+        """Add measurements of the same queries, in the place of what was known of these before."""
+        measurement = known.measurement
+        parts = _as_marginals(measurement, self.domain)
         if parts is None:
             at = False, measurement.key
-            self._others.setdefault(measurement.key, {})[item.key] = item
+            before = self._others.get(measurement.key)
+            if before is not None and before.since != known.since:
+                del self._others[measurement.key]  # the latest come last
+            self._others[measurement.key] = known
         else:
             at = True, measurement.where.key
             group = self._marginals.setdefault(measurement.where.key, _Marginals(measurement.where))
-            group.items[item.key] = item, parts
-        self._of[item.key] = at
-        self._sources.pop(at, None)
-
-    def _remove(self, key: Key) -> None:
-        at = self._of.pop(key, None)
-        if at is None:
-            return
-        marginals, name = at
-        if marginals:
-            del self._marginals[name].items[key]
-            if not self._marginals[name].items:
-                del self._marginals[name]
-        else:
-            del self._others[name][key]
-            if not self._others[name]:
-                del self._others[name]
+            group.known[measurement.key] = known, parts
         self._sources.pop(at, None)
 
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
@@ -230,8 +210,8 @@ class ClosedForm:
                 yield self._source((True, key))
         others = [
             key
-            for key, items in reversed(self._others.items())
-            if asked.may_be_told((item := next(iter(items.values()))).measurement.axes, item.measurement.where)
+            for key, known in reversed(self._others.items())
+            if asked.may_be_told(known.measurement.axes, known.measurement.where)
         ]
         for key in others[:MOST_OTHERS]:
             yield self._source((False, key))
@@ -242,13 +222,12 @@ class ClosedForm:
             if marginals:
                 self._sources[at] = self._marginals[name].source(self.domain)
             else:
-                self._sources[at] = _together(list(self._others[name].values()))
+                self._sources[at] = _together(self._others[name])
         return self._sources[at]
 
 
-def _as_marginals(item: Item, domain: Domain) -> list[tuple[Subset, float, slice]] | None:
+def _as_marginals(measurement: Measurement, domain: Domain) -> list[tuple[Subset, float, slice]] | None:
     """Return a measurement as marginals of its rows: of each its attributes, its weight and its numbers."""
-    measurement = item.measurement
     found = sparse_terms(measurement.operator)
     sizes = tuple(axis.size for axis in measurement.axes)
     places = [domain.names.index(axis.attribute) for axis in measurement.axes]
@@ -268,17 +247,13 @@ def _as_marginals(item: Item, domain: Domain) -> list[tuple[Subset, float, slice
     return parts
 
 
-def _together(items: Sequence[Item]) -> MeasuredHistogram:
+def _together(known: Repeats) -> MeasuredHistogram:
     """Return measurements of the same queries as one, of all their precision."""
-    first = items[0].measurement
-    precision = sum(1 / item.variance for item in items)
-    shares = [1 / item.variance / precision for item in items]
-    noisy = sum((share * item.noisy[0] for share, item in zip(shares, items, strict=True)), np.zeros(1))
+    first, precision = known.measurement, known.precision
     everything = slice(0, first.operator.shape[0])
-    draws = tuple(
-        Draws(item.key, everything, share, item.variance, everything) for share, item in zip(shares, items, strict=True)
-    )
-    return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, draws)
+    draws = Draws(dict(known.precisions), everything, 1 / precision, everything)
+    noisy = known.weighted / precision
+    return MeasuredHistogram(first.where, first.axes, first.operator, noisy, 1 / precision, (draws,))
 
 
 class _Asked:
@@ -558,15 +533,17 @@ class InClosedForm:
                 return None
             weights = np.zeros((rows.size, one.source.operator.shape[0]))
             weights[mine] = self._weights(one, rows[mine]) * shares[mine, None]
+            least = NEGLIGIBLE * np.abs(weights).max(initial=1e-300)
             for draws in one.source.draws:
-                own = weights[:, draws.columns] * draws.share
-                near = np.rint(own)
-                own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
-                own = own[:, np.abs(own).max(axis=0) > NEGLIGIBLE * np.abs(weights).max(initial=1e-300)]
-                if len(keys) + own.shape[1] > most:
-                    return None
-                columns.append(own)
-                keys.extend([draws.key] * own.shape[1])
+                for key, precision in draws.precisions.items():
+                    own = weights[:, draws.columns] * (draws.share * precision)
+                    near = np.rint(own)
+                    own = np.where(np.abs(own - near) < ROUNDING, near, own)  # a number that is shown as it was drawn
+                    own = own[:, np.abs(own).max(axis=0) > least]
+                    if len(keys) + own.shape[1] > most:
+                        return None
+                    columns.append(own)
+                    keys.extend([key] * own.shape[1])
         return np.concatenate(columns, axis=1), keys
 
     def sources(self) -> tuple[int, ...]:
@@ -584,6 +561,7 @@ class InClosedForm:
             weights = np.abs(self._weights(one, mine) * self.shares(one)[mine][:, None])
             for draws in one.source.draws:
                 largest = float(weights[:, draws.columns].max(initial=0.0)) * draws.share
-                sizes[draws.key[0]] = max(sizes.get(draws.key[0], 0.0), largest**2 * draws.variance)
+                for (number, _), precision in draws.precisions.items():  # of each draw: its weight squared, over that
+                    sizes[number] = max(sizes.get(number, 0.0), largest**2 * precision)
         least = NAMED * max(sizes.values(), default=0.0)
         return tuple(sorted(number for number, size in sizes.items() if size > least and number))

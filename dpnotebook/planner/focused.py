@@ -12,16 +12,18 @@ from dataclasses import replace
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.items import Item, repeated, told
 from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Queries, Sums
 from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.repeats import Repeats, told
 
 ROOM = 800  # atoms beside those of the question: a block that is made for one question is made in a moment
 MOST_LOOKED = 400  # different questions that are looked at
 MOST_CELLS = 5 * 10**7  # over all of them
 
 
-def focused(domain: Domain, names: Sequence[str], part: ProductTerm, items: Sequence[Item]) -> LeastSquaresState | None:
+def focused(
+    domain: Domain, names: Sequence[str], part: ProductTerm, known: Sequence[Repeats]
+) -> LeastSquaresState | None:
     """Return a block that is made for one question; None where the question itself is too large.
 
     Less is known in it than was measured, which is sound.
@@ -34,7 +36,7 @@ def focused(domain: Domain, names: Sequence[str], part: ProductTerm, items: Sequ
         The attributes of the question, in the domain's order.
     part
         What is asked.
-    items
+    known
         What was measured, the most important first.
     """
     block = LeastSquaresState(domain, names)
@@ -43,7 +45,7 @@ def focused(domain: Domain, names: Sequence[str], part: ProductTerm, items: Sequ
     if queries is None:
         return None
     block.split(queries.cells)
-    found = [one for same in repeated(items)[: _most(queries)] for one in told(same, block.names, domain)]
+    found = [one for each in known[: _most(queries)] for one in told(each, block.names, domain)]
     block.add(found, ROOM + block.atoms.count)
     left = [one for one in found if one.name not in block.sources]
     sums = [_summed(block, one, queries) for one in left]
@@ -63,7 +65,7 @@ def _summed(block: LeastSquaresState, one: Observation, queries: Queries) -> Sum
     # What is outside of the question is a class as well: it may not share a bin with what is inside.
     asked, classes = queries.cells + 1, queries.columns.shape[1] + 1
     inside = np.flatnonzero(bins >= 0)
-    of_bin = np.zeros(one.repeats[0].noisy.size, dtype=np.intp)
+    of_bin = np.zeros(one.weighted.size, dtype=np.intp)
     of_bin[bins[inside]] = asked[inside]
     whole = np.ones(classes, dtype=bool)
     whole[0] = False
@@ -78,5 +80,5 @@ def _summed(block: LeastSquaresState, one: Observation, queries: Queries) -> Sum
     summed = counted[whole]
     place = np.cumsum(whole) - 1
     cells = np.where(whole[asked], place[asked], -1)
-    sums = [replace(each, noisy=np.bincount(of_bin, each.noisy, classes)[whole].astype(float)) for each in one.repeats]
-    return Sums(replace(one, repeats=tuple(sums)), cells, summed)
+    weighted = np.bincount(of_bin, one.weighted, classes)[whole].astype(float)
+    return Sums(replace(one, weighted=weighted), cells, summed)

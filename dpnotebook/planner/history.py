@@ -16,12 +16,13 @@ from dpnotebook.domain.extension import Extension
 from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.extended import under
 from dpnotebook.planner.focused import focused
-from dpnotebook.planner.items import Item, item_of, taken
+from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
+from dpnotebook.planner.repeats import RecordedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name, with_ends
 from dpnotebook.privacy.laws import Law, Noise, law_of
@@ -33,6 +34,7 @@ Names = tuple[Summand, tuple[str, ...]]
 RECENT = 64  # questions from which it is guessed what comes
 FOCUSED = 16  # blocks for one question each that are kept
 MOST_KEPT = 10**7  # entries of the matrices of all blocks that are kept
+NOTHING = RecordedRepeats()  # of what nobody measured
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,6 @@ class History:
         self.releases: set[int] = set()
         self.answered = AnsweredQuestions()
         self.items: dict[Key, Item] = {}
-        self.counts: dict[Key, Item] = {}  # those of counts, and those of sums as counts over the ends of a value
         self.refined: set[Key] = set()
         self.refining: frozenset[Key] = frozenset()  # by charges that wait for their answers: not to be refined again
         self.version = 0
@@ -121,7 +122,8 @@ class History:
         self.prices: dict[str, StrategyPrice] = {}
         self._measurements: dict[str, Measurement] = {}
         self._measured_earlier: dict[int, dict[str, Measurement]] = {}
-        self._order: list[Key] = []
+        self._counts = RecordedRepeats()  # of counts, and of sums as counts over the ends of a value
+        self._sums: dict[Summand, RecordedRepeats] = {}
         self._by_identity: dict[str, list[Key]] = {}
         self._attributes: dict[Summand, set[str]] = {}
         self._summed: dict[str, set[str]] = {}  # by the attribute of a value's ends: what its sums tell apart
@@ -189,13 +191,14 @@ class History:
         key = item.key
         self.items[key] = item
         self.least_scale = min(self.least_scale, float(item.scale))
-        self._order.append(key)
         self._by_identity.setdefault(item.measurement.key, []).append(key)
         summand = item.measurement.summand
         told = self._attributes.setdefault(summand, set())
         told.update(_attributes(item))
+        if summand != COUNT:
+            self._sums.setdefault(summand, RecordedRepeats()).add(item)
         if (seen := self._as_counts(item)) is not None:
-            self.counts[key] = seen
+            self._counts.add(seen)
             if counts_levels(item.measurement):
                 self._attributes.setdefault(COUNT, set()).update(_attributes(seen))
             elif summand != COUNT:
@@ -207,11 +210,9 @@ class History:
         """Return a measurement as one of counts; None where sums cannot be told as such."""
         return item if item.measurement.summand == COUNT else as_counts(item)
 
-    def _known(self, summand: Summand, keys: Iterable[Key]) -> list[Item]:
+    def _known(self, summand: Summand) -> RecordedRepeats:
         """Return the measurements that say something about sums of a summand, or about counts."""
-        if summand == COUNT:
-            return [self.counts[key] for key in keys if key in self.counts]
-        return [self.items[key] for key in keys if self.items[key].measurement.summand == summand]
+        return self._counts if summand == COUNT else self._sums.get(summand, NOTHING)
 
     def _supposed(self, summand: Summand, also: Sequence[Item]) -> list[Item]:
         """Return those of some measurements that say something about sums of a summand, or about counts."""
@@ -294,7 +295,7 @@ class History:
                 found = block
             else:
                 found = block.twin()
-                found = found if taken(found, also) else None
+                found = found if taken(found, self._known(summand).supposed(also).values()) else None
             if found is not None:
                 return found
         return None if whole else self._for(part, summand, asked, also)
@@ -322,13 +323,14 @@ class History:
         also = self._supposed(summand, also)
         self._make_room(name for item in also for name in _attributes(item))
         found, position = self._closed.get(summand, (ClosedForm(self.with_ends), 0))
-        for item in self._known(summand, self._order[position:]):
-            found.add(item)
-        self._closed[summand] = found, len(self._order)
+        recorded = self._known(summand)
+        for known in recorded.changed(position):
+            found.put(known)
+        self._closed[summand] = found, recorded.count
         if also:
             found = found.copy()
-            for item in also:
-                found.add(item)
+            for known in recorded.supposed(also).values():
+                found.put(known)
         return found
 
     def _whole(self, summand: Summand, names: tuple[str, ...]) -> LeastSquaresState | None:
@@ -343,10 +345,11 @@ class History:
             self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.with_ends, names), 0)
         )
         block.domain = self.with_ends  # which values were summed since then
-        if not taken(block, self._known(summand, self._order[position:]), self.refined):
+        recorded = self._known(summand)
+        if not taken(block, recorded.changed(position)):
             self._too_many.add(key)
             return None
-        self._blocks[key] = block, len(self._order)
+        self._blocks[key] = block, recorded.count
         while len(self._blocks) > 1 and sum(kept.atoms.count**2 for kept, _ in self._blocks.values()) > MOST_KEPT:
             self._blocks.popitem(last=False)
         return block
@@ -357,36 +360,30 @@ class History:
         """Return least squares over what matters most to a question."""
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             return None
-        asked = Measurement(part.operator, part.axes, part.where, summand).key
-        key = asked, len(self._order), names
+        recorded = self._known(summand)
+        key = Measurement(part.operator, part.axes, part.where, summand).key, recorded.count, names
         if not also and key in self._focused:
             self._focused.move_to_end(key)
             return self._focused[key]
-        replaced = {item.refines: item for item in also if item.refines is not None}
-        fresh = [item for item in also if item.refines is None]
-        known = self._known(summand, [key for key in self._order if key not in self.refined])
-        # What was asked of the same rows first, then of many numbers, then the latest: a refined one has the place of
-        # the one that it refines.
+        known = recorded.by_queries | recorded.supposed(also)
+        # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
+        # one has the place of the one that it refines.
+        first = dict.fromkeys(item.measurement.key for item in also if item.refines is None)
         rows = part.where.key
-        known.sort(
-            key=lambda item: (
-                item.measurement.where.key != rows,
-                item.measurement.answers == 1,
-                -self._first(item).key[0],
-            )
+        others = sorted(
+            (each for name, each in known.items() if name not in first),
+            key=lambda each: (
+                each.measurement.where.key != rows,
+                each.measurement.answers == 1,
+                *(-place for place in each.latest),
+            ),
         )
-        block = focused(self.with_ends, names, part, [*fresh, *(replaced.get(item.key, item) for item in known)])
+        block = focused(self.with_ends, names, part, [*(known[name] for name in first), *others])
         if not also:
             self._focused[key] = block
             while len(self._focused) > FOCUSED:
                 self._focused.popitem(last=False)
         return block
-
-    def _first(self, item: Item) -> Item:
-        """Return the first measurement of those that a measurement refines."""
-        while item.refines is not None:
-            item = self.items[item.refines]
-        return item
 
     def _ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         wanted = set(names)

@@ -9,9 +9,13 @@ answer is used only if its own residual says that it is unbiased, and its varian
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -25,6 +29,8 @@ FEW = 16  # measurements that update G; more are added by a new factorisation
 SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
+THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
+AT_ONCE = 256  # queries that are written out at once, so that there is never a second matrix of many
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
 # Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
 ANGLES = (2.0, 3.0, 5.0)  # squares of r, in radians: roots of primes, so that the three never keep step
@@ -112,13 +118,13 @@ class Information:
             self._inverse = inverse
         self._shared = False
 
-    def add(self, rows: Floats, precision: Floats, weighted: Floats) -> None:
+    def add(self, rows: Floats | csr_array, precision: Floats, weighted: Floats) -> None:
         """Add measurements, or more precision to earlier ones.
 
         Parameters
         ----------
         rows
-            Queries over the atoms, shape (m, atoms).
+            Queries over the atoms, shape (m, atoms), written out or not.
         precision
             By how much the precision of each rises, positive, shape (m,).
         weighted
@@ -128,23 +134,31 @@ class Information:
         self._probes = None
         self.changes += 1
         left = np.arange(rows.shape[0])
-        while left.size and self._inverse is not None and rows.shape[0] <= max(FEW, self.atoms * SMALL):
-            left = left[~self._add_some(rows[left], precision[left])]
+        if rows.shape[0] <= max(FEW, self.atoms * SMALL) and self._inverse is not None:
+            rows = _written_out(rows)
+            while left.size and self._inverse is not None:
+                left = left[~self._add_some(rows[left], precision[left])]
         if left.size:
             self._inverse = None
             self._increase(rows[left], precision[left])
-        self.vector += weighted @ rows
+        self.vector += rows.T @ weighted
 
-    def _increase(self, rows: Floats, precision: Floats) -> None:
-        """Add what measurements say to the information matrix; rows that have no cell in common one by one."""
-        seen = rows != 0
-        if rows.shape[0] > 1 and seen.sum(axis=0).max(initial=0) <= 1:
-            for row, more in zip(rows, precision, strict=True):
-                self._increase(row[None], more[None])
-            return
-        used = np.flatnonzero(seen.any(axis=0))
-        inside = rows[:, used]
-        self.matrix[np.ix_(used, used)] += (inside * precision[:, None]).T @ inside
+    def _increase(self, rows: Floats | csr_array, precision: Floats) -> None:
+        """Add what measurements say to the information matrix, in its place."""
+        from scipy.linalg.blas import dgemm
+        from scipy.sparse import csr_array
+
+        rows = csr_array(rows)
+        thin = np.diff(rows.indptr) <= THIN * self.atoms
+        if thin.any():
+            few = rows[thin]
+            more = ((few.T * precision[thin]) @ few).tocoo()
+            self.matrix[more.row, more.col] += more.data
+        wide = np.flatnonzero(~thin)
+        for start in range(0, wide.size, AT_ONCE):
+            chosen = wide[start : start + AT_ONCE]
+            w = rows[chosen].toarray() * np.sqrt(precision[chosen])[:, None]
+            dgemm(1.0, w.T, w.T, beta=1.0, c=self.matrix.T, trans_b=1, overwrite_c=1)
 
     def _add_some(self, rows: Floats, precision: Floats) -> NDArray[np.bool_]:
         """Add all measurements of what is known already, or one of something new; return which were added."""
@@ -191,6 +205,10 @@ class Information:
         half = free * ((q @ z + 1 / precision) / (2 * seen**2)) - z / seen
         _add_outer(self._inverse, free, half)
         _add_outer(self._inverse, half, free)
+
+
+def _written_out(rows: Floats | csr_array) -> Floats:
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
 def _add_outer(matrix: Floats, one: Floats, other: Floats) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ from dpnotebook.planner.atoms import Atoms, one_atom, places
 from dpnotebook.planner.information import LOST, Information, Solved, screened, solve
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
@@ -27,27 +31,8 @@ Name = tuple[str, int]
 
 
 @dataclass(frozen=True, eq=False)
-class Repeat:
-    """One measurement of the queries of a part.
-
-    Parameters
-    ----------
-    key
-        Which measurement it is of.
-    precision
-        One over the variance of each answer.
-    noisy
-        The answers, shape (queries,).
-    """
-
-    key: Key
-    precision: float
-    noisy: Floats
-
-
-@dataclass(frozen=True, eq=False)
 class Observation:
-    """What measurements of the same queries say, one part of theirs: together as much as one, of all their precision.
+    """What all measurements of the same queries say, one part of theirs: as much as one, of all their precision.
 
     Parameters
     ----------
@@ -57,14 +42,20 @@ class Observation:
         Which of their parts.
     part
         Its queries.
+    precision
+        One over the variance of each answer, added up over the measurements.
+    weighted
+        Precision times answer, added up, shape (queries,).
     repeats
-        The measurements, at least one.
+        The measurements, at least one, with one over the variance of each number.
     """
 
     asked: str
     index: int
     part: ProductTerm
-    repeats: tuple[Repeat, ...]
+    precision: float
+    weighted: Floats
+    repeats: Mapping[Key, float]
 
     @property
     def name(self) -> Name:
@@ -96,7 +87,7 @@ class Queries:
         return int(self.columns.shape[0])
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class KnownPart:
     """A part of recorded measurements of the same queries, as the block holds it.
 
@@ -108,42 +99,44 @@ class KnownPart:
         Its distinct columns times its weight, shape (queries, classes); None for disjoint counts, one a class.
     atoms
         The class of every atom, -1 for none.
-    repeats
-        The measurements; together they are one of the sum of their precisions.
     queries
         How many queries there are.
     summed
         Of how many of the part's answers each of these is the sum, shape (queries,); None where it is one.
+    total, weighted, repeats
+        What the measurements said up to now, as in `Observation`; of sums as if each were one answer.
     """
 
     part: ProductTerm
     columns: Floats | None
     atoms: Indices
-    repeats: dict[Key, Repeat]
     queries: int
     summed: Indices | None = None
+    total: float = 0.0
+    weighted: Floats | float = field(default=0.0, repr=False)
+    repeats: Mapping[Key, float] = field(default_factory=dict, repr=False)
 
     @property
     def precision(self) -> float | Floats:
         """One over the variance of each answer; shape (queries,) where they are sums of different numbers of draws."""
-        total = sum(repeat.precision for repeat in self.repeats.values())
-        return total if self.summed is None else total / self.summed
+        return self.total if self.summed is None else self.total / self.summed
 
     @property
     def shares(self) -> dict[Key, float]:
         """What each measurement counts for in the mean of all: their precision says."""
-        total = sum(repeat.precision for repeat in self.repeats.values())
-        return {key: repeat.precision / total for key, repeat in self.repeats.items()}
+        whole = sum(self.repeats.values())
+        return {key: precision / whole for key, precision in self.repeats.items()}
 
-    def rows(self) -> Floats:
+    def rows(self) -> csr_array:
         """Return its queries over the atoms, shape (queries, atoms)."""
+        from scipy.sparse import csr_array
+
+        shape = self.queries, self.atoms.size
         if self.columns is None:
-            rows = np.zeros((self.queries, self.atoms.size))
             inside = np.flatnonzero(self.atoms >= 0)
-            rows[self.atoms[inside], inside] = 1.0
-            return rows
+            return csr_array((np.ones(inside.size), (self.atoms[inside], inside)), shape=shape)
         padded = np.concatenate([self.columns, np.zeros((self.columns.shape[0], 1))], axis=1)
-        return padded[:, self.atoms]  # -1 is the column of zeros
+        return csr_array(padded[:, self.atoms])  # -1 is the column of zeros
 
     def weights(self, coefficients: Floats) -> Floats:
         """Return what the mean of each noisy answer counts for in answers with coefficients z, shape (m, atoms).
@@ -222,12 +215,7 @@ class LeastSquaresState:
         self.information = Information(1)
         self.sources: dict[Name, KnownPart] = {}
         self.partial = False  # whether it is made for one question, of what matters most to it
-        self._keys: set[Key] = set()
         self._index: tuple[int, LineIndex] | None = None
-
-    def holds(self, key: Key) -> bool:
-        """Return whether some of a measurement is in here."""
-        return key in self._keys
 
     def add(self, parts: Iterable[Observation], most: int | None = None, *, whole: bool = False) -> int:
         """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
@@ -249,7 +237,7 @@ class LeastSquaresState:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
         self._put(
             [
-                (one.told, KnownPart(one.told.part, None, one.cells[self.atoms.first], {}, one.summed.size, one.summed))
+                (one.told, KnownPart(one.told.part, None, one.cells[self.atoms.first], one.summed.size, one.summed))
                 for one in sums
             ]
         )
@@ -258,40 +246,12 @@ class LeastSquaresState:
         """Return a copy that can be added to without changing this one."""
         twin = copy.copy(self)
         twin.information = self.information.copy()
-        twin.sources = {name: replace(source, repeats=dict(source.repeats)) for name, source in self.sources.items()}
-        twin._keys = set(self._keys)
+        twin.sources = dict(self.sources)
         return twin
 
     def split(self, cells: Indices) -> None:
         """Tell cells of different classes apart, shape (cells,)."""
         self._split(*self.atoms.refined(cells))
-
-    def refine(self, key: Key, new: Key, precision: float, noisy: Mapping[int, Floats]) -> None:
-        """Put a refined measurement in the place of the one it refines: it holds all that the first one said.
-
-        Parameters
-        ----------
-        key, new
-            Which measurement is refined, and by which.
-        precision
-            One over the variance of each refined number.
-        noisy
-            The refined answers of each part.
-        """
-        for (_, index), source in self.sources.items():
-            if key not in source.repeats:
-                continue
-            assert source.summed is None
-            old, after = source.repeats.pop(key), precision / source.part.spread
-            answers = noisy[index]
-            self.information.add(
-                source.rows(),
-                np.full(answers.size, after - old.precision),
-                after * answers - old.precision * old.noisy,
-            )
-            source.repeats[new] = Repeat(new, after, answers)
-        self._keys.discard(key)
-        self._keys.add(new)
 
     def queries(self, part: ProductTerm) -> Queries | None:
         """Return the queries of a part over the cells of this block; None if they are too many."""
@@ -392,10 +352,10 @@ class LeastSquaresState:
 
     def _prepared(self, parts: Iterable[Observation], most: int, whole: bool) -> list[tuple[Observation, KnownPart]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared: list[tuple[Observation, KnownPart | Queries]] = []
+        prepared: list[tuple[Observation, Queries | None]] = []
         for one in parts:
-            if (source := self.sources.get(one.name)) is not None:
-                prepared.append((one, source))
+            if one.name in self.sources:
+                prepared.append((one, None))
                 continue
             queries = self.queries(one.part)
             finer, above = (None, parents) if queries is None else atoms.refined(queries.cells)
@@ -406,33 +366,31 @@ class LeastSquaresState:
             atoms, parents = finer, parents[above]
             prepared.append((one, queries))
         self._split(atoms, parents)
-        return [(one, found if isinstance(found, KnownPart) else self._source(one, found)) for one, found in prepared]
+        return [(one, self.sources[one.name] if new is None else self._source(one, new)) for one, new in prepared]
 
     def _source(self, one: Observation, queries: Queries) -> KnownPart:
-        return KnownPart(
-            one.part, None if queries.bins else queries.columns, queries.cells[self.atoms.first], {}, queries.count
-        )
+        columns = None if queries.bins else queries.columns
+        return KnownPart(one.part, columns, queries.cells[self.atoms.first], queries.count)
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
             self.atoms = atoms
             self.information.split(parents)
-            for source in self.sources.values():
-                source.atoms = source.atoms[parents]
+            for name, source in self.sources.items():
+                self.sources[name] = replace(source, atoms=source.atoms[parents])
 
     def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
-        if not found:
-            return
+        """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
+        from scipy.sparse import vstack
+
         rows, precision, weighted = [], [], []
         for one, source in found:
+            if one.precision <= source.total:  # no more than rounding
+                continue
             share = 1.0 if source.summed is None else 1 / source.summed
             rows.append(source.rows())
-            precision.append(np.full(source.queries, sum(repeat.precision for repeat in one.repeats)) * share)
-            noisy = np.zeros(source.queries)
-            for repeat in one.repeats:
-                noisy += repeat.precision * repeat.noisy
-                source.repeats[repeat.key] = repeat
-                self._keys.add(repeat.key)
-            weighted.append(noisy * share)
-            self.sources[one.name] = source
-        self.information.add(np.concatenate(rows), np.concatenate(precision), np.concatenate(weighted))
+            precision.append(np.full(source.queries, one.precision - source.total) * share)
+            weighted.append((one.weighted - source.weighted) * share)
+            self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
+        if rows:
+            self.information.add(vstack(rows, format="csr"), np.concatenate(precision), np.concatenate(weighted))

@@ -149,17 +149,17 @@ class OverAtoms:
             return ()
         if columns.shape[0] > MOST_SOURCES:
             columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
-        found: set[int] = set()
         rows = self.block.rows(replace(queries, columns=columns, bins=False))
-        sizes: dict[int, Floats] = {}
+        numbers, sizes = [], []
         for source, weights in self.block.weights(rows @ self.block.information.inverse):
-            largest = np.abs(weights).max(axis=1, initial=0)
-            for key, share in source.shares.items():
-                variances = (largest * share) ** 2 / source.repeats[key].precision
-                sizes[key[0]] = np.maximum(sizes.get(key[0], 0.0), variances)
-        least = NAMED * np.max(list(sizes.values()), axis=0, initial=0.0)
-        found.update(number for number, size in sizes.items() if (size > least).any() and number)
-        return tuple(sorted(found))
+            # Of each draw the variance is its weight in the mean of all, squared, over its precision.
+            precisions = np.fromiter(source.repeats.values(), float, len(source.repeats))
+            largest = np.abs(weights).max(axis=1, initial=0) / precisions.sum()
+            numbers.append(np.fromiter((number for number, _ in source.repeats), int, precisions.size))
+            sizes.append(np.outer(precisions, largest**2) * source.part.spread)
+        of_all, releases = np.concatenate(sizes), np.concatenate(numbers)
+        large = (of_all > NAMED * of_all.max(axis=0, initial=0.0)).any(axis=1)
+        return tuple(sorted({*releases[large & (releases > 0)].tolist()}))
 
 
 LinearTarget = OverAtoms | InClosedForm

@@ -212,7 +212,8 @@ def _noise_in(asked: LinearTarget, noise: RedrawnNoise) -> Floats | None:
                 continue
             away = np.zeros((noise.draws, one.source.noisy.size))
             for draws in one.source.draws:
-                away[:, draws.columns] += noise.counted(draws.key)[:, draws.numbers] * draws.share
+                for key, precision in draws.precisions.items():
+                    away[:, draws.columns] += noise.counted(key)[:, draws.numbers] * (draws.share * precision)
             found += np.stack([one.reconstruction.answers(each) for each in away]) * shares
         return found
     for source, weights in asked.weights():

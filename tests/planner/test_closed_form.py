@@ -14,6 +14,7 @@ from dpnotebook.planner.closed_form import ClosedForm
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.repeats import RecordedRepeats
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
@@ -110,8 +111,8 @@ def recorded(drawn, seed):
 
 def known(items, question):
     form = ClosedForm(DOMAIN)
-    for item in items:
-        form.add(item)
+    for repeats in RecordedRepeats(items).by_queries.values():
+        form.put(repeats)
     return form.known(question, 1.0, 1.0)
 
 

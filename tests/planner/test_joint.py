@@ -14,7 +14,7 @@ from dpnotebook.planner.joint_measurement import (
     known_of,
     together,
 )
-from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Repeat
+from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis
@@ -160,7 +160,7 @@ def test_a_question_that_cuts_the_atoms_of_the_history():
     measured = [(group("a"), 2.0), (group("b", c=[0]), 0.5), (group("a", b=[1, 2]), 1.0)]
     block.add(
         [
-            Observation(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            Observation(str(i), 0, part, p, np.zeros(part.operator.shape[0]), {(i, 0): p})
             for i, (part, p) in enumerate(measured)
         ]
     )

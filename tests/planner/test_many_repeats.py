@@ -115,7 +115,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
 
         monkeypatch.setattr(module, attribute, counts)
 
-    counting("rows", Information, "add", lambda _, rows, *__: len(rows))
+    counting("rows", Information, "add", lambda _, rows, *__: rows.shape[0])
     counting("parsed", Predicate, "from_json")
     domain, measured, releases = recorded(range(1, REPEATS + 1), noise)
     part = ProductTerm(measured.axes, measured.where, measured.operator, 1.0, np.arange(LEVELS))

@@ -23,6 +23,7 @@ from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import MOST_ATOMS
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
+from dpnotebook.planner.repeats import RecordedRepeats
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Summand
@@ -206,7 +207,7 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
         items.append(item_of(planned, (place + 1, 0), noisy, noise))
         dense.append(np.diag(inside.ravel().astype(float)))
         values.append(noisy[0])
-    found = focused(domain, ("a", "b"), asked, items)
+    found = focused(domain, ("a", "b"), asked, list(RecordedRepeats(items).by_queries.values()))
     answer, variance, z = found.estimates(found.queries(asked))
     weights = np.concatenate([np.full(120, 1 / item.variance) for item in items])
     matrix, noisy = np.concatenate(dense), np.concatenate(values)
@@ -233,7 +234,7 @@ def test_counts_that_share_a_bin_with_others_are_not_added_up(monkeypatch):
     for text, known in (("a < 3", True), ("a < 3 and b < 5", False), ("a in [1, 7]", True), ("b < 5", False)):
         where = Predicate.parse(text, domain)
         asked = ProductTerm((), where, Identity(1), 1.0, np.arange(1))
-        found = focused(domain, ("a", "b"), asked, [item])
+        found = focused(domain, ("a", "b"), asked, list(RecordedRepeats([item]).by_queries.values()))
         values, variances, _ = found.estimates(found.queries(asked))
         assert bool(np.isfinite(variances[0])) == known
         if known:
@@ -251,7 +252,7 @@ def test_a_group_that_the_filter_excludes_takes_nothing_from_the_others(monkeypa
     planned = Planned(Measurement(Kron(Identity(10), Identity(5)), axes, Predicate.everything(domain)), Fraction(4), 0)
     item = item_of(planned, (1, 0), np.arange(50)[None], "laplace")
     asked = ProductTerm(axes[:1], Predicate.parse("a in [1, 2, 7]", domain), Identity(10), 1.0, np.arange(10))
-    found = focused(domain, ("a", "b"), asked, [item])
+    found = focused(domain, ("a", "b"), asked, list(RecordedRepeats([item]).by_queries.values()))
     values, variances, _ = found.estimates(found.queries(asked))
     inside = [1, 2, 7]
     assert values[inside] == pytest.approx(np.arange(50).reshape(10, 5).sum(axis=1)[inside])

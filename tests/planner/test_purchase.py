@@ -7,7 +7,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.planner.group_spaces import average_information, subsets
-from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation, Repeat
+from dpnotebook.planner.least_squares_state import LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.purchase import _in_play, _information
 from dpnotebook.predicate import Predicate
@@ -31,7 +31,7 @@ def test_what_is_known_over_attributes_that_nobody_asked_about(domain):
     ]
     block.add(
         [
-            Observation(str(i), 0, part, (Repeat((i, 0), p, np.zeros(part.operator.shape[0])),))
+            Observation(str(i), 0, part, p, np.zeros(part.operator.shape[0]), {(i, 0): p})
             for i, (part, p) in enumerate(measured)
         ]
     )

@@ -1,0 +1,158 @@
+"""Measurements of the same queries, added up once, when they are recorded.
+
+Of repeats whose noise is independent, their precisions added up, and their precisions times numbers, are all that least
+squares needs (Gauss-Markov): ten thousand measurements of one histogram take no more than one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpnotebook.domain import Domain
+from dpnotebook.planner.answers import Floats
+from dpnotebook.planner.items import Item
+from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
+from dpnotebook.planner.product_terms import parts_of, projected
+from dpnotebook.query.measurement import Measurement
+
+
+@dataclass(eq=False)
+class Repeats:
+    """Measurements of the same queries: together as much as one, of all their precision.
+
+    Parameters
+    ----------
+    measurement
+        What was asked.
+    since
+        How many measurements, of any queries, there were before the first of these.
+    weighted
+        Precision times number, added up, shape (queries,).
+    precision
+        One over the variance of each number, added up.
+    precisions
+        The same of each measurement; without those that others refine.
+    latest
+        The release of the latest of them, and minus its place there; of a measurement that refines another, the other.
+    """
+
+    measurement: Measurement
+    since: int
+    weighted: Floats = field(repr=False)
+    precision: float = 0.0
+    precisions: dict[Key, float] = field(default_factory=dict, repr=False)
+    latest: tuple[int, int] = (-1, 0)
+
+    def add(self, item: Item, first: Key) -> None:
+        """Add a measurement; `first` is the key of the first of those that it refines, its own if there are none."""
+        own = 1 / item.variance
+        self.weighted += own * item.noisy[0]
+        self.precision += own
+        self.precisions[item.key] = own
+        self.latest = max(self.latest, (first[0], -first[1]))
+
+    def remove(self, item: Item) -> None:
+        """Take a measurement out, of which another one holds all that it said."""
+        own = self.precisions.pop(item.key)
+        self.weighted -= own * item.noisy[0]
+        self.precision -= own
+
+    def copy(self) -> Repeats:
+        """Return a copy that can be added to without changing this one."""
+        return Repeats(
+            self.measurement,
+            self.since,
+            self.weighted.copy(),
+            self.precision,
+            dict(self.precisions),
+            self.latest,
+        )
+
+
+class RecordedRepeats:
+    """What was measured of one summand, by what was asked, in the order in which that was asked first.
+
+    Parameters
+    ----------
+    items
+        The measurements, in the order of recording.
+    """
+
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self.items: dict[Key, Item] = {}
+        self.by_queries: dict[str, Repeats] = {}
+        self._order: list[str] = []
+        for item in items:
+            self.add(item)
+
+    @property
+    def count(self) -> int:
+        """How many measurements were added."""
+        return len(self._order)
+
+    def add(self, item: Item) -> None:
+        """Add a measurement, of a release after those of all others; one that refines another takes its place."""
+        self.items[item.key] = item
+        name = item.measurement.key
+        known = self.by_queries.get(name)
+        if known is not None and len(known.precisions) == 1 and item.refines in known.precisions:
+            del self.by_queries[name]  # as if only the refined one had ever been measured
+            known = None
+        if known is None:
+            known = self.by_queries[name] = self._none_of(item)
+        self._put(item, known)
+        self._order.append(name)
+
+    def changed(self, position: int) -> list[Repeats]:
+        """Return what the measurements after so many first ones are of."""
+        return [self.by_queries[name] for name in dict.fromkeys(self._order[position:])]
+
+    def supposed(self, items: Iterable[Item]) -> dict[str, Repeats]:
+        """Return what further measurements would change, as it would be with them; by what was asked."""
+        found: dict[str, Repeats] = {}
+        for item in items:
+            name = item.measurement.key
+            if name not in found:
+                found[name] = self.by_queries[name].copy() if name in self.by_queries else self._none_of(item)
+            self._put(item, found[name])
+        return found
+
+    def _none_of(self, item: Item) -> Repeats:
+        return Repeats(item.measurement, self.count, np.zeros(item.noisy.shape[1]))
+
+    def _put(self, item: Item, known: Repeats) -> None:
+        if item.refines in known.precisions:
+            known.remove(self.items[item.refines])
+        first = item
+        while first.refines in self.items:
+            first = self.items[first.refines]
+        known.add(item, first.key)
+
+
+def told(known: Repeats, names: Sequence[str], domain: Domain) -> list[Observation]:
+    """Return what measurements of the same queries say about some attributes."""
+    measurement = known.measurement
+    if measurement.summand.components != 1:
+        return []
+    found = []
+    for index, part in parts_of(measurement, domain, names):
+        small = projected(part, names, domain)
+        if small is not None:
+            precision, weighted = known.precision / small.spread, small.answers(known.weighted) / small.spread
+            found.append(Observation(measurement.key, index, small, precision, weighted, dict(known.precisions)))
+    return found
+
+
+def taken(block: LeastSquaresState, changed: Iterable[Repeats]) -> bool:
+    """Put into a block what was measured since it was last up to date.
+
+    Returns
+    -------
+    bool
+        Whether there was room for all that it says; where there was not, the block is of no more use.
+    """
+    found = [one for known in changed for one in told(known, block.names, block.domain)]
+    return block.add(found, whole=True) == len(found)
