@@ -571,7 +571,7 @@ class Ledger(Opened):
                 view.spent,
                 self.threshold_delta,
                 max(Fraction(0), self.threshold_delta - Fraction(view.delta, DELTA_UNITS)),
-                snapshot.shown(view.table(table).spend),
+                view.table(table).spend.read_only(),
                 partial(self.records, table, since=since),
                 partial(self.pending, table),
             )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.checks import check_cost
 from dpnotebook.ledger.releases import Charge, Record
+from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, Spend
 
@@ -44,4 +44,5 @@ class Moment:
     def price(self, cost: CellCost) -> int:
         """Return by how many units a cost would raise the session's total."""
         check_cost(cost, self.spend.sizes)
-        return snapshot.plus(self.spend, cost)[1]
+        # What no budget pays need not fit 64 bits.
+        return cost.bound if cost.bound >= LARGEST else self.spend.increase(cost)

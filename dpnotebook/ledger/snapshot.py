@@ -32,14 +32,6 @@ def plus(spend: Spend, cost: CellCost) -> tuple[Spend, int]:
     return after, after.maximum - spend.maximum
 
 
-def shown(spend: Spend) -> Spend:
-    """Return a spend that can be added to without changing the original; the array of its cells is read-only."""
-    twin = copy.copy(spend)  # `add` puts new cells in place of the old ones: they can be shared
-    twin.sizes, twin.labels, twin.cells = dict(spend.sizes), dict(spend.labels), spend.cells.view()
-    twin.cells.setflags(write=False)
-    return twin
-
-
 def digest(spend: Spend) -> str:
     """Return the SHA-256 of every cell's spend, and of which levels share cells, as hex digits."""
     whole = hashlib.sha256(_header(spend))

@@ -150,16 +150,19 @@ class OverAtoms:
         if columns.shape[0] > MOST_SOURCES:
             columns = (MIDDLE + np.cos(np.arange(columns.shape[0]) * math.sqrt(ANGLES[0])))[None, :] @ columns
         rows = self.block.rows(replace(queries, columns=columns, bins=False))
-        numbers, sizes = [], []
+        found, most = [], np.zeros(rows.shape[0])
         for source, weights in self.block.weights(rows @ self.block.information.inverse):
             # Of each draw the variance is its weight in the mean of all, squared, over its precision.
-            precisions = np.fromiter(source.repeats.values(), float, len(source.repeats))
-            largest = np.abs(weights).max(axis=1, initial=0) / precisions.sum()
-            numbers.append(np.fromiter((number for number, _ in source.repeats), int, precisions.size))
-            sizes.append(np.outer(precisions, largest**2) * source.part.spread)
-        of_all, releases = np.concatenate(sizes), np.concatenate(numbers)
-        large = (of_all > NAMED * of_all.max(axis=0, initial=0.0)).any(axis=1)
-        return tuple(sorted({*releases[large & (releases > 0)].tolist()}))
+            share = np.abs(weights).max(axis=1, initial=0) / sum(source.repeats.values())
+            sizes, precise = share**2 * source.part.spread, max(source.repeats.values())
+            found.append((source.repeats, sizes, precise))
+            most = np.maximum(most, sizes * precise)
+        named: set[int] = set()
+        for repeats, sizes, precise in found:
+            if (sizes * precise > NAMED * most).any():  # of many all are below it
+                large = np.divide(NAMED * most, sizes, where=sizes > 0, out=np.full(sizes.size, np.inf)).min()
+                named.update(number for (number, _), precision in repeats.items() if precision > large and number)
+        return tuple(sorted(named))
 
 
 LinearTarget = OverAtoms | InClosedForm

@@ -7,8 +7,9 @@ parallel composition made exact: disjoint questions cost what the dearest of the
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -156,6 +157,15 @@ class Spend:
         self.cells: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
         # The index of each level along the axis of its attribute; without one, of that level or the only one.
         self.labels: dict[str, Integers] = {}
+        self._kept: tuple[Integers, dict[Any, Integers]] = self.cells, {}  # what was worked out of these very cells
+
+    def read_only(self) -> Spend:
+        """Return a spend that can be added to without changing this one; the array of its cells is read-only."""
+        twin = copy.copy(self)  # `add` puts new cells in place of the old ones: they can be shared
+        twin.sizes, twin.labels, twin.cells = dict(self.sizes), dict(self.labels), self.cells.view()
+        twin.cells.setflags(write=False)
+        twin._kept = twin.cells, self._of_these_cells()
+        return twin
 
     @property
     def maximum(self) -> int:
@@ -165,6 +175,9 @@ class Spend:
     def increase(self, cost: CellCost) -> int:
         """Return by how much `cost` would raise the maximum, in units, without adding it."""
         once, cost = self._once(cost)
+        rise = self._rise(cost)
+        if rise is not None:
+            return once + rise
         after = self._with(cost)
         if after is None:
             return once + self._bound(cost)
@@ -224,6 +237,7 @@ class Spend:
             return self.maximum
         if shape != self.cells.shape:
             self.cells = np.broadcast_to(self.cells, shape).copy()
+        self._kept = self.cells, {}
         for box, units in found:
             self.cells[box] += units
         return max([maximum, *(self.everywhere + int(self.cells[box].max(initial=0)) for box, _ in found)])
@@ -239,18 +253,60 @@ class Spend:
 
     def _with(self, cost: CellCost) -> tuple[Integers, dict[str, Integers]] | None:
         """Return the cells, and how levels share them, after a charge; None where there would be too many."""
-        used = cost.attributes
         self._check(cost)
-        top = max(cost.bound + int(self.cells.max(initial=0)), *(term.largest_norm for term in cost.terms), 0)
-        if top >= _MOST:
+        if self._too_dear(cost):
             return None
-        if not self.labels:
-            shape = (
-                size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
-            )
-            if math.prod(shape) <= self.limit:
-                return self.cells + self._costs(cost, {}), {}
-        return self._shared(cost) if self.merge else None
+        if self._has_room(cost):
+            return self.cells + self._costs(cost, {}), {}
+        return self._added(cost, *self._classes(cost)[:2]) if self.merge else None
+
+    def _rise(self, cost: CellCost) -> int | None:
+        """Return by how much the dearest cell rises, from the dearest ones of the levels that a cost tells apart only.
+
+        None where that is not what `add` makes of it.
+        """
+        self._check(cost)
+        used = cost.attributes
+        few = math.prod(self.sizes[name] for name in used) <= self.limit
+        if self.adds is not None or not few or self._too_dear(cost):
+            return None
+        if self._has_room(cost):
+            now = {name: self._label(name, axis) for axis, name in enumerate(self.sizes) if name in used}
+        elif self.merge:
+            now, _, exact = self._classes(cost)
+            if not exact:
+                return None
+        else:
+            return None
+        others = tuple(axis for axis, name in enumerate(self.sizes) if name not in used)
+        dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others, keepdims=True))
+        along = dearest[np.ix_(*(now[name] if name in used else np.zeros(1, dtype=np.int64) for name in self.sizes))]
+        return int((along + self._costs(cost, {})).max()) - int(dearest.max())
+
+    def _of_cells(self, key: Any, work: Callable[[Integers], Integers]) -> Integers:
+        """Return what follows from all cells, which is worked out once."""
+        kept = self._of_these_cells()
+        if key not in kept:
+            kept[key] = work(self.cells)
+        return kept[key]
+
+    def _of_these_cells(self) -> dict[Any, Integers]:
+        if self._kept[0] is not self.cells:
+            self._kept = self.cells, {}
+        return self._kept[1]
+
+    def _too_dear(self, cost: CellCost) -> bool:
+        """Return whether 64 bits may not hold what cells would have cost."""
+        dearest = int(self._of_cells("dearest", lambda cells: cells.max(initial=0)))
+        return max(cost.bound + dearest, *(term.largest_norm for term in cost.terms), 0) >= _MOST
+
+    def _has_room(self, cost: CellCost) -> bool:
+        """Return whether every cell that a charge tells apart has room, without levels that share an index."""
+        used = cost.attributes
+        shape = (
+            size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
+        )
+        return not self.labels and math.prod(shape) <= self.limit
 
     def _check(self, cost: CellCost) -> None:
         if unknown := cost.attributes - self.sizes.keys():
@@ -288,25 +344,31 @@ class Spend:
             return None
         return tuple(box), math.ceil(rate * norm)
 
-    def _shared(self, cost: CellCost) -> tuple[Integers, dict[str, Integers]]:
-        """Return the same where levels share cells: as now but for what the charge tells apart, or all that may."""
+    def _classes(self, cost: CellCost) -> tuple[dict[str, Integers], dict[str, tuple[Integers, Integers]], bool]:
+        """Return which levels share cells now, and after a charge: as now but for what it tells apart, or all that may.
+
+        And whether those that share cells afterwards are all alike.
+        """
         now = {name: self._label(name, axis) for axis, name in enumerate(self.sizes)}
         coarse = now
         for merged in (False, True):
             if merged:
-                coarse = {name: same_slices(self.cells, axis)[now[name]] for axis, name in enumerate(self.sizes)}
+                coarse = {name: self._alike(axis)[now[name]] for axis, name in enumerate(self.sizes)}
             finer = {
                 name: told_apart(label, [term.norms[name] for term in cost.terms if name in term.norms])
                 for name, label in coarse.items()
             }
             if _size(finer) <= self.limit:
-                return self._added(cost, now, finer)
+                return now, finer, True
         chosen = {name: told_apart(label, ()) for name, label in coarse.items()}
         growth = {name: finer[name][1].size / chosen[name][1].size for name in self.sizes}
         for name in sorted(self.sizes, key=growth.__getitem__):
             trial = {**chosen, name: finer[name]}
             chosen = trial if _size(trial) <= self.limit else chosen
-        return self._added(cost, now, chosen)
+        return now, chosen, False
+
+    def _alike(self, axis: int) -> Integers:
+        return self._of_cells(("alike", axis), lambda cells: same_slices(cells, axis))
 
     def _added(
         self, cost: CellCost, now: Mapping[str, Integers], classes: Mapping[str, tuple[Integers, Integers]]

@@ -86,7 +86,7 @@ def test_the_digest_tells_which_levels_share_cells():
     assert np.array_equal(one.cells, other.cells)
     assert snapshot.digest(one) != snapshot.digest(other)
     # What is given out can be changed without changing the original.
-    twin = snapshot.shown(one)
+    twin = one.read_only()
     twin.add(CellCost((term(3, age=range(10)),)))
     assert snapshot.digest(one) == snapshot.digest(shared())
 
