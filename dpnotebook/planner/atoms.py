@@ -65,12 +65,13 @@ class Atoms:
         moved = np.flatnonzero(values != here[self.labels])
         if not moved.size:
             return self, np.arange(self.count)
-        pairs = np.stack([self.labels[moved], values[moved]], axis=1)
-        unique, where, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+        kinds = values[moved] - values.min()
+        pairs = self.labels[moved] * (int(kinds.max()) + 1) + kinds  # one number a pair: far faster to sort
+        _, where, which = np.unique(pairs, return_index=True, return_inverse=True)
         labels = self.labels.copy()
-        labels[moved] = self.count + which.reshape(-1)
+        labels[moved] = self.count + which
         first = np.concatenate([self.first, moved[where]])
-        return Atoms(self.sizes, labels, first), np.concatenate([np.arange(self.count), unique[:, 0]])
+        return Atoms(self.sizes, labels, first), np.concatenate([np.arange(self.count), self.labels[moved[where]]])
 
 
 def one_atom(sizes: Mapping[str, int]) -> Atoms:

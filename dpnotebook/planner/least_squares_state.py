@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,6 @@ from dpnotebook.planner.atoms import Atoms, one_atom, places
 from dpnotebook.planner.information import LOST, Information, Solved, screened, solve
 from dpnotebook.planner.product_terms import ProductTerm, is_identity, unique_columns
 from dpnotebook.planner.run_state import LineIndex, RunState, line_index
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 MOST_ATOMS = 2_000  # of one block: its information matrix takes 32 MB, a new measurement 5 ms
 MOST_CELLS = 10**6  # whose atoms are told apart one by one: 8 MB a block
@@ -127,16 +123,14 @@ class KnownPart:
         whole = sum(self.repeats.values())
         return {key: precision / whole for key, precision in self.repeats.items()}
 
-    def rows(self) -> csr_array:
-        """Return its queries over the atoms, shape (queries, atoms)."""
-        from scipy.sparse import csr_array
-
-        shape = self.queries, self.atoms.size
+    def entries(self) -> tuple[Indices, Indices, Floats]:
+        """Return what is not 0 in its queries over the atoms: the query, the atom and the value of each."""
+        inside = np.flatnonzero(self.atoms >= 0)
         if self.columns is None:
-            inside = np.flatnonzero(self.atoms >= 0)
-            return csr_array((np.ones(inside.size), (self.atoms[inside], inside)), shape=shape)
-        padded = np.concatenate([self.columns, np.zeros((self.columns.shape[0], 1))], axis=1)
-        return csr_array(padded[:, self.atoms])  # -1 is the column of zeros
+            return self.atoms[inside], inside, np.ones(inside.size)
+        rows = self.columns[:, self.atoms[inside]]
+        queries, places = np.nonzero(rows)
+        return queries, inside[places], rows[queries, places]
 
     def weights(self, coefficients: Floats) -> Floats:
         """Return what the mean of each noisy answer counts for in answers with coefficients z, shape (m, atoms).
@@ -197,6 +191,10 @@ class Estimate:
     determined: NDArray[np.bool_]
 
 
+class _NoRoom(Exception):
+    """Not all that is to be added has room."""
+
+
 class LeastSquaresState:
     """The least-squares state of some attributes of one table, for one summand.
 
@@ -217,21 +215,17 @@ class LeastSquaresState:
         self.partial = False  # whether it is made for one question, of what matters most to it
         self._index: tuple[int, LineIndex] | None = None
 
-    def add(self, parts: Iterable[Observation], most: int | None = None, *, whole: bool = False) -> int:
-        """Add what measurements say, as far as there is room for their atoms; return how many parts were added.
+    def add(self, parts: Iterable[Observation], most: int = MOST_ATOMS) -> None:
+        """Add what measurements say, as far as there is room for their atoms: so many, of which each has its own."""
+        self._put(self._prepared(parts, most))
 
-        Parameters
-        ----------
-        parts
-            Parts over attributes of this block.
-        most
-            Atoms for which there is room; as many as a block may have, unless given.
-        whole
-            Whether to add nothing where there is no room for all.
-        """
-        found = self._prepared(parts, MOST_ATOMS if most is None else most, whole)
-        self._put(found)
-        return len(found)
+    def add_all(self, parts: Iterable[Observation]) -> bool:
+        """Add what measurements say, or nothing where there is no room for all; return whether there was."""
+        try:
+            self._put(self._prepared(parts, MOST_ATOMS, whole=True))
+        except _NoRoom:
+            return False
+        return True
 
     def add_sums(self, sums: Sequence[Sums]) -> None:
         """Add sums of the answers of parts over whole classes of cells that the atoms tell apart already."""
@@ -260,6 +254,8 @@ class LeastSquaresState:
             return None
         columns, classes = found
         own = places(part.axes, part.where, self.domain, self.names)
+        if part.weight == 1 and is_identity(part.operator):
+            return Queries(columns, own, True)
         cells = np.where(own >= 0, classes[own], -1)
         bins = columns.shape[0] == columns.shape[1] and bool((columns == np.eye(columns.shape[0])).all())
         return Queries(columns * part.weight, cells, bins and part.weight == 1)
@@ -350,27 +346,41 @@ class LeastSquaresState:
         codes = np.unique((here[moved] + 1) * base + queries.cells[moved] + 1)
         return np.stack([codes // base - 1, codes % base - 1], axis=1)
 
-    def _prepared(self, parts: Iterable[Observation], most: int, whole: bool) -> list[tuple[Observation, KnownPart]]:
+    def _prepared(
+        self, parts: Iterable[Observation], most: int, *, whole: bool = False
+    ) -> list[tuple[Observation, KnownPart]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
-        prepared: list[tuple[Observation, Queries | None]] = []
+        prepared: list[tuple[Observation, Indices | None, Floats | None]] = []
         for one in parts:
             if one.name in self.sources:
-                prepared.append((one, None))
+                prepared.append((one, None, None))
                 continue
-            queries = self.queries(one.part)
-            finer, above = (None, parents) if queries is None else atoms.refined(queries.cells)
-            if queries is None or finer is None or finer.count > most:
+            cells, columns = self._classes(one.part)
+            finer, above = (None, parents) if cells is None else atoms.refined(cells)
+            if finer is None or finer.count > most:
                 if whole:
-                    return []
+                    raise _NoRoom  # the rest is not even looked at
                 continue
             atoms, parents = finer, parents[above]
-            prepared.append((one, queries))
+            prepared.append((one, cells, columns))
         self._split(atoms, parents)
-        return [(one, self.sources[one.name] if new is None else self._source(one, new)) for one, new in prepared]
+        return [
+            (
+                one,
+                self.sources[one.name]
+                if cells is None
+                else KnownPart(one.part, columns, cells[self.atoms.first], one.part.operator.shape[0]),
+            )
+            for one, cells, columns in prepared
+        ]
 
-    def _source(self, one: Observation, queries: Queries) -> KnownPart:
-        columns = None if queries.bins else queries.columns
-        return KnownPart(one.part, columns, queries.cells[self.atoms.first], queries.count)
+    def _classes(self, part: ProductTerm) -> tuple[Indices | None, Floats | None]:
+        """Return the class of every cell and the distinct columns of a part, as in `KnownPart`; None for too many."""
+        bins = self.bins(part)
+        if bins is not None:
+            return (bins if part.operator.shape[0] ** 2 <= MOST_ENTRIES else None), None
+        queries = self.queries(part)
+        return (None, None) if queries is None else (queries.cells, None if queries.bins else queries.columns)
 
     def _split(self, atoms: Atoms, parents: Indices) -> None:
         if atoms.count > self.atoms.count:
@@ -381,16 +391,20 @@ class LeastSquaresState:
 
     def _put(self, found: Sequence[tuple[Observation, KnownPart]]) -> None:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
-        from scipy.sparse import vstack
+        from scipy.sparse import csr_array
 
-        rows, precision, weighted = [], [], []
+        entries, precision, weighted, count = [], [], [], 0
         for one, source in found:
             if one.precision <= source.total:  # no more than rounding
                 continue
             share = 1.0 if source.summed is None else 1 / source.summed
-            rows.append(source.rows())
+            queries, atoms, values = source.entries()
+            entries.append((queries + count, atoms, values))
+            count += source.queries
             precision.append(np.full(source.queries, one.precision - source.total) * share)
             weighted.append((one.weighted - source.weighted) * share)
             self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
-        if rows:
-            self.information.add(vstack(rows, format="csr"), np.concatenate(precision), np.concatenate(weighted))
+        if entries:
+            rows, columns, values = map(np.concatenate, zip(*entries, strict=True))
+            queries = csr_array((values, (rows, columns)), shape=(count, self.atoms.count))
+            self.information.add(queries, np.concatenate(precision), np.concatenate(weighted))

@@ -139,7 +139,7 @@ def projected(part: ProductTerm, names: Sequence[str], domain: Domain) -> Produc
         summing = _total_of(factor) if axis.size == domain[axis.attribute].size else None
         if summing is None:
             return None
-        totals = np.kron(totals, summing)
+        totals = np.multiply.outer(totals, summing).ravel()
         last.append(place)
     columns = columns.transpose(order + last).reshape(-1, totals.size)
     used = np.flatnonzero(totals)

@@ -154,5 +154,4 @@ def taken(block: LeastSquaresState, changed: Iterable[Repeats]) -> bool:
     bool
         Whether there was room for all that it says; where there was not, the block is of no more use.
     """
-    found = [one for known in changed for one in told(known, block.names, block.domain)]
-    return block.add(found, whole=True) == len(found)
+    return block.add_all(one for known in changed for one in told(known, block.names, block.domain))
