@@ -30,7 +30,7 @@ SMALL = 0.05  # of the atoms: or so many, where a factorisation takes longer
 REFINEMENTS = 4  # of an answer: each takes back most of what rounding lost
 REFINED = RESIDUAL / 100  # residual above which there is something to take back
 THIN = 1 / 16  # of the atoms: queries of fewer are multiplied by what they count alone, which takes less than BLAS does
-AT_ONCE = 256  # queries that are written out at once, so that there is never a second matrix of many
+AT_ONCE = 256  # rows that are worked on at once, so that there is never one more matrix of all
 SCREENED = 1e-2  # how much less a residual seen through a whole vector matters than one entry of it
 # Probes are 1.5 + cos(i r) for these r: as good as random, and no row of small integers is orthogonal to all three.
 ANGLES = (2.0, 3.0, 5.0)  # squares of r, in radians: roots of primes, so that the three never keep step
@@ -106,10 +106,11 @@ class Information:
         old, new = self.atoms, parents[self.atoms :]
         self._probes = None
         self.changes += 1
-        matrix = np.empty((parents.size, parents.size))
-        matrix[:old, :old] = self.matrix
-        matrix[old:, :old] = self.matrix[new]
-        matrix[:, old:] = matrix[:, new]
+        matrix = np.zeros((parents.size, parents.size))  # of pages that nobody wrote to, nothing is in memory
+        if self.matrix.any():
+            matrix[:old, :old] = self.matrix
+            matrix[old:, :old] = self.matrix[new]
+            matrix[:, old:] = matrix[:, new]
         self.matrix, self.vector = matrix, self.vector[parents]
         if self._inverse is not None:
             # Nothing measured tells the parts of an atom apart: that the new ones are 0 is as good a guess as any.
@@ -324,8 +325,11 @@ def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
     if rank:
         part, _ = dpotri(factor[:rank, :rank], lower=1, overwrite_c=1)
         del factor
-        upper = np.triu_indices(rank, 1)
-        part[upper] = part.T[upper]
+        for start in range(0, rank, AT_ONCE):  # in its place: the time goes into memory that is touched first
+            end = start + AT_ONCE
+            square = part[start:end, start:end]
+            square[:] = np.tril(square) + np.tril(square, -1).T
+            part[start:end, end:] = part[end:, start:end].T
         part /= safe[kept]
         part /= safe[kept, None]
         found[np.ix_(kept, kept)] = part

@@ -373,7 +373,11 @@ class Spend:
     def _added(
         self, cost: CellCost, now: Mapping[str, Integers], classes: Mapping[str, tuple[Integers, Integers]]
     ) -> tuple[Integers, dict[str, Integers]]:
-        cells = self.cells[np.ix_(*(now[name][stand] for name, (_, stand) in classes.items()))]
+        cells = self.cells
+        for axis, (name, (_, stand)) in enumerate(classes.items()):
+            index = now[name][stand]
+            if not np.array_equal(index, np.arange(cells.shape[axis])):
+                cells = cells.take(index, axis=axis)
         labels = {name: label for name, (label, stand) in classes.items() if stand.size > 1}
         alone = {name: np.zeros(self.sizes[name], dtype=np.int64) for name in self.sizes if name not in labels}
         return cells + self._costs(cost, {**labels, **alone}), labels
