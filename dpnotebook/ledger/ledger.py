@@ -462,16 +462,21 @@ class Ledger(Opened):
         with self._reading() as (_, view):
             return view.table(table).version
 
-    def news(self, table: str, since: int = 0) -> tuple[int, tuple[Record, ...]]:
+    def news(self, table: str, since: int = 0, most: int | None = None) -> tuple[int, tuple[Record, ...]]:
         """Return the version of a table and what was measured of it since an earlier one, in the order of recording.
 
         What was free is left out: it has no noisy answers. Charges are not always recorded in the order of their
         numbers, because of several kernels the one that charged first may count longer; what reads the ledger bit by
         bit asks here, and misses none.
+
+        Of more than `most` the first so many are given, with the version up to which these are all.
         """
         with self._reading() as (connection, view):
-            lines = [view.lines[number - 1] for number in view.measured(table, since)]
-            return view.table(table).version, tuple(read_record(connection, line) for line in lines)
+            numbers, version = view.measured(table, since), view.table(table).version
+            lines = [view.lines[number - 1] for number in numbers[:most]]
+            if len(lines) < len(numbers):
+                version = lines[-1].record or version
+            return version, tuple(read_record(connection, line) for line in lines)
 
     def refining(self, table: str) -> frozenset[tuple[int, int]]:
         """Return the measurements of a table that are refined by charges whose answers were not recorded yet.

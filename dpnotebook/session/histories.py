@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FEW_RELEASES = 100  # that are put together anew for one answer without a look at which of them matter
 LOOKED_AT = 100  # of the releases that answer a question: the latest, which people have in mind
+READ_AT_ONCE = 1_000  # releases that are in memory as the ledger has them, before what matters of them is kept
 CHECKED = 0.95  # confidence at which answers of single measurements are looked at: shown at any that is asked
 
 Floats = NDArray[np.float64]
@@ -296,8 +297,10 @@ class Histories:
                 return [record.plan for record in found if "measures" in record.plan]
 
             history.latest_plans = latest_plans
-        version, news = self.ledger.news(table.name, history.version)
-        history.take(news, version)
+        news: Sequence[Record] | None = None
+        while news is None or len(news) == READ_AT_ONCE:
+            version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
+            history.take(news, version)
         history.refining = self.ledger.refining(table.name) | history.not_refined
         return history
 

@@ -523,6 +523,13 @@ def test_news_misses_nothing(path, kit):
     two.note("people", "free", {}, {})  # has no noisy answers
     assert one.news("people", later) == (two.version("people"), ())
     assert [record.question for record in one.news("people")[1]] == ["quick", "slow"]
+    # A few at a time are the same, in the same order, and nothing is left out or given twice.
+    told, since = [], 0
+    while (part := one.news("people", since, 1))[1]:
+        since, records = part
+        told += [record.question for record in records]
+    assert told == ["quick", "slow"]
+    assert one.news("people", since, 1) == (two.version("people"), ())
     with pytest.raises(NotProtected):
         one.news("nobody")
     with pytest.raises(NotProtected):
