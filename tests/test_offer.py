@@ -93,3 +93,74 @@ def test_bad_input(session, people):
     with pytest.raises(BudgetExceeded):
         session.prefetch(dpn.ranges("age"), table="people", errors=[1.5]).buy(error=1.5)
     assert session.spent.epsilon == 0
+
+
+# --- nothing is paid twice
+
+
+@pytest.fixture(params=[0.0, 1e-6], ids=["pure", "gaussian"])
+def kernel(request, people, tmp_path):
+    """Return what opens one more session on the same ledger, as another kernel does."""
+    opened = []
+
+    def another():
+        session = dpn.Session(budget=dpn.Budget(4.0, request.param), ledger=tmp_path / "ledger")
+        session.protect(people, "people", domain={"age": dpn.Range(0, 39), "sex": ["F", "M"]})
+        opened.append(session)
+        return session, session.prefetch(dpn.ranges("age"), errors=[60])
+
+    yield another
+    for session in opened:
+        session.close()
+
+
+def test_an_offer_bought_twice_is_paid_once(kernel):
+    session, offer = kernel()
+    _, looked_before = kernel()
+    (price,) = looked_before.prices["epsilon"]
+    first = offer.buy(error=60)
+    again = offer.buy(error=60)
+    elsewhere = looked_before.buy(error=60)  # its price was looked at before anybody bought
+    assert (first.paid, again.paid, elsewhere.paid) == (pytest.approx(price), 0, 0)
+    assert session.spent.epsilon == pytest.approx(price)
+    for other in (again, elsewhere):
+        pd.testing.assert_frame_equal(other.frame, first.frame)
+
+
+def test_two_kernels_that_buy_at_once_pay_once(kernel, monkeypatch):
+    session, offer = kernel()
+    other, same = kernel()
+    (price,) = same.prices["epsilon"]
+    engine = type(session.table("people").engine)
+    count, found = engine.totals, []
+
+    def meanwhile(self, *asked, **named):
+        monkeypatch.setattr(engine, "totals", count)
+        found.append(same.buy(error=60))  # the first has charged, and nothing is recorded yet
+        return count(self, *asked, **named)
+
+    monkeypatch.setattr(engine, "totals", meanwhile)
+    found.append(offer.buy(error=60))
+    assert session.spent.epsilon == other.spent.epsilon == pytest.approx(price)
+    assert len(session.history()) == 1
+    pd.testing.assert_frame_equal(found[0].frame, found[1].frame)
+
+
+def test_an_interrupted_purchase_is_completed_for_what_was_paid(kernel, monkeypatch):
+    session, offer = kernel()
+    (price,) = offer.prices["epsilon"]
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(session.table("people").engine), "totals", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            offer.buy(error=60)
+    assert session.spent.epsilon == pytest.approx(price)
+    session.close()
+    later, offer = kernel()
+    assert offer.prices["epsilon"][0] == 0
+    assert offer.buy(error=60).paid == 0
+    assert later.spent.epsilon == pytest.approx(price)
+    assert later.table("people").count(where="age > 3 and age < 20", error=60).plan.free
