@@ -1,10 +1,16 @@
-"""What reuse saves: python tests/benchmarks/reuse.py [all]. Total epsilon of sequences of questions, by planner.
+"""What reuse saves: python tests/benchmarks/reuse.py [all | static [NAME...]]. Total epsilon of sequences, by planner.
 
 Ours is asked through a real session; one by one and Pioneer are worked out without data (Pioneer's numbers in brackets
 are of plans that use 4 groups always). "all" adds what takes minutes: 2,000 and 10,000 ranges.
+
+"static" asks ranges beside the best static hierarchy in hindsight instead: the tree of counts that one would have
+measured at once, had one known every range and its variance. It is the best of several branchings, of epsilons that
+grow or fall from level to level, and of trees without some of their uppermost levels, with least squares over all
+counts. It takes minutes.
 """
 
 import importlib.util
+import math
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -14,6 +20,8 @@ from types import ModuleType
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import block_array, csr_array, diags_array
+from scipy.sparse.linalg import splu
 
 import dpnotebook as dpn
 from dpnotebook.planner.pioneer.simulate import answered, running_epsilon
@@ -23,6 +31,17 @@ SEEDS = 3
 CELLS = 10_000
 MOST = {100: 0.050, 500: 0.055, 2_000: 0.060}  # allowed for us on the default workload
 WIDE = {"width": (320, 250), "start_std": 200}
+# Ranges beside a static hierarchy: what is drawn, how many, and how many times its epsilon ours may be.
+STATIC = {
+    "default": ({}, 2_000, 1.25),
+    "narrow": ({"width": (320, 2), "start_std": 2}, 2_000, 1.25),
+    "short": ({"width": (20, 10), "start_std": 200}, 500, 1.5),
+    "wide": (WIDE, 500, 1.5),
+    "value-diverse": ({"variance": (250_000, 125_000)}, 500, 1.25),
+}
+BRANCHINGS = (2, 4, 8, 16)
+RATIOS = (0.7, 1.0, 1.4)  # of the epsilons of one level and the level above it
+AT_ONCE = 100  # ranges whose variances are worked out together
 
 
 def load_sequences() -> ModuleType:
@@ -98,6 +117,70 @@ def without_reuse(asked: list) -> float:
     return float(spend.max())
 
 
+def tree(branching: int) -> tuple[np.ndarray, csr_array]:
+    """Return the level of every node, leaves first, and which nodes each inner one is the sum of: 1, and -1 itself."""
+    levels, rows, columns, values = [np.zeros(CELLS, dtype=int)], [], [], []
+    first, width, inner = 0, CELLS, 0
+    while width > 1:
+        above = -(-width // branching)
+        parents = np.arange(width) // branching
+        rows += [inner + parents, inner + np.arange(above)]
+        columns += [first + np.arange(width), first + width + np.arange(above)]
+        values += [np.ones(width), -np.ones(above)]
+        levels.append(np.full(above, len(levels)))
+        first, width, inner = first + width, above, inner + above
+    nodes = np.concatenate(levels)
+    entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+    return nodes, csr_array(entries, shape=(inner, nodes.size))
+
+
+def variances_of(asked: np.ndarray, levels: np.ndarray, sums: csr_array, epsilons: np.ndarray) -> np.ndarray:
+    """Return the variances of ranges, shape (ranges, 2), by least squares over a tree with an epsilon a level.
+
+    Of all node counts that add up, those are the best that lie nearest to what was measured, each by its precision: the
+    answer q has variance q'x, where x minimises half the sum of precision times x squared, less q'x.
+    """
+    precisions = epsilons[levels] ** 2 / 2
+    solved = splu(block_array([[diags_array(precisions), sums.T], [sums, None]], format="csc"))
+    found = []
+    for part in np.array_split(asked, -(-len(asked) // AT_ONCE)):
+        queries = np.zeros((levels.size + sums.shape[0], len(part)))
+        for place, (start, end) in enumerate(part):
+            queries[start:end, place] = 1
+        found.append((queries * solved.solve(queries)).sum(axis=0))
+    return np.concatenate(found)
+
+
+def static_hierarchy(ranges: list) -> tuple[float, int]:
+    """Return the least epsilon of a tree that answers every range as accurately as was asked, and its branching."""
+    asked = np.array([(one.start, one.end) for one in ranges])
+    wanted = np.array([one.variance for one in ranges])
+    found = []
+    for branching in BRANCHINGS:
+        levels, sums = tree(branching)
+        height = int(levels.max()) + 1
+        for ratio in RATIOS:
+            for kept in range(max(1, height // 2), height + 1):
+                epsilons = np.where(np.arange(height) < kept, ratio ** np.arange(height, dtype=float), 0.0)
+                # Twice every epsilon is a quarter of every variance.
+                times = math.sqrt(float((variances_of(asked, levels, sums, epsilons) / wanted).max()))
+                found.append((times * float(epsilons.sum()), branching))
+    return min(found)
+
+
+def print_static(names: Iterable[str]) -> None:
+    """Print totals of ranges in a real session beside the best static hierarchy in hindsight."""
+    row("total epsilon, one sequence", "static (tree)", "ours", "times", "at most")
+    for name in names:
+        shape, count, most = STATIC[name]
+        ranges = sequences.ranges(count, np.random.default_rng(0), **shape)
+        least, branching = static_hierarchy(ranges)
+        ours = float(ask_ranges(ranges)[0][-1])
+        met = "yes" if ours <= most * least else "NO"
+        words = f"{name} ranges, {count:,}"
+        row(words, f"{least:.3g} ({branching})", f"{ours:.3g}", f"{ours / least:.2f}", f"{most:g}: {met}")
+
+
 def row(words: str, *values: object) -> None:
     """Print one line."""
     print(f"{words:52}" + "".join(f"{value:>16}" for value in values), flush=True)
@@ -136,6 +219,9 @@ def print_answered(std: float, count: int, least: int) -> None:
 
 def main() -> None:
     """Print the table."""
+    if "static" in sys.argv[1:]:
+        print_static([name for name in STATIC if name in sys.argv[1:]] or STATIC)
+        return
     everything = "all" in sys.argv[1:]
     counts = [100, 500, 2_000] if everything else [100, 500]
     row("total epsilon, means of 3 sequences", "one by one", "Pioneer (k)", "ours", "at most")
