@@ -19,8 +19,8 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.marginals import largest_subsets
 from dpnotebook.workload.terms import terms
 
-SMALL = 1.5  # standard errors: a count below may well be 0
-LARGE = 4.0  # standard errors: a count above is surely not, and is moved as little as any
+SMALL = 0.5  # standard errors: a count below may well be 0
+LARGE = 8.0  # standard errors: a count above is surely not, and is moved as little as any
 STIFF = 30.0  # times its own precision, by which a large count is held: 1/31 of what a small one gives way
 
 

@@ -133,9 +133,9 @@ def nonnegative(
     to the least-squares ones, each part weighted by its precision. Both are convex problems, solved until the error of
     stopping is far below the noise. See also `graphical_model`.
 
-    With `noise_std`, a count that lies above its own noise is held to its least-squares value besides, from 2 standard
-    errors on and up to 30 times as strongly as what was measured of it alone: then what is cut off below 0 is taken
-    from small counts, and large ones keep their values.
+    With `noise_std`, a count that lies above its own noise is held to its least-squares value besides: from half a
+    standard error on, and from 8 on 30 times as strongly as what was measured of it alone. Then what is cut off below
+    0 is taken from small counts, and large ones keep their values.
 
     Parameters
     ----------

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MOST_DRAWS = 100_000  # of a release that is redrawn
 MOVED = (
-    "no count is below 0: what that adds was taken from small counts, so that totals stay, and those of four standard "
-    "errors and more kept their values, nearly; intervals are those of what was measured, widened where they must be"
+    "no count is below 0: what that adds was taken from small counts, so that totals stay, and those far "
+    "above their noise kept their values, nearly; intervals are those of what was measured, widened where they must be"
 )
 
 
@@ -169,8 +169,8 @@ class Release:
 
         None is below 0, and counts that are sums of others are exactly that. Computed from the recorded noisy numbers,
         so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: those
-        near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts of four
-        standard errors and more hardly move. Intervals keep their confidence; the standard error is not known (NaN).
+        near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
+        above their noise hardly move. Intervals keep their confidence; the standard error is not known (NaN).
 
         Parameters
         ----------

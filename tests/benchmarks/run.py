@@ -4,6 +4,7 @@ import ledger
 import many
 import marginals
 import noise
+import nonnegative
 import planning
 import reuse
 import session
@@ -11,6 +12,6 @@ import sql
 import strategy
 
 if __name__ == "__main__":
-    for benchmark in (session, noise, ledger, planning, many, strategy, marginals, reuse, sql):
+    for benchmark in (session, noise, ledger, planning, many, strategy, marginals, reuse, sql, nonnegative):
         print(f"\n{benchmark.__doc__.splitlines()[0]}")
         benchmark.main()
