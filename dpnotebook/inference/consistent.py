@@ -73,11 +73,11 @@ def nearest_marginals(
         raise WorkloadError("the measurements do not determine every cell of the marginals that they are about")
     precisions = {subset: _precision(known, subset) for subset in known.precisions}
 
-    cells = known.answers(measured)
-    held = None if noise_std is None else stiffness(cells, known.variances(), noise_std)
+    unbiased = known.answers(measured)
+    held = None if noise_std is None else stiffness(unbiased, known.variances(), noise_std)
     # Tables in units of their noise, so that being near means the same in all of them.
     tables = AgreeingTables(operator.sizes, {subset: math.sqrt(precisions[subset]) for subset in largest})
-    counts = _nearest(tables, precisions, cells, held, total, report)
+    counts = _nearest(tables, precisions, unbiased, held, total, report)
     pieces = np.split(counts, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
     return {subset: part.reshape(shape) for subset, part, shape in zip(largest, pieces, shapes, strict=True)}
 

@@ -1,4 +1,4 @@
-"""Errors of counts that were moved to those that data could have, by their size: python tests/benchmarks/nonnegative.py.
+"""Errors of counts moved to those that data could have, by their size: python tests/benchmarks/nonnegative.py.
 
 Root mean square errors of least squares, of `nonnegative` and their ratio. None of these tables but the workers' was
 looked at when the method was made.
