@@ -158,7 +158,8 @@ class Questions:
         measurements = planned_from_json(charge.plan, domain)
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
-            exact = exact_answers(item.measurement, domain, protected.engine.totals)
+            engine = protected.engine
+            exact = exact_answers(item.measurement, domain, engine.totals, engine.levels)
             noisy.append(self._noisy(item, exact << item.bits, randomness.source("noise", i)))
         return noisy, self.histories.details(charge, noisy, protected.table)
 
