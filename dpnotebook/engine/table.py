@@ -29,6 +29,7 @@ from dpnotebook.dialect.types import ZONED, check_unit, kind_of
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.frame_source import FrameSource
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.row_digest import FORMLESS, PlainRows
 from dpnotebook.engine.time_zones import check_time_zone
@@ -186,17 +187,18 @@ class TableEngine:
         Returns
         -------
         One array of the smallest unsigned integers an axis, shape (rows,). None where that would take more than
-        `ENCODED` bytes, something else than rows is counted, or a database counts, which is not asked row by row.
+        `ENCODED` bytes, something else than rows is counted, or the rows are not in memory already.
         """
         self._bound()
         axes, selected = measurement.axes, selects(measurement.where, self.domain, self.columns)
-        if self._executor is None or self._executor.dialect != "duckdb" or measurement.summand.column is not None:
+        if not isinstance(self._source, FrameSource) or not axes or measurement.summand.column is not None:
             return None
         rows = f"FROM {self._relation} AS r"
         where = self._where(selected)
         number = int(self._columns(f"SELECT count(*) AS n {rows}{where}")["n"][0])
-        if number * len(axes) > ENCODED or not axes:
+        if number * len(axes) > ENCODED:
             return None
+        assert self._executor is not None
         keys, joins, found = [], "", {}
         for i, axis in enumerate(axes):
             key, values, attribute = self._key(axis), f"levels_of_axis_{i}", self.domain[axis.attribute]
