@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -47,7 +48,7 @@ def measured(columns: int, rows: int) -> None:
     release.nonnegative()
     times.append(time.process_time())
     grown = [(peak - before) / 1024 for peak in (ran, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)]
-    spent = "  ".join(f"{after - start:8.2f}" for start, after in zip(times, times[1:], strict=False))
+    spent = "  ".join(f"{after - start:8.2f}" for start, after in pairwise(times))
     print(f"{columns:7} {rows:9,}  {spent}  {grown[0]:10.0f} {grown[1]:10.0f}", flush=True)
 
 
