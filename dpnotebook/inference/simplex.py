@@ -31,7 +31,7 @@ DOING = "finding the nearest counts that are not negative"
 ROUNDING = 1e-6  # error of the answers over their length that is as good as none
 
 
-class Measured(Protocol):
+class Products(Protocol):
     """What these methods need to know of A: products with it, and A'A."""
 
     @property
@@ -118,7 +118,7 @@ def nearest_cells(
     if total == 0 or n == 1:
         return np.full(n, total / n)
     find = _interior if n <= DENSE_CELLS else _descend
-    asked: Measured = operator
+    asked: Products = operator
     if held is not None and held.stiffness.any():
         weights = np.sqrt(held.stiffness)
         asked = _WithHeld(operator, held.counted, weights)
@@ -129,7 +129,7 @@ def nearest_cells(
     return x
 
 
-def _interior(operator: Measured, measured: Array, total: float, report: Progress) -> Array:
+def _interior(operator: Products, measured: Array, total: float, report: Progress) -> Array:
     """Return the minimiser by a primal-dual interior-point method with predictor and corrector (Mehrotra, 1992)."""
     from scipy.linalg import cho_factor, cho_solve
 
@@ -174,7 +174,7 @@ def _longest(x: Array, change: Array) -> float:
     return min(1.0, float((x[falling] / -change[falling]).min(initial=np.inf)))
 
 
-def _descend(operator: Measured, measured: Array, total: float, report: Progress) -> Array:
+def _descend(operator: Products, measured: Array, total: float, report: Progress) -> Array:
     """Return the minimiser by accelerated projected gradient steps (Beck and Teboulle, 2009).
 
     They start anew where the momentum points uphill (O'Donoghue and Candes, 2015).
@@ -222,7 +222,7 @@ def on_simplex(v: Array, total: float) -> Array:
         kept = above
 
 
-def _within(operator: Measured, measured: Array, x: Array, total: float, precision: float) -> bool:
+def _within(operator: Products, measured: Array, x: Array, total: float, precision: float) -> bool:
     """Return whether the answers of x are proven to be that near to the best, as a share of the residuals' length."""
     answers = operator.matvec(x)
     residual, rounding = float(np.linalg.norm(answers - measured)), ROUNDING * float(np.linalg.norm(measured))
@@ -232,7 +232,7 @@ def _within(operator: Measured, measured: Array, x: Array, total: float, precisi
     return 2 * float(slope @ x - total * slope.min()) <= max(precision * residual, rounding) ** 2
 
 
-def _steepness(operator: Measured) -> float:
+def _steepness(operator: Products) -> float:
     """Return about the largest eigenvalue of A'A across changes that keep the sum, by the power method; never more."""
     v = np.arange(operator.shape[1]) * (math.sqrt(5) - 1) / 2 % 1  # of no direction in particular
     size = 1.0
