@@ -180,6 +180,9 @@ class PartsEngine:
                 shown[...] = found.reshape(shown.shape)
         return totals.reshape(totals.shape[0], math.prod(sizes))
 
+    def levels(self, measurement: Measurement) -> None:
+        """Return nothing: parts are counted where they are; see `TableEngine.levels`."""
+
     def close(self) -> None:
         """Close the connections of all parts."""
         for engine in self._engines:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +19,12 @@ from dpnotebook.workload.compose import apply_factors
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 SCAN_CELLS = 10**6  # one histogram of so many cells is read rather than two smaller ones
+COUNTED_CELLS = 10**4  # the same where rows are counted here: a larger one does not stay near the processor
+MANY = 4  # histograms, from which on every row's levels are read once and counted here
 MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
 Integers = NDArray[np.int64]
+Levels = list[NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class Scan:
     terms: tuple[tuple[SparseTerm, slice], ...]
 
 
-def scans(operator: Workload, sizes: Sequence[int], needed: frozenset[int] = frozenset()) -> list[Scan]:
+def scans(
+    operator: Workload, sizes: Sequence[int], needed: frozenset[int] = frozenset(), limit: int = SCAN_CELLS
+) -> list[Scan]:
     """Return the histograms that answer an operator.
 
     Parameters
@@ -50,10 +56,12 @@ def scans(operator: Workload, sizes: Sequence[int], needed: frozenset[int] = fro
         Levels of each axis.
     needed
         Axes that every histogram must have, because a row outside their levels takes no part.
+    limit
+        Cells up to which one histogram is better than two.
     """
     every = tuple(range(len(sizes)))
     found = sparse_terms(operator)
-    if math.prod(sizes) <= SCAN_CELLS or found is None or found[0] != tuple(sizes):
+    if math.prod(sizes) <= limit or found is None or found[0] != tuple(sizes):
         whole = SparseTerm(1, every, (operator,))
         return [Scan(every, ((whole, slice(0, operator.shape[0])),))]
     placed: list[tuple[SparseTerm, slice]] = []
@@ -70,7 +78,7 @@ def scans(operator: Workload, sizes: Sequence[int], needed: frozenset[int] = fro
         axes = needed | set(term.axes)
         holding = [scan for scan in chosen if scan >= axes]
         if not holding:
-            wider = [scan for scan in chosen if cells(scan | axes) <= SCAN_CELLS]
+            wider = [scan for scan in chosen if cells(scan | axes) <= limit]
             joined = min((scan | axes for scan in wider), key=cells, default=axes)
             moved = [item for scan in wider if scan | axes == joined for item in chosen.pop(scan)]
             chosen[joined] = moved
@@ -79,7 +87,12 @@ def scans(operator: Workload, sizes: Sequence[int], needed: frozenset[int] = fro
     return [Scan(tuple(sorted(axes)), tuple(terms)) for axes, terms in chosen.items()]
 
 
-def exact_answers(measurement: Measurement, domain: Domain, totals: Callable[[Measurement], Integers]) -> Integers:
+def exact_answers(
+    measurement: Measurement,
+    domain: Domain,
+    totals: Callable[[Measurement], Integers],
+    levels: Callable[[Measurement], Levels | None] = lambda _: None,
+) -> Integers:
     """Return the exact answers of a measurement, int64, shape (components, queries).
 
     Parameters
@@ -90,6 +103,9 @@ def exact_answers(measurement: Measurement, domain: Domain, totals: Callable[[Me
         The table's declared domain.
     totals
         Reads the histogram of a measurement, shape (components, cells).
+    levels
+        Reads which level of each axis every row is in that takes part; None where it does not. Of many histograms
+        that is faster than to read each.
 
     Raises
     ------
@@ -97,18 +113,35 @@ def exact_answers(measurement: Measurement, domain: Domain, totals: Callable[[Me
         If the answers could pass 64 bits.
     """
     axes = measurement.axes
+    sizes = [axis.size for axis in axes]
     needed = frozenset(
         i for i, axis in enumerate(axes) if axis.levels != allowed_levels(measurement.where, axis.attribute, domain)
     )
+    chosen = scans(measurement.operator, sizes, needed)
+    rows = levels(measurement) if len(chosen) >= MANY else None
+    if rows is not None:
+        chosen = scans(measurement.operator, sizes, limit=COUNTED_CELLS)
     out = np.zeros((measurement.summand.components, measurement.operator.shape[0]), dtype=np.int64)
-    for scan in scans(measurement.operator, [axis.size for axis in axes], needed):
-        read = totals(replace(measurement, axes=tuple(axes[i] for i in scan.axes)))
+    for scan in chosen:
+        if rows is None:
+            read = totals(replace(measurement, axes=tuple(axes[i] for i in scan.axes)))
+        else:
+            read = _counted([rows[i] for i in scan.axes], [sizes[i] for i in scan.axes])
         most = float(np.abs(read).sum(axis=1, dtype=float).max(initial=0))
         for term, where in scan.terms:
             if most * _reach(term) >= MOST:
                 raise EngineError("the queries of this strategy are too large for 64-bit counts; measure fewer at once")
-            out[:, where] = _answers(term, read, scan.axes, [axes[i].size for i in scan.axes])
+            out[:, where] = _answers(term, read, scan.axes, [sizes[i] for i in scan.axes])
     return out
+
+
+def _counted(levels: Levels, sizes: Sequence[int]) -> Integers:
+    """Return how many rows are in each cell of some axes, shape (1, cells)."""
+    cells = levels[0].astype(np.intp)
+    for level, size in zip(levels[1:], sizes[1:], strict=True):
+        cells *= size
+        cells += level
+    return np.bincount(cells, minlength=math.prod(sizes)).astype(np.int64, copy=False)[None]
 
 
 def _reach(term: SparseTerm) -> float:

@@ -29,6 +29,7 @@ from dpnotebook.dialect.types import ZONED, check_unit, kind_of
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
+from dpnotebook.engine.frame_source import FrameSource
 from dpnotebook.engine.keyed import keyed
 from dpnotebook.engine.row_digest import FORMLESS, PlainRows
 from dpnotebook.engine.time_zones import check_time_zone
@@ -36,6 +37,7 @@ from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
 
+ENCODED = 2**28  # bytes of the levels of all rows that are held at once: 250 million of up to 256 levels
 UNTYPED = ('"NULL"', "NULL")  # of a column all of whose values are missing
 TO_DATES = "; make it dates first: frame[{0}] = pd.to_datetime(frame[{0}])"
 AS_DATES = ": declare it as Dates('2023-01-01', '2024-12-31', by='month')"
@@ -178,6 +180,50 @@ class TableEngine:
             values = np.ma.filled(np.ma.asarray(found[f"s{i}"]), 0).astype(np.int64)
             np.add.at(totals[i], cells[kept], values[kept])
         return totals
+
+    def levels(self, measurement: Measurement) -> list[NDArray[Any]] | None:
+        """Return which level of each axis every row is in that takes part in a measurement.
+
+        Returns
+        -------
+        One array of the smallest unsigned integers an axis, shape (rows,). None where that would take more than
+        `ENCODED` bytes, something else than rows is counted, or the rows are not in memory already.
+        """
+        self._bound()
+        axes, selected = measurement.axes, selects(measurement.where, self.domain, self.columns)
+        if not isinstance(self._source, FrameSource) or not axes or measurement.summand.column is not None:
+            return None
+        rows = f"FROM {self._relation} AS r"
+        where = self._where(selected)
+        number = int(self._columns(f"SELECT count(*) AS n {rows}{where}")["n"][0])
+        if number * len(axes) > ENCODED:
+            return None
+        assert self._executor is not None
+        keys, joins, found = [], "", {}
+        for i, axis in enumerate(axes):
+            key, values, attribute = self._key(axis), f"levels_of_axis_{i}", self.domain[axis.attribute]
+            if isinstance(attribute, (Range, Bins, Dates)):
+                small = not isinstance(attribute, Dates) and attribute.size < 2**15
+                keys.append(f"CAST({key} AS {'SMALLINT' if small else 'BIGINT'}) AS k{i}")
+                continue
+            # What is distinct to GROUP BY is so to this join, so that levels are looked up as after grouping.
+            distinct = f"SELECT row_number() OVER () - 1 AS p, k FROM (SELECT DISTINCT {key} AS k {rows})"
+            self._executor.keep(values, distinct)
+            known = self._columns(f"SELECT p, k FROM {values}")
+            place = np.empty(len(known["p"]), dtype=np.int64)
+            place[np.ma.getdata(known["p"])] = self._positions(axis, known["k"])
+            found[i] = place
+            keys.append(f"{values}.p AS k{i}")
+            joins += f" LEFT JOIN {values} ON {key} IS NOT DISTINCT FROM {values}.k"
+        read = self._columns(f"SELECT {', '.join(keys)} {rows}{joins}{where}")
+        kept = np.ones(number, dtype=bool)
+        levels: list[NDArray[Any]] = []
+        for i, axis in enumerate(axes):
+            codes = read.pop(f"k{i}")
+            place = found[i][np.ma.getdata(codes)] if i in found else self._positions(axis, codes)
+            kept &= place >= 0
+            levels.append(np.maximum(place, 0).astype(np.min_scalar_type(max(axis.size - 1, 0))))
+        return levels if kept.all() else [one[kept] for one in levels]
 
     def close(self) -> None:
         """Close the connection; nothing can be counted any more. Closing again does nothing."""

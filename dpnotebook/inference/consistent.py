@@ -3,38 +3,42 @@
 Marginals agree with one another where they are those of some cells, be these negative: a linear subspace, onto which
 least squares projects in one pass (`marginal_algebra`). That none is negative concerns one entry at a time. The nearest
 point in both follows from alternating the two (the alternating direction method of multipliers; Boyd et al., 2011).
+Large counts are held to their values on the way (`held_counts`).
 """
 
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
 import numpy as np
 
-from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.agreeing_tables import AgreeingTables
+from dpnotebook.inference.held_counts import stiffness
 from dpnotebook.inference.marginal_algebra import MarginalAlgebra
 from dpnotebook.progress import Progress, silent
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.base import Array, require_memory
-from dpnotebook.workload.marginals import Subset
+from dpnotebook.workload.marginals import Subset, largest_subsets
 from dpnotebook.workload.terms import SparseTerm
 
 ITERATIONS = 5_000  # after which the result must be accepted or is refused
 TOLD = 10  # iterations from one report to the next
-PRECISE = 1e-11  # of the total: largest entry below 0 at which to stop
-ACCEPTED = 1e-6  # the same, at which to be content after all iterations
+FLOOR = 1e-4  # of an even count, that no count is below: so that what is left to do is to agree to within that
+LIFTED = 0.05  # share of even counts at which to be content after all iterations
 PULL = 3.0  # weight of staying near the point of the other constraint, over that of the measurements
+HELD_PULL = 30.0  # the same where large counts are held, which is as stiff
+AHEAD = 1.7  # of the way to the point that agrees: a little beyond is faster (over-relaxation, the same source)
 
 
 def nearest_marginals(
-    operator: Marginals, measured: Array, total: float, report: Progress = silent
+    operator: Marginals, measured: Array, total: float, report: Progress = silent, noise_std: float | None = None
 ) -> dict[Subset, Array]:
     """Return non-negative, consistent marginals of the largest measured subsets, each an array over its attributes.
 
     They minimise the sum over all subsets S of attributes of precision_S |part_S - least-squares part_S|^2, where
     part_S is what varies within S alone: for Identity and Centred factors that is |A x - y|^2; for other factors the
-    precision of a subset stands for those of its parts.
+    precision of a subset stands for those of its parts. With `noise_std` large counts weigh more (`held_counts`).
 
     Parameters
     ----------
@@ -46,6 +50,8 @@ def nearest_marginals(
         The sum of every marginal.
     report
         Told that it goes on.
+    noise_std
+        Standard deviation of the noise of a measurement, where it is known.
 
     Raises
     ------
@@ -67,51 +73,60 @@ def nearest_marginals(
         raise WorkloadError("the measurements do not determine every cell of the marginals that they are about")
     precisions = {subset: _precision(known, subset) for subset in known.precisions}
 
+    unbiased = known.answers(measured)
+    held = None if noise_std is None else stiffness(unbiased, known.variances(), noise_std)
     # Tables in units of their noise, so that being near means the same in all of them.
-    weights = [math.sqrt(precisions[subset]) for subset in largest]
-    weighted = tuple(SparseTerm(w, term.axes, term.factors) for w, term in zip(weights, asked, strict=True))
-    exact = MarginalAlgebra(Marginals(factors, zip(largest, weights, strict=True)), weighted)
-    counts_of = [math.prod(shape) for shape in shapes]
-    units = np.repeat(weights, counts_of)
-    uniform = np.repeat([total / count for count in counts_of], counts_of)
+    tables = AgreeingTables(operator.sizes, {subset: math.sqrt(precisions[subset]) for subset in largest})
+    counts = _nearest(tables, precisions, unbiased, held, total, report)
+    pieces = np.split(counts, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return {subset: part.reshape(shape) for subset, part, shape in zip(largest, pieces, shapes, strict=True)}
 
-    share = {s: precisions[s] / (precisions[s] + PULL * exact.precisions[s]) for s in precisions}
-    estimates = exact.estimates(units * known.answers(measured))
-    fixed = exact.answers_of({s: share[s] * part for s, part in estimates.items() if s} | {(): np.array([total])})
-    inside, dual = np.maximum(fixed, 0.0), np.zeros(fixed.size)
-    off = math.inf
+
+def _nearest(
+    tables: AgreeingTables,
+    precisions: dict[Subset, float],
+    cells: Array,
+    held: Array | None,
+    total: float,
+    report: Progress,
+) -> Array:
+    """Return the nearest counts that agree, none of them negative, of all tables below each other."""
+    counts_of = [tables.cells_of(subset) for subset in tables.weights]
+    units = np.repeat(list(tables.weights.values()), counts_of)
+    even = np.repeat([total / count for count in counts_of], counts_of)
+    least, floor = FLOOR * even * units, FLOOR * float(even.min())
+
+    pull = PULL if held is None else HELD_PULL
+    shares = {s: precisions[s] / (precisions[s] + pull * told) for s, told in tables.precisions.items()}
+    share, follow = (
+        tables.per_part(shares),
+        tables.per_part({s: 1 - value if s else 0.0 for s, value in shares.items()}),
+    )
+    parts = share * tables.estimates(units * cells)
+    parts[0] = total  # the part of no attribute is first
+    fixed = tables.tables_of(parts)
+    stiff = np.zeros(cells.size) if held is None else held / units**2
+    kept = stiff * units * cells
+
+    inside, dual = np.maximum(fixed, least), np.zeros(fixed.size)
+    agreed = fixed
     for iteration in range(ITERATIONS):
-        parts = exact.estimates(inside - dual)
-        agreed = exact.answers_of({s: (1 - share[s]) * part for s, part in parts.items() if s}) + fixed
-        before, inside = inside, np.maximum(agreed + dual, 0.0)
-        dual += agreed - inside
-        off = float((np.maximum(np.abs(agreed - inside), np.abs(inside - before)) / units).max())
-        if off <= PRECISE * total:
+        agreed = tables.tables_of(follow * tables.estimates(inside - dual)) + fixed
+        ahead = AHEAD * agreed + (1 - AHEAD) * inside
+        before, inside = inside, np.maximum((pull * (ahead + dual) + kept) / (pull + stiff), least)
+        dual += ahead - inside
+        if (np.maximum(np.abs(agreed - inside), np.abs(inside - before)) / units).max() <= floor:
             break
         if iteration % TOLD == 0:
             report(None, "finding the nearest marginals that are not negative")
-    if off > ACCEPTED * total:
-        raise WorkloadError(f"non-negative marginals of {shorten(operator)} did not converge")
 
     # What is left below 0 is lifted by moving towards even counts, so that the marginals go on agreeing.
     agreed /= units
     below = max(0.0, -float(agreed.min()))
-    moved = below / (below + float(uniform.min()))
-    counts = np.maximum((1 - moved) * agreed + moved * uniform, 0.0)
-    pieces = np.split(counts, np.cumsum(counts_of)[:-1])
-    return {subset: part.reshape(shape) for subset, part, shape in zip(largest, pieces, shapes, strict=True)}
-
-
-def largest_subsets(subsets: list[Subset]) -> list[Subset]:
-    """Return those of the subsets that are in no other."""
-    kept: list[Subset] = []
-    covered: set[Subset] = set()
-    for subset in sorted(set(subsets), key=lambda s: (-len(s), s)):
-        if subset not in covered:
-            kept.append(subset)
-            for size in range(len(subset) + 1):
-                covered.update(combinations(subset, size))
-    return kept
+    moved = below / (below + float(even.min()))
+    if moved > LIFTED:
+        raise WorkloadError("non-negative marginals of these measurements did not converge")
+    return np.maximum((1 - moved) * agreed + moved * even, 0.0)
 
 
 def _precision(known: MarginalAlgebra, subset: Subset) -> float:

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpnotebook.errors import WorkloadError, shorten
-from dpnotebook.inference.consistent import largest_subsets, nearest_marginals
+from dpnotebook.inference.consistent import nearest_marginals
 from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.inference.nonnegative import Counts, best_total, checked, given_total
 from dpnotebook.progress import Progress, silent
 from dpnotebook.workload import Identity, Workload
 from dpnotebook.workload.base import Array, require_memory
-from dpnotebook.workload.marginals import Subset
+from dpnotebook.workload.marginals import Subset, largest_subsets
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 TREE = 2**22  # most cells of the cliques of a junction tree

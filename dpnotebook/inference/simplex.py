@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.inference.held_counts import HeldCounts
 from dpnotebook.progress import Progress, silent
 from dpnotebook.workload.base import Array, Workload
 
@@ -28,8 +31,68 @@ DOING = "finding the nearest counts that are not negative"
 ROUNDING = 1e-6  # error of the answers over their length that is as good as none
 
 
-def nearest_cells(operator: Workload, measured: Array, total: float, report: Progress = silent) -> Array:
+class Products(Protocol):
+    """What these methods need to know of A: products with it, and A'A."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of A."""
+
+    def matvec(self, x: Array) -> Array:
+        """Return A x."""
+
+    def rmatvec(self, y: Array) -> Array:
+        """Return A'y."""
+
+    def gram(self) -> Array:
+        """Return A'A."""
+
+
+@dataclass(frozen=True, eq=False)
+class _WithHeld:
+    """Measurements, and counts of the cells beside them, each with a weight of its own.
+
+    Parameters
+    ----------
+    operator
+        What was measured.
+    counted
+        The counts.
+    weights
+        Of the counts.
+    """
+
+    operator: Workload
+    counted: Workload
+    weights: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Measurements and counts, cells."""
+        p, n = self.operator.shape
+        return p + self.weights.size, n
+
+    def matvec(self, x: Array) -> Array:
+        """Return the answers, and below them the weighted counts."""
+        return np.concatenate([self.operator.matvec(x), self.weights * self.counted.matvec(x)])
+
+    def rmatvec(self, y: Array) -> Array:
+        """Return the transpose times a vector."""
+        p = self.operator.shape[0]
+        return np.asarray(self.operator.rmatvec(y[:p]) + self.counted.rmatvec(self.weights * y[p:]))
+
+    def gram(self) -> Array:
+        """Return the matrix of all inner products of columns."""
+        held = self.counted.dense() * self.weights[:, None]
+        return np.asarray(self.operator.gram() + held.T @ held)
+
+
+def nearest_cells(
+    operator: Workload, measured: Array, total: float, report: Progress = silent, held: HeldCounts | None = None
+) -> Array:
     """Return the x >= 0 with sum `total` that minimises |A x - y|, shape (n,).
+
+    What is held adds its weighted squared distances to that of the measurements.
 
     With g the gradient at x, |A x - A x*|^2 <= 2 (g'x - total min g): that says when to stop.
 
@@ -43,6 +106,8 @@ def nearest_cells(operator: Workload, measured: Array, total: float, report: Pro
         What the cells sum to.
     report
         Told that it goes on.
+    held
+        Least-squares counts, and how much each holds on to its value.
 
     Raises
     ------
@@ -53,13 +118,18 @@ def nearest_cells(operator: Workload, measured: Array, total: float, report: Pro
     if total == 0 or n == 1:
         return np.full(n, total / n)
     find = _interior if n <= DENSE_CELLS else _descend
-    x = find(operator, measured, total, report)
-    if not _within(operator, measured, x, total, ACCEPTED):
+    asked: Products = operator
+    if held is not None and held.stiffness.any():
+        weights = np.sqrt(held.stiffness)
+        asked = _WithHeld(operator, held.counted, weights)
+        measured = np.concatenate([measured, weights * held.values])
+    x = find(asked, measured, total, report)
+    if not _within(asked, measured, x, total, ACCEPTED):
         raise WorkloadError(f"non-negative least squares over {shorten(operator)} did not converge")
     return x
 
 
-def _interior(operator: Workload, measured: Array, total: float, report: Progress) -> Array:
+def _interior(operator: Products, measured: Array, total: float, report: Progress) -> Array:
     """Return the minimiser by a primal-dual interior-point method with predictor and corrector (Mehrotra, 1992)."""
     from scipy.linalg import cho_factor, cho_solve
 
@@ -104,7 +174,7 @@ def _longest(x: Array, change: Array) -> float:
     return min(1.0, float((x[falling] / -change[falling]).min(initial=np.inf)))
 
 
-def _descend(operator: Workload, measured: Array, total: float, report: Progress) -> Array:
+def _descend(operator: Products, measured: Array, total: float, report: Progress) -> Array:
     """Return the minimiser by accelerated projected gradient steps (Beck and Teboulle, 2009).
 
     They start anew where the momentum points uphill (O'Donoghue and Candes, 2015).
@@ -152,7 +222,7 @@ def on_simplex(v: Array, total: float) -> Array:
         kept = above
 
 
-def _within(operator: Workload, measured: Array, x: Array, total: float, precision: float) -> bool:
+def _within(operator: Products, measured: Array, x: Array, total: float, precision: float) -> bool:
     """Return whether the answers of x are proven to be that near to the best, as a share of the residuals' length."""
     answers = operator.matvec(x)
     residual, rounding = float(np.linalg.norm(answers - measured)), ROUNDING * float(np.linalg.norm(measured))
@@ -162,7 +232,7 @@ def _within(operator: Workload, measured: Array, x: Array, total: float, precisi
     return 2 * float(slope @ x - total * slope.min()) <= max(precision * residual, rounding) ** 2
 
 
-def _steepness(operator: Workload) -> float:
+def _steepness(operator: Products) -> float:
     """Return about the largest eigenvalue of A'A across changes that keep the sum, by the power method; never more."""
     v = np.arange(operator.shape[1]) * (math.sqrt(5) - 1) / 2 % 1  # of no direction in particular
     size = 1.0

@@ -13,9 +13,14 @@ from dpnotebook.workload.terms import sparse_terms
 
 
 def nonnegative_estimates(
-    answers: Answers, noisy: Floats, estimates: Estimates, total: float | None = None, report: Progress = silent
+    answers: Answers,
+    noisy: Floats,
+    estimates: Estimates,
+    noise_std: float,
+    total: float | None = None,
+    report: Progress = silent,
 ) -> Estimates:
-    """Return the answers of the non-negative counts nearest to what was measured.
+    """Return the answers of the non-negative counts nearest to what was measured, large counts held to their values.
 
     An interval goes on holding the exact answer as often as promised: it is that of the unbiased answer, cut off at 0
     where no answer can be below, and widened to the new answer where that is outside. The standard error of the new
@@ -29,6 +34,8 @@ def nonnegative_estimates(
         What was measured for it, shape (1, queries).
     estimates
         The unbiased answers.
+    noise_std
+        Standard deviation of the noise of a measured number.
     total
         Number of rows that take part, where it is public; else what the measurements say of it.
     report
@@ -44,7 +51,7 @@ def nonnegative_estimates(
             "only counts of rows are known not to be negative: sums, means and quantiles stay as they are"
         )
     workload = answers.strategy.workload
-    counts = nonnegative(answers.strategy.operator, noisy[0], total, report)
+    counts = nonnegative(answers.strategy.operator, noisy[0], total, report, noise_std)
     value = counts.answers(workload) * answers.units
     floor = 0.0 if _counts_rows(workload) else -np.inf
     return Estimates(

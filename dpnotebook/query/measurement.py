@@ -67,6 +67,7 @@ class Measurement:
     _unit_costs: list[tuple[Domain, int, tuple[CostTerm, ...]]] = field(
         default_factory=list, init=False, compare=False, repr=False
     )  # the latest: plans price one measurement at many scales
+    _norms: list[tuple[Domain, int, int]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -92,12 +93,15 @@ class Measurement:
 
         Never less than that; more, where the operator is no product and the norms of its parts peak in different cells.
         """
+        if self._norms and self._norms[0][0] is domain and self._norms[0][1] == power:
+            return self._norms[0][2]
         queries = int(self.operator.max_column_norm(power))
         column = self.summand.column
         anywhere = queries * (1 if column is None else int(self.summand.norms(domain[column], power).max(initial=0)))
         parts = self._parts(domain, power)
         inside = (sum(weight * _largest(part, box) for weight, part in parts) for box in self._boxes())
-        return max(1, min(anywhere, max(inside)))
+        self._norms[:] = [(domain, power, max(1, min(anywhere, max(inside))))]
+        return self._norms[0][2]
 
     def cost(
         self,
@@ -153,12 +157,20 @@ class Measurement:
 
     def _parts(self, domain: Domain, power: int) -> list[tuple[int, dict[str, NDArray[np.int64]]]]:
         """Column norms^power per level of each attribute: the norm of a cell is a weighted sum of their products."""
+        boxed = {name for box in self._boxes() for name in box}
+        # Of a term that sums over an axis every level has norm one: nothing to say, but where levels do not take part.
+        told = {
+            i
+            for i, axis in enumerate(self.axes)
+            if axis.attribute in boxed or len(axis.levels) < domain[axis.attribute].size
+        }
         parts = []
         for weight, factors in _product_norms(self.operator, [axis.size for axis in self.axes], power):
             part: dict[str, NDArray[np.int64]] = {}
-            for axis, norm in zip(self.axes, factors, strict=True):
+            for i in sorted(told.union(factors)):
+                axis = self.axes[i]
                 full = np.zeros(domain[axis.attribute].size, dtype=np.int64)
-                full[list(axis.levels)] = norm
+                full[list(axis.levels)] = factors.get(i, 1)
                 part[axis.attribute] = part.get(axis.attribute, 1) * full
             column = self.summand.column
             if column is not None:
@@ -186,21 +198,35 @@ def _largest(part: Mapping[str, NDArray[np.int64]], box: Mapping[str, NDArray[np
     return math.prod(int(norm.max(initial=0)) for norm in inside)
 
 
-def _product_norms(operator: Workload, sizes: Sequence[int], power: int) -> list[tuple[int, list[NDArray[np.int64]]]]:
-    """Write the column norms^power of an operator as a weighted sum of products of one vector an axis.
+def _product_norms(
+    operator: Workload, sizes: Sequence[int], power: int
+) -> list[tuple[int, dict[int, NDArray[np.int64]]]]:
+    """Write the column norms^power of an operator as a weighted sum of products of vectors, by the places of axes.
 
     Where a term over several axes is no product of them, every cell is given its largest norm: never less than its own.
     """
-    found = []
+    sparse = sparse_terms(operator)
+    if sparse is not None and sparse[0] == tuple(sizes):
+        known: dict[Workload, NDArray[np.int64]] = {}
+
+        def norms(factor: Workload) -> NDArray[np.int64]:
+            if factor not in known:
+                known[factor] = _integers(factor.column_norms(power))
+            return known[factor]
+
+        return [
+            (int(abs(term.weight) ** power), dict(zip(term.axes, map(norms, term.factors), strict=True)))
+            for term in sparse[1]
+        ]
+    found: list[tuple[int, dict[int, NDArray[np.int64]]]] = []
     for term in terms(operator):
         weight = int(abs(term.weight) ** power)
         if term.sizes == tuple(sizes):
-            found.append((weight, [_integers(factor.column_norms(power)) for factor in term.factors]))
+            found.append((weight, {i: _integers(w.column_norms(power)) for i, w in enumerate(term.factors)}))
         elif len(sizes) == 1:
-            found.append((weight, [_integers(term.product.column_norms(power))]))
+            found.append((weight, {0: _integers(term.product.column_norms(power))}))
         else:
-            top = int(_integers(term.product.column_norms(power)).max(initial=0))
-            found.append((weight * top, [np.ones(size, dtype=np.int64) for size in sizes]))
+            found.append((weight * int(_integers(term.product.column_norms(power)).max(initial=0)), {}))
     return found
 
 

@@ -207,7 +207,9 @@ def answer_labels(workload: Workload, axes: Sequence[Axis], domain: Domain) -> d
         labels = level_labels(axes[0], domain)[: only.n]
         first, last = np.triu_indices(labels.size)
         return {f"{axes[0].attribute} from": labels[first], f"{axes[0].attribute} to": labels[last]}
-    columns: list[Labels] = [np.full(workload.shape[0], ALL, dtype=object) for _ in axes]
+    columns: list[Labels] = [np.empty(workload.shape[0], dtype=object) for _ in axes]
+    for column in columns:
+        column.fill(ALL)  # one text for all rows, where `np.full` makes one each
     known: dict[tuple[int, int], Labels] = {}
     start = 0
     for term in aligned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
-from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.answers import Estimates, noise_variance
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
@@ -157,7 +158,8 @@ class Questions:
         measurements = planned_from_json(charge.plan, domain)
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
-            exact = exact_answers(item.measurement, domain, protected.engine.totals)
+            engine = protected.engine
+            exact = exact_answers(item.measurement, domain, engine.totals, engine.levels)
             noisy.append(self._noisy(item, exact << item.bits, randomness.source("noise", i)))
         return noisy, self.histories.details(charge, noisy, protected.table)
 
@@ -285,8 +287,12 @@ def _reveal(
 
         def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
             found = [
-                nonnegative_estimates(answer, noisy, estimate, total, report)
-                for answer, noisy, estimate in zip(recorded.answers, measured, estimates, strict=True)
+                nonnegative_estimates(
+                    answer, noisy, estimate, math.sqrt(noise_variance(accountant.noise, item.scale)), total, report
+                )
+                for answer, item, noisy, estimate in zip(
+                    recorded.answers, recorded.planned, measured, estimates, strict=True
+                )
             ]
             return answer_frame(question, domain, found)[0]
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from dpnotebook.sql.statement import ShownColumn, Statement
 
 MOST_DRAWS = 100_000  # of a release that is redrawn
+MOVED = (
+    "no count is below 0: what that adds was taken from small counts, so that totals stay, and those far "
+    "above their noise kept their values, nearly; intervals are those of what was measured, widened where they must be"
+)
 
 
 @dataclass(frozen=True)
@@ -164,9 +168,9 @@ class Release:
         """Return the same release with its counts moved to the nearest that data could have.
 
         None is below 0, and counts that are sums of others are exactly that. Computed from the recorded noisy numbers,
-        so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: counts
-        near 0 come out too high, others too low by as much. Intervals keep their confidence; the standard error is not
-        known (NaN).
+        so it costs nothing. Small counts of sparse tables get much nearer to the truth, at the price of a bias: those
+        near 0 come out too high, and what that adds is taken from other small counts. Totals stay, and counts far
+        above their noise hardly move. Intervals keep their confidence; the standard error is not known (NaN).
 
         Parameters
         ----------
@@ -200,7 +204,8 @@ class Release:
                 "this answer is combined from several releases: ask with fresh=True for one of its own to adjust"
             )
         with watched() as report:
-            return replace(self, frame=self.adjusted(total, report), again=None, redraws=None)
+            frame = self.adjusted(total, report)
+        return replace(self, frame=frame, again=None, redraws=None, notes=tuple(dict.fromkeys((*self.notes, MOVED))))
 
     def simultaneous(self) -> Release:
         """Return the same release with intervals that hold all at once: also of the row that stands out.

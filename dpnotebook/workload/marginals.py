@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from itertools import islice, pairwise
+from itertools import combinations, islice, pairwise
 from numbers import Integral, Real
 from typing import Any
 
@@ -238,3 +238,15 @@ def _checked(pairs: Iterable[tuple[Subset, Number]], attributes: int) -> tuple[t
     if not kept:
         raise WorkloadError("marginals need at least one subset of the attributes")
     return tuple(kept.items())
+
+
+def largest_subsets(subsets: list[Subset]) -> list[Subset]:
+    """Return those of the subsets that are in no other."""
+    kept: list[Subset] = []
+    covered: set[Subset] = set()
+    for subset in sorted(set(subsets), key=lambda s: (-len(s), s)):
+        if subset not in covered:
+            kept.append(subset)
+            for size in range(len(subset) + 1):
+                covered.update(combinations(subset, size))
+    return kept

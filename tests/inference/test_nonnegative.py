@@ -10,12 +10,13 @@ from scipy.optimize import nnls
 
 from dpnotebook.errors import Cancelled, WorkloadError
 from dpnotebook.inference import nonnegative
-from dpnotebook.inference.consistent import largest_subsets, nearest_marginals
+from dpnotebook.inference.consistent import nearest_marginals
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.inference.nonnegative import best_total
 from dpnotebook.inference.simplex import _descend, _interior, on_simplex
 from dpnotebook.progress import silent
 from dpnotebook.workload import AllRange, Centred, Hierarchy, Identity, Kron, Marginals, Prefix, Stack, Total
+from dpnotebook.workload.marginals import largest_subsets
 
 
 def by_active_sets(operator, noisy, total):
