@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.notebook.plots.release import base_layout
+from dpnotebook.notebook.plots.theme import base_layout
 from dpnotebook.notebook.plots.strategy_pictures import ends
 from dpnotebook.notebook.plots.strategy_views import Bars, Curve, Grid, View, Words
-from dpnotebook.notebook.plots.traces import COLOURS, plain
+from dpnotebook.notebook.plots.theme import COLOURS, plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
