@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.notebook.plots.levels import positions
 from dpnotebook.notebook.plots.release import plot_release
-from dpnotebook.notebook.plots.traces import positions
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
@@ -58,10 +59,21 @@ def instead(series: Series, row: int) -> str:
     return ""
 
 
-def answer_table(release: Release) -> AnswerTable:
-    """Return a release as a table: its keys, each measure with its interval, and what stands beside them."""
+def answer_table(release: Release, rows: int | None = None) -> AnswerTable:
+    """Return a release as a table: its keys, each measure with its interval, and what stands beside them.
+
+    Parameters
+    ----------
+    release
+        What to list.
+    rows
+        How many of its rows; all when None.
+    """
+    whole, others = len(release.frame), beside(release)
+    if rows is not None and rows < whole:
+        release = replace(release, frame=release.frame.iloc[:rows])
     keys = [key_levels(release, key) for key in release.keys]
-    found, others = list(series_of(release)), beside(release)
+    found = list(series_of(release))
     columns = [key.names for key in keys]
     columns += [said(series, unit=False) for series in found]
     columns += [[cell(value) for value in release.frame[name]] for name in others]
@@ -69,7 +81,8 @@ def answer_table(release: Release) -> AnswerTable:
         (*(key.title for key in keys), *(_title(series) for series in found), *others),
         tuple(zip(*columns, strict=True)) if columns else (),
         "l" * len(keys) + "r" * (len(found) + len(others)),
-        caption=facts(release),
+        whole - len(release.frame),
+        facts(release),
     )
 
 

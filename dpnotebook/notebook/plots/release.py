@@ -9,9 +9,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.errors import ArgumentError, SQLError, WorkloadError, shorten
 from dpnotebook.notebook import formatting
@@ -20,7 +21,18 @@ from dpnotebook.notebook.plots.levels import KeyLevels, key_levels
 from dpnotebook.notebook.plots.numbers import answer_table, said
 from dpnotebook.notebook.plots.panels import panelled
 from dpnotebook.notebook.plots.theme import COLOURS, SMALL, TEXT, TITLE, base_layout, plain
-from dpnotebook.notebook.plots.traces import MOST_POINTS, MOST_SIDE, band, bars, folded, group, heat_map, point, time_axis
+from dpnotebook.notebook.plots.traces import (
+    MOST_POINTS,
+    MOST_SIDE,
+    band,
+    bars,
+    folded,
+    group,
+    heat_map,
+    picked,
+    point,
+    time_axis,
+)
 
 if TYPE_CHECKING:
     from dpnotebook.notebook.plots.figure import NotebookFigure
@@ -28,12 +40,13 @@ if TYPE_CHECKING:
 
 KINDS = ("bar", "barh", "point", "line", "heatmap")
 MOST_GROUPED = 6  # levels of a second key that are still told apart by colour
-MOST_PANELS = 12  # levels of a second key, or measures, that have a panel each
+MOST_ASIDE = 4  # values without a place on the axis that are named
+MOST_PANELS = 9  # levels of a second key, or measures, that have a panel each
 MOST_BARS = 60  # of two keys together; more are a heat map
 MOST_LEVELS = 40  # of a key without an order that are drawn: as many as can be read
 LEAST_LINE = 8  # levels of an ordered first key from which several lines are drawn instead of bars
 AMOUNTS = ("count", "cdf", "sum", "units", "workload")  # measures of which 0 is nothing: bars begin there
-LETTERS, SMALL_LETTERS = 78, 112  # of a line of a title, and of what is below it
+LETTERS, SMALL_LETTERS = 74, 100  # of a line of a title, and of what is below it
 SAID_ALT = 12  # values that the text for who does not see the picture names
 
 
@@ -62,7 +75,7 @@ def plot_release(release: Release, measure: str | None = None, kind: str | None 
         If nothing in it has an interval, as where a statement works out something else from the answers, or it is
         empty.
     """
-    from dpnotebook.notebook.plots.figure import NotebookFigure
+    from dpnotebook.notebook.plots.figure import SAID_ROWS, NotebookFigure
 
     if kind is not None and kind not in KINDS:
         raise ArgumentError(f"kind= is one of {', '.join(KINDS)}, not {shorten(kind)}; draw .frame yourself for others")
@@ -72,7 +85,7 @@ def plot_release(release: Release, measure: str | None = None, kind: str | None 
     drawn = []
     for one in series:
         figure = NotebookFigure()
-        _draw(figure, one, _amount(release, one), keys, kind, notes)
+        _draw(figure, one, is_amount(release, one), keys, kind, notes)
         drawn.append(figure)
     if len(drawn) == 1:
         figure = drawn[0]
@@ -80,7 +93,7 @@ def plot_release(release: Release, measure: str | None = None, kind: str | None 
         lying = any(getattr(trace, "orientation", None) == "h" for part in drawn for trace in part.data)
         figure = panelled(drawn, [one.words for one in series], columns=len(drawn) if lying and len(drawn) < 4 else 1)
     dress(figure, release.title, scope(release), [facts(release), *dict.fromkeys(notes)])
-    return figure.described(_alt(release, series[0], keys), answer_table(release))
+    return figure.described(_alt(release, series[0], keys), answer_table(release, SAID_ROWS))
 
 
 def _series(release: Release, measure: str | None) -> list[Series]:
@@ -96,19 +109,20 @@ def _series(release: Release, measure: str | None) -> list[Series]:
     if measure is not None and measure not in found:
         raise WorkloadError(f"this release has no measure {shorten(measure)}; it has {', '.join(found)}")
     names = [measure] if measure is not None else list(found)[: MOST_PANELS if len(release.keys) <= 1 else 1]
-    series = [_drawable(found[name]) for name in names]
+    series = [drawable(found[name]) for name in names]
     if release.notes and all(np.isnan(one.value).all() for one in series):
         raise SQLError(f"there is nothing to draw: {release.notes[0]}")
     return series
 
 
-def _drawable(series: Series) -> Series:
+def drawable(series: Series) -> Series:
     """Return a measure without the values that may be anything: a picture would show them as if they were known."""
     unknown = np.isinf(series.half)
     return replace(series, value=np.where(unknown, np.nan, series.value)) if unknown.any() else series
 
 
-def _amount(release: Release, series: Series) -> bool:
+def is_amount(release: Release, series: Series) -> bool:
+    """Return whether a measure is an amount, of which 0 is nothing, and not a mean or a ratio."""
     kinds = {measure.name: measure.kind for measure in release.measures}
     return kinds[series.name] in AMOUNTS or (kinds[series.name] not in ("mean", "quantile") and series.unit == "rows")
 
@@ -139,11 +153,7 @@ def _one_key(
             xaxis={"title": {"text": plain(levels.title)}, **time_axis(levels)},
             yaxis={"title": {"text": plain(series.unit)}, **({"rangemode": "tozero"} if amount else {})},
         )
-        texts = said(series)
-        aside = [f"{levels.names[i]}: {texts[i]}" for i in np.flatnonzero(~levels.placed | np.isnan(series.value))]
-        if aside:
-            more = f"; and {len(aside) - MOST_GROUPED} more" if len(aside) > MOST_GROUPED else ""
-            notes.append(f"not on the axis: {'; '.join(aside[:MOST_GROUPED])}{more}")
+        _say_aside(series, levels.names, ~levels.placed | np.isnan(series.value), notes)
         if levels.placed.sum() > MOST_POINTS:
             notes.append(f"of {levels.placed.sum():,} values the least and the largest of every stretch are drawn")
         return
@@ -153,10 +163,20 @@ def _one_key(
             f"the {MOST_LEVELS} largest of {len(levels.names):,}; the largest of many look larger than they are: "
             "simultaneous() has intervals that allow for that"
         )
-        levels, series = levels.picked(order), _picked(series, order)
+        levels, series = levels.picked(order), picked(series, order)
     lying = {"barh": True, "bar": False if len(levels.names) <= MOST_LEVELS // 2 else None}.get(kind or "")
     points = kind == "point" or (kind is None and not amount)
     bars(figure, series, levels, lying=lying, points=points)
+
+
+def _say_aside(series: Series, names: Sequence[str], aside: NDArray[np.bool_], notes: list[str]) -> None:
+    """Add to the notes what has no place on the axis."""
+    rows = np.flatnonzero(aside).tolist()
+    texts = said(picked(series, rows[:MOST_ASIDE]))
+    if texts:
+        more = f"; and {len(rows) - MOST_ASIDE:,} more" if len(rows) > MOST_ASIDE else ""
+        told = (f"{names[row]}: {text}" for row, text in zip(rows, texts, strict=False))
+        notes.append(f"not on the axis: {'; '.join(told)}{more}")
 
 
 def _several_keys(
@@ -166,15 +186,18 @@ def _several_keys(
     size = len(keys[0].levels)
     along = next((i for i, key in enumerate(keys) if _long_axis(key, 3 if kind == "line" else LEAST_LINE)), None)
     if along is not None and (kind in (None, "line")) and size / _distinct(keys[along]) <= MOST_PANELS:
-        columns, parts = _parts(series, keys, along)
-        if all(len(rows) == len(parts[0][1]) for _, rows in parts):
+        columns, parts = _parts(keys, along)
+        few = len(parts) <= MOST_GROUPED or columns.where is None or kind == "line"
+        few = few and (len(keys) == 2 or bool(keys[along].placed.all()) or kind == "line")
+        if few and all(len(rows) == len(parts[0][1]) for _, rows in parts):
             _lines(figure, series, keys[along], parts, columns.title)
+            _say_aside(series, folded(keys).names, ~keys[along].placed | np.isnan(series.value), notes)
             return
     if kind == "line":
         raise ArgumentError("none of the keys has an order and few enough others for lines: leave kind= out")
     # The key with most levels goes across when there are more than two.
     along = 0 if len(keys) == 2 else max(range(len(keys)), key=lambda i: _distinct(keys[i]))
-    columns, parts = _parts(series, keys, along)
+    columns, parts = _parts(keys, along)
     full = len(parts) * _distinct(keys[along]) == size
     fits = full and len(parts) <= MOST_GROUPED and size <= MOST_BARS
     if kind in ("bar", "barh", "point") and not fits:
@@ -183,7 +206,7 @@ def _several_keys(
         _cells(figure, series, keys[along], columns, len(keys) > 2, notes)
         return
     for colour, (name, rows) in zip(COLOURS, parts, strict=False):
-        group(figure, replace(_picked(series, rows), name=name), keys[along].picked(rows), colour)
+        group(figure, replace(picked(series, rows), name=name), keys[along].picked(rows), colour)
     figure.update_layout(
         barmode="group",
         xaxis={"title": {"text": plain(keys[along].title)}, "type": "category", "showgrid": False},
@@ -202,7 +225,7 @@ def _lines(
     }
     if len(parts) <= MOST_GROUPED:
         for colour, (name, rows) in zip(COLOURS, parts, strict=False):
-            band(figure, _picked(series, rows), along.picked(rows), colour, name, rows=len(parts))
+            band(figure, picked(series, rows), along.picked(rows), colour, name, rows=len(parts))
         figure.update_layout(**axes, legend_title={"text": plain(title)})
         return
     from dpnotebook.notebook.plots.figure import NotebookFigure
@@ -210,7 +233,7 @@ def _lines(
     drawn = []
     for _, rows in parts:
         panel = NotebookFigure()
-        band(panel, _picked(series, rows), along.picked(rows), COLOURS[0], rows=len(parts))
+        band(panel, picked(series, rows), along.picked(rows), COLOURS[0], rows=len(parts))
         drawn.append(panel.update_layout(**axes))
     together = panelled(drawn, [f"{title}: {name}" for name, _ in parts], columns=3, alike=True)
     figure.add_traces(together.data)
@@ -232,7 +255,7 @@ def _cells(
         notes.append(f"{cells.shape[0]:,} by {cells.shape[1]:,} answers; each cell is the mean of several")
 
 
-def _parts(series: Series, keys: list[KeyLevels], along: int) -> tuple[KeyLevels, list[tuple[str, list[int]]]]:
+def _parts(keys: list[KeyLevels], along: int) -> tuple[KeyLevels, list[tuple[str, list[int]]]]:
     """Return the other keys as one, and the rows of each of its levels, in the order of the key that goes along."""
     others = folded([*keys[:along], *keys[along + 1 :]])
     order = {name: place for place, name in enumerate(dict.fromkeys(keys[along].names))}
@@ -242,26 +265,21 @@ def _parts(series: Series, keys: list[KeyLevels], along: int) -> tuple[KeyLevels
     return others, [(name, sorted(rows, key=lambda row: order[keys[along].names[row]])) for name, rows in parts.items()]
 
 
-def _picked(series: Series, rows: Sequence[int]) -> Series:
-    index = np.asarray(rows, dtype=np.intp)
-    return replace(series, value=series.value[index], lower=series.lower[index], upper=series.upper[index])
-
-
 def _distinct(key: KeyLevels) -> int:
     return len(set(key.names))
 
 
 def _long_axis(key: KeyLevels, least: int) -> bool:
-    return key.where is not None and _distinct(key) > least and bool(key.placed.all())
+    return key.where is not None and np.unique(key.where[key.placed]).size > least
 
 
 def _alt(release: Release, series: Series, keys: list[KeyLevels]) -> str:
     """Return the picture in words: what it is of, and its first values."""
-    texts = said(series)
-    names = folded(keys).names if keys else [series.words]
-    told = [f"{name} {text}" for name, text in zip(names[:SAID_ALT], texts, strict=False)]
-    more = f", and {len(texts) - SAID_ALT:,} more" if len(texts) > SAID_ALT else ""
-    return f"{release.title} {scope(release)}, {formatting.plural(len(texts), 'answer')}: {'; '.join(told)}{more}"
+    rows, size = list(range(min(SAID_ALT, series.value.size))), series.value.size
+    names = folded([key.picked(rows) for key in keys]).names if keys else [series.words]
+    told = [f"{name} {text}" for name, text in zip(names, said(picked(series, rows)), strict=False)]
+    more = f", and {size - SAID_ALT:,} more" if size > SAID_ALT else ""
+    return f"{release.title} {scope(release)}, {formatting.plural(size, 'answer')}: {'; '.join(told)}{more}"
 
 
 def dress(figure: NotebookFigure, title: str, where: str, notes: Sequence[str]) -> None:
@@ -288,7 +306,7 @@ def dress(figure: NotebookFigure, title: str, where: str, notes: Sequence[str]) 
     figure.update_layout(
         base_layout(**drawn),
         height=(figure.layout.height or 400) + round(top) - 60,
-        margin={"l": 60, "r": 20, "t": round(top) + 32, "b": 60},
+        margin={"l": 60, "r": 20, "t": round(top) + 22, "b": 60},
         title={
             "text": "<br>".join(lines),
             "subtitle": {"text": "<br>".join(caption), "font": {"size": SMALL}},

@@ -12,18 +12,15 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpnotebook.notebook.plots.still_axes import StillAxis, still_axis
 from dpnotebook.notebook.plots.still_text import lines_of, runs_of, unmarked
 from dpnotebook.notebook.plots.still_traces import COLOURWAY, bars, colour, heat_map, scatter
-from dpnotebook.notebook.plots.theme import CLEAR, HEIGHT, INK, SMALL, TEXT, TITLE, WIDTH
+from dpnotebook.notebook.plots.theme import CLEAR, HEIGHT, INK, SMALL, TITLE, WIDTH
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 DOTS = 72  # an inch: what matplotlib calls a point is then a pixel
@@ -32,7 +29,7 @@ MARGIN = {"l": 80, "r": 80, "t": 100, "b": 80}  # plotly's own
 SPACING = 1.35  # from line to line of a text, in sizes of its letters
 LEAST_PANEL = 40  # pixels that are left to what is drawn, however long its labels
 # No person's setting, and nothing that a text says (`$`), is to change a picture.
-STYLE = {
+STYLE: Any = {
     "font.family": ["DejaVu Sans"],
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -42,6 +39,17 @@ STYLE = {
     "path.simplify_threshold": 0.3,
     "axes.unicode_minus": True,
 }
+
+
+class Panel(NamedTuple):
+    """A pair of axes: those of matplotlib, and what plotly says of each."""
+
+    axes: Any
+    across: StillAxis
+    up: StillAxis
+
+
+Panels = dict[tuple[str, str], Panel]
 
 _lock = threading.RLock()  # settings of matplotlib are those of the process
 
@@ -100,9 +108,9 @@ def _fill(drawn: Figure, shown: go.Figure) -> None:
     _place(drawn, shown, panels, margins, legend)
 
 
-def _panels(drawn: Figure, shown: go.Figure) -> dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]]:
+def _panels(drawn: Figure, shown: go.Figure) -> Panels:
     """Return a pair of axes of matplotlib for every pair of axes that something is drawn on."""
-    panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]] = {}
+    panels: Panels = {}
     for trace in shown.data:
         if trace.type not in ("scatter", "bar", "heatmap"):
             continue
@@ -110,11 +118,11 @@ def _panels(drawn: Figure, shown: go.Figure) -> dict[tuple[str, str], tuple[Axes
         if place in panels:
             continue
         axes = drawn.add_axes((0.1, 0.1, 0.8, 0.8))
-        axes.patch.set_alpha(0)
+        axes.patch.set_visible(False)
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
         alike = [one for one in shown.data if (one.xaxis or "x", one.yaxis or "y") == place]
-        panels[place] = (
+        panels[place] = Panel(
             axes,
             still_axis(shown.layout, "x", place[0], alike),
             still_axis(shown.layout, "y", place[1], alike),
@@ -122,13 +130,13 @@ def _panels(drawn: Figure, shown: go.Figure) -> dict[tuple[str, str], tuple[Axes
     return panels
 
 
-def _same_ends(panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]]) -> None:
+def _same_ends(panels: Panels) -> None:
     """Let axes that match each other have the same ends."""
-    for side, index in (("x", 0), ("y", 1)):
-        families: dict[str, list[tuple[Axes, StillAxis]]] = {}
+    for side in ("x", "y"):
+        families: dict[str, list[tuple[Any, StillAxis]]] = {}
         for place, panel in panels.items():
-            axis = panel[1 + index]
-            families.setdefault(axis.layout.matches or place[index], []).append((panel[0], axis))
+            axis = panel.across if side == "x" else panel.up
+            families.setdefault(axis.layout.matches or place[side == "y"], []).append((panel.axes, axis))
         for family in families.values():
             ends = [getattr(axes, f"get_{side}lim")() for axes, _ in family]
             if len(family) > 1 and not any(axis.reversed for _, axis in family):
@@ -136,7 +144,7 @@ def _same_ends(panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]])
                     getattr(axes, f"set_{side}lim")(min(low for low, _ in ends), max(high for _, high in ends))
 
 
-def _across(shown: go.Figure, panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]]) -> None:
+def _across(shown: go.Figure, panels: Panels) -> None:
     """Draw lines across a panel, and notes in it."""
     for shape in shown.layout.shapes:
         found = panels.get(((shape.xref or "x").split()[0], (shape.yref or "y").split()[0]))
@@ -179,7 +187,8 @@ def _heading(drawn: Figure, shown: go.Figure) -> float:
     title, (width, height) = shown.layout.title, drawn.get_size_inches() * DOTS
     if not title.text:
         return 0
-    renderer = drawn.canvas.get_renderer()  # type: ignore[attr-defined]
+    canvas: Any = drawn.canvas
+    renderer = canvas.get_renderer()
     size = float(title.font.size or TITLE)
     tone = colour(title.font.color or shown.layout.font.color or INK)
     top = float(title.pad.t or 14)
@@ -197,7 +206,7 @@ def _heading(drawn: Figure, shown: go.Figure) -> float:
     return top
 
 
-def _legend(shown: go.Figure, panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]]) -> Any:
+def _legend(shown: go.Figure, panels: Panels) -> Any:
     """Draw a legend of all panels beside the first, or above it where it lies."""
     named: dict[str, Any] = {}
     for axes, _, _ in panels.values():
@@ -228,21 +237,22 @@ def _asked(shown: go.Figure) -> bool:
     return any(trace.showlegend for trace in shown.data)
 
 
-def _rightmost(panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]]) -> Axes:
+def _rightmost(panels: Panels) -> Any:
     """Return the panel at the top right."""
-    return max(panels.values(), key=lambda panel: (panel[2].domain[1], panel[1].domain[1]))[0]
+    return max(panels.values(), key=lambda panel: (panel.up.domain[1], panel.across.domain[1])).axes
 
 
 def _place(
     drawn: Figure,
     shown: go.Figure,
-    panels: dict[tuple[str, str], tuple[Axes, StillAxis, StillAxis]],
+    panels: Panels,
     margins: dict[str, float],
     legend: Any,
 ) -> None:
     """Put the panels where they belong, with room for their labels."""
     width, height = drawn.get_size_inches() * DOTS
-    renderer = drawn.canvas.get_renderer()  # type: ignore[attr-defined]
+    canvas: Any = drawn.canvas
+    renderer = canvas.get_renderer()
     for again in range(3):
         across = max(LEAST_PANEL, width - margins["l"] - margins["r"])
         up = max(LEAST_PANEL, height - margins["t"] - margins["b"])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.plots.theme import GRID, INK, LINE, SMALL, TEXT
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MOST_TICKS = 7  # of numbers and dates; as many fit beside one another
 ROOM = 6  # pixels between two labels
@@ -59,7 +56,7 @@ class StillAxis:
             return np.where(np.isnat(moments), np.nan, days)
         return np.array([np.nan if value is None else float(value) for value in list(values)], dtype=float)
 
-    def finish(self, axes: Axes) -> None:
+    def finish(self, axes: Any) -> None:
         """Give an axis its ends, its title and its ticks."""
         axis, layout = getattr(axes, f"{self.side}axis"), self.layout
         ends, limit = getattr(axes, f"get_{self.side}lim"), getattr(axes, f"set_{self.side}lim")
@@ -93,7 +90,7 @@ class StillAxis:
 
         layout = self.layout
         if layout.tickvals is not None:
-            axis.set_major_locator(ticker.FixedLocator(self.place(layout.tickvals)))
+            axis.set_major_locator(ticker.FixedLocator(self.place(layout.tickvals).tolist()))
             axis.set_minor_locator(ticker.NullLocator())
             axis.set_major_formatter(ticker.FixedFormatter([unmarked(str(text)) for text in layout.ticktext]))
         elif self.kind == "category":
@@ -117,10 +114,10 @@ class StillAxis:
 
         said = [unmarked(str(name)) for name in self.names]
         said = [text if len(text) <= LONGEST else text[: LONGEST - 1] + "…" for text in said]
-        axis.set_major_locator(ticker.FixedLocator(np.arange(0, len(said), step)))
+        axis.set_major_locator(ticker.FixedLocator(list(range(0, len(said), step))))
         axis.set_major_formatter(ticker.FixedFormatter(said[::step]))
 
-    def thin(self, axes: Axes, renderer: Any) -> None:
+    def thin(self, axes: Any, renderer: Any) -> None:
         """Let names lean, and leave out some, until none runs into the next."""
         if self.kind != "category" or not self.names or self.layout.showticklabels is False:
             return
@@ -131,7 +128,9 @@ class StillAxis:
         if self.side == "y":
             self._named(axis, max(1, int(np.ceil(tall / between))))
             return
-        widest = max((size.width for size in sizes), default=0.0) if axis.get_ticklabels()[0].get_rotation() == 0 else 1e9
+        widest = (
+            max((size.width for size in sizes), default=0.0) if axis.get_ticklabels()[0].get_rotation() == 0 else 1e9
+        )
         way = WAYS[0] if widest + ROOM <= between else WAYS[1] if between > 2 * tall else WAYS[2]
         if axis.get_ticklabels()[0].get_rotation():
             return

@@ -12,12 +12,21 @@ from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.plots.theme import INK, SMALL
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from dpnotebook.notebook.plots.still_axes import StillAxis
 
 # Of plotly, where a trace has none of its own.
-COLOURWAY = ("#1f77b4", "#ff7f0e", "#2ca02c", "#d62728", "#9467bd", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf")
+COLOURWAY = (
+    "#1f77b4",
+    "#ff7f0e",
+    "#2ca02c",
+    "#d62728",
+    "#9467bd",
+    "#8c564b",
+    "#e377c2",
+    "#7f7f7f",
+    "#bcbd22",
+    "#17becf",
+)
 FEW = 20  # points that plotly marks unless told otherwise
 MARKS = {"circle": "o", "square": "s", "diamond": "D", "cross": "P", "x": "X", "star": "*", "triangle-up": "^"}
 DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 4)), "solid": "-"}
@@ -37,7 +46,7 @@ def colour(text: str) -> Any:
     return red, green, blue, float(found[4] or 1)
 
 
-def scatter(axes: Axes, trace: Any, across: StillAxis, up: StillAxis, tone: str) -> None:
+def scatter(axes: Any, trace: Any, across: StillAxis, up: StillAxis, tone: str) -> None:
     """Draw a line, a band, points or texts."""
     x, y = across.place(trace.x), up.place(trace.y)
     tone = trace.line.color or trace.marker.color or tone
@@ -74,7 +83,7 @@ def scatter(axes: Axes, trace: Any, across: StillAxis, up: StillAxis, tone: str)
     )
 
 
-def bars(axes: Axes, trace: Any, across: StillAxis, up: StillAxis, alike: Sequence[Any], layout: Any) -> None:
+def bars(axes: Any, trace: Any, across: StillAxis, up: StillAxis, alike: Sequence[Any], layout: Any) -> None:
     """Draw bars from 0, beside those of other traces where they are grouped."""
     lying = trace.orientation == "h"
     names, values = (up, across) if lying else (across, up)
@@ -102,7 +111,7 @@ def bars(axes: Axes, trace: Any, across: StillAxis, up: StillAxis, alike: Sequen
         axes.axhline(0, color=colour(INK), lw=1, zorder=2.5)
 
 
-def heat_map(axes: Axes, trace: Any, across: StillAxis, up: StillAxis) -> None:
+def heat_map(axes: Any, trace: Any, across: StillAxis, up: StillAxis) -> None:
     """Draw a heat map, with its scale beside it and its texts in it."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -127,7 +136,7 @@ def heat_map(axes: Axes, trace: Any, across: StillAxis, up: StillAxis) -> None:
     axes.set_ylim(ends[2], ends[3])
     scale_of = axes.inset_axes((1.02, 0.0, 0.025, 1.0))
     bar = axes.figure.colorbar(drawn, cax=scale_of)
-    bar.outline.set_visible(False)  # type: ignore[operator]
+    bar.outline.set_visible(False)
     scale_of.tick_params(colors=INK, labelsize=SMALL, length=3)
     from matplotlib.ticker import FuncFormatter
 
@@ -146,7 +155,7 @@ def heat_map(axes: Axes, trace: Any, across: StillAxis, up: StillAxis) -> None:
             axes.text(column, row, unmarked(str(text)), ha="center", va="center", size=SMALL - 1, color=tone)
 
 
-def _error_bars(axes: Axes, trace: Any, x: Any, y: Any, tone: str) -> None:
+def _error_bars(axes: Any, trace: Any, x: Any, y: Any, tone: str) -> None:
     for side in ("x", "y"):
         error = getattr(trace, f"error_{side}", None)
         if error is None or error.array is None:
@@ -167,7 +176,7 @@ def _error_bars(axes: Axes, trace: Any, x: Any, y: Any, tone: str) -> None:
         )
 
 
-def _texts(axes: Axes, trace: Any, x: Any, y: Any) -> None:
+def _texts(axes: Any, trace: Any, x: Any, y: Any) -> None:
     texts = trace.text if isinstance(trace.text, list | tuple | np.ndarray) else [trace.text] * x.size
     upright, _, side = (trace.textposition or "middle center").partition(" ")
     for at, height, text in zip(x, y, texts, strict=True):

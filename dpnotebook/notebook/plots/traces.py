@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,9 @@ MOST_SIDE = 120  # rows or columns of a heat map; of more, each cell is the mean
 DATE_TICKS = {"year": "%Y", "month": "%b\n%Y", "day": "%d %b\n%Y", "week": "%d %b\n%Y"}
 
 
-def bars(figure: go.Figure, series: Series, levels: KeyLevels, *, lying: bool | None = None, points: bool = False) -> None:
+def bars(
+    figure: go.Figure, series: Series, levels: KeyLevels, *, lying: bool | None = None, points: bool = False
+) -> None:
     """Draw bars from 0 with error bars, or points with them; lying down where there are many or their names are long.
 
     Parameters
@@ -107,11 +110,11 @@ def band(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, name
     assert levels.where is not None
     kept = np.flatnonzero(levels.placed)
     kept = kept[np.argsort(levels.where[kept], kind="stable")]
-    kept = kept[thinned(series.value[kept], MOST_POINTS // min(rows, 3))]
+    kept = kept[thinned(series.value[kept], MOST_POINTS // rows)]
     x, known = levels.where[kept], np.isfinite(series.value[kept]) & np.isfinite(series.half[kept])
     x_of_band, y_of_band = _around(x, series.lower[kept], series.upper[kept], known)
     figure.add_scatter(
-        x=x_of_band,
+        x=_as_days(x_of_band),
         y=y_of_band,
         fill="toself",
         fillcolor=faint(colour),
@@ -122,19 +125,35 @@ def band(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, name
         legendgroup=name,
         showlegend=False,
     )
-    texts = said(series)
+    texts = said(picked(series, kept))
     figure.add_scatter(
-        x=x,
+        x=_as_days(x),
         y=series.value[kept],
-        mode="lines+markers" if kept.size <= MOST_MARKERS else "lines",
-        line={"color": colour, "width": 2},
+        mode="lines+markers" if kept.size <= MOST_MARKERS // rows else "lines",
+        line={"color": colour, "width": 2 if kept.size <= MOST_POINTS // 4 else 1},
         marker={"size": 5, "color": colour},
-        customdata=[plain(f"{levels.names[i]}{f', {name}' if name else ''}: {texts[i]}") for i in kept.tolist()],
+        customdata=[
+            plain(f"{levels.names[i]}{f', {name}' if name else ''}: {text}")
+            for i, text in zip(kept.tolist(), texts, strict=True)
+        ],
         hovertemplate="%{customdata}<extra></extra>",
         name=plain(name) or "value",
         legendgroup=name,
         showlegend=bool(name),
     )
+
+
+def _as_days(x: NDArray[Any]) -> Any:
+    """Return places on an axis as short as they can be written: dates without the time of day."""
+    if x.dtype.kind != "M":
+        return x
+    return [None if np.isnat(day) else str(day) for day in x.astype("datetime64[D]")]
+
+
+def picked(series: Series, rows: Sequence[int] | NDArray[np.intp]) -> Series:
+    """Return some of the values of a measure."""
+    index = np.asarray(rows, dtype=np.intp)
+    return replace(series, value=series.value[index], lower=series.lower[index], upper=series.upper[index])
 
 
 def _around(x: NDArray[Any], lower: Any, upper: Any, known: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -180,20 +199,23 @@ def time_axis(levels: KeyLevels) -> dict[str, Any]:
     return {"type": "date", **({"tickformat": "%Y"} if levels.span == "year" else {})}
 
 
-def group(figure: go.Figure, series: Series, levels: KeyLevels, colour: str) -> None:
-    """Draw one colour of a grouped bar chart; `series.name` is what the legend says."""
+def group(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, *, points: bool = False) -> None:
+    """Draw one colour of a grouped bar chart, or of grouped points; `series.name` is what the legend says."""
     names = [plain(name) for name in levels.names]
-    figure.add_bar(
-        x=names,
-        y=series.value,
-        error_y=error_bars(series),
-        name=plain(series.name),
-        marker=filled(colour),
-        customdata=[
+    shared = {
+        "x": names,
+        "y": series.value,
+        "error_y": error_bars(series),
+        "name": plain(series.name),
+        "customdata": [
             plain(f"{name}, {series.name}: {text}") for name, text in zip(levels.names, said(series), strict=True)
         ],
-        hovertemplate="%{customdata}<extra></extra>",
-    )
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+    if points:
+        figure.add_scatter(**shared, mode="markers", marker={"size": 9, "color": colour})
+    else:
+        figure.add_bar(**shared, marker=filled(colour))
 
 
 def heat_map(figure: go.Figure, series: Series, cells: NDArray[np.intp], down: KeyLevels, across: KeyLevels) -> None:
@@ -218,8 +240,10 @@ def heat_map(figure: go.Figure, series: Series, cells: NDArray[np.intp], down: K
         z, rows, columns = _means(z, rows, columns)
     else:
         texts = said(series)
-        hover = [[plain(f"{row}, {column}: {texts[i]}") if i >= 0 else "" for i, column in zip(line, columns, strict=True)]
-                 for line, row in zip(index.tolist(), rows, strict=True)]  # fmt: skip
+        hover = [
+            [plain(f"{row}, {column}: {texts[i]}") if i >= 0 else "" for i, column in zip(line, columns, strict=True)]
+            for line, row in zip(index.tolist(), rows, strict=True)
+        ]
         text = [[_in_cell(series, i) if i >= 0 else "" for i in line] for line in index.tolist()] if few else None
     figure.add_heatmap(
         x=[plain(column) for column in columns],
@@ -250,14 +274,16 @@ def _in_cell(series: Series, row: int) -> str:
 
 def _means(z: NDArray[np.float64], rows: list[str], columns: list[str]) -> tuple[NDArray[Any], list[str], list[str]]:
     """Return the mean of every block of cells, and what the blocks are called."""
-    names = []
+    names: list[list[str]] = []
     for axis, side in enumerate((rows, columns)):
         step = -(-len(side) // MOST_SIDE)
         starts = np.arange(0, len(side), step)
         known = np.add.reduceat(np.isfinite(z).astype(float), starts, axis=axis)
         total = np.add.reduceat(np.nan_to_num(z), starts, axis=axis)
         z = np.divide(total, known, out=np.full(total.shape, np.nan), where=known > 0)
-        names.append([side[i] if step == 1 else f"{side[i]} to {side[min(i + step, len(side)) - 1]}" for i in starts])
+        names.append(
+            [side[i] if step == 1 else f"{side[i]} to {side[min(i + step, len(side)) - 1]}" for i in starts.tolist()]
+        )
     return z, names[0], names[1]
 
 
