@@ -151,7 +151,7 @@ def test_which_measure(session):
     measures = (Measure("count", name="n"), Measure("sum", "age", "years", bounded_value(domain, "age")))
     question = Question("people", measures, ("sex",), Predicate.everything(domain))
     release = dpn.Query(session, question, Accuracy(epsilon=0.5)).run()
-    (first,), (second,) = plot_release(release).data, plot_release(release, "years").data
+    (first,), (second,) = plot_release(release, "n").data, plot_release(release, "years").data
     np.testing.assert_array_equal(first.y, release.frame["n"])
     np.testing.assert_array_equal(second.y, release.frame["years"])
     with pytest.raises(ValueError, match="no measure 'sum'; it has n, years"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpnotebook.errors import ArgumentError, WorkloadError, shorten
 
 if TYPE_CHECKING:
     from dpnotebook.notebook.cards.release import Series
     from dpnotebook.notebook.plots.figure import NotebookFigure
-    from dpnotebook.notebook.plots.levels import KeyLevels
+    from dpnotebook.notebook.plots.levels import PlacedLevels
     from dpnotebook.notebook.tables import AnswerTable
     from dpnotebook.session.release import Release
 
@@ -87,7 +87,10 @@ def compare(
         figure.update_layout(barmode="group")
     title = one.title if one.title == other.title else f"{one.title}, {other.title}"
     where = scope(one) if scope(one) == scope(other) else f"{scope(one)}, and {scope(other)}"
-    notes = [f"{name}: {facts(release)}" for name, release in zip(called, (one, other), strict=True)]
+    notes = [
+        facts(release) if facts(release).startswith(name) else f"{name}: {facts(release)}"
+        for name, release in zip(called, (one, other), strict=True)
+    ]
     dress(figure, title, where, notes)
     table = _table(one, other, pair, called, less)
     said = (f"{row[0]} {called[0]} {row[1]}, {called[1]} {row[2]}" for row in table.rows[:MOST_SAID])
@@ -130,18 +133,18 @@ def _pair(one: Release, other: Release, measure: str | None) -> tuple[Series, Se
 
 def _draw(
     figure: NotebookFigure, one: Release, other: Release, pair: tuple[Series, Series], called: tuple[str, str]
-) -> KeyLevels | None:
+) -> PlacedLevels | None:
     """Draw both; return the levels that stand along the axis."""
-    from dpnotebook.notebook.plots.levels import KeyLevels, key_levels
+    from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
     from dpnotebook.notebook.plots.release import is_amount
     from dpnotebook.notebook.plots.theme import COLOURS, plain
-    from dpnotebook.notebook.plots.traces import band, folded, group, time_axis
+    from dpnotebook.notebook.plots.traces import band, folded, group, ordered_axis
 
     unit = {"title": {"text": plain(pair[0].unit)}}
     amount = is_amount(one, pair[0])
     if not one.keys:
         for series, name, colour in zip(pair, called, COLOURS, strict=False):
-            level = KeyLevels("", [name], [name], None)
+            level = PlacedLevels("", [name], [name], None)
             group(figure, replace(series, name=name), level, colour, points=True)
         figure.update_layout(xaxis={"type": "category", "showgrid": False}, yaxis=unit, showlegend=False)
         return None
@@ -150,7 +153,7 @@ def _draw(
         for series, side, name, colour in zip(pair, sides, called, COLOURS, strict=False):
             band(figure, series, side, colour, name, rows=2)
         figure.update_layout(
-            xaxis={"title": {"text": plain(sides[0].title)}, **time_axis(sides[0])},
+            xaxis=ordered_axis(sides[0]),
             yaxis={**unit, **({"rangemode": "tozero"} if amount else {})},
         )
         return sides[0]
@@ -170,27 +173,26 @@ def _draw(
     return sides[0]
 
 
-def _difference(less: Release, like: Series, levels: KeyLevels | None) -> NotebookFigure:
+def _difference(less: Release, like: Series, levels: PlacedLevels | None) -> NotebookFigure:
     """Return a figure of the differences, along the axis of what they are of."""
     from dpnotebook.notebook.cards.release import series_of
     from dpnotebook.notebook.plots.figure import NotebookFigure
-    from dpnotebook.notebook.plots.levels import KeyLevels, key_levels
+    from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
     from dpnotebook.notebook.plots.release import drawable
     from dpnotebook.notebook.plots.theme import INK, plain
-    from dpnotebook.notebook.plots.traces import band, bars, folded, time_axis
+    from dpnotebook.notebook.plots.traces import band, bars, folded, ordered_axis
 
     made = NotebookFigure()
     found = {series.name: series for series in series_of(less)}
     series = drawable(found.get(like.name) or next(iter(found.values())))
     keys = [key_levels(less, key) for key in less.keys]
-    side = folded(keys) if keys else KeyLevels("", ["difference"], ["difference"], None)
-    axis: dict[str, Any] = {"title": {"text": plain(side.title)}}
+    side = folded(keys) if keys else PlacedLevels("", ["difference"], ["difference"], None)
     if levels is not None and levels.where is not None and side.where is not None:
         band(made, series, side, INK)
-        axis |= time_axis(side)
+        axis = ordered_axis(side)
     else:
         bars(made, series, side, lying=False, points=True)
-        axis |= {"type": "category", "showgrid": False}
+        axis = {"title": {"text": plain(side.title)}, "type": "category", "showgrid": False}
     made.update_layout(xaxis=axis, yaxis={"title": {"text": plain(like.unit)}, "rangemode": "tozero", "zeroline": True})
     return made
 

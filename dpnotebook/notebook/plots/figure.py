@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from dpnotebook.errors import ArgumentError, shorten
 from dpnotebook.notebook.html import details
 from dpnotebook.notebook.interactive import shell
-from dpnotebook.notebook.plots.images import FINE, SCALE, image, png, svg
+from dpnotebook.notebook.plots.images import FINE, image, png, svg, svg_and_png
 from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.tables import AnswerTable, table_html, table_text
 
@@ -21,7 +21,7 @@ PLOTLY = "application/vnd.plotly.v1+json"
 FORMATS = ("svg", "png")  # that are written without a browser
 OTHERS = ("jpg", "jpeg", "webp", "pdf", "eps", "json")  # that plotly writes with one
 LARGEST_PNG = 60_000  # bytes; a larger one is left out of a notebook, which has the SVG
-LARGEST_SVG = 400_000  # bytes; of a larger one the PNG is shown
+LARGEST_SVG = 250_000  # characters; of a larger one the PNG is shown
 SAID_ROWS = 20  # of the table beside a figure; all are in the release's frame
 
 
@@ -121,21 +121,22 @@ class NotebookFigure(go.Figure):
         return self._text()
 
     def _repr_html_(self) -> str:
-        return self._still(png(self, SCALE, few_colours=True))
+        return self._still(*svg_and_png(self))
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None, **_: Any) -> dict[str, Any]:
-        small = png(self, SCALE, few_colours=True)
-        bundle = {"text/plain": self._text(), "text/html": self._still(small), PLOTLY: json.loads(self.to_json())}
+        large, small = svg_and_png(self)
+        bundle = {
+            "text/plain": self._text(),
+            "text/html": self._still(large, small),
+            PLOTLY: json.loads(self.to_json()),
+        }
         if len(small) <= LARGEST_PNG:
             bundle["image/png"] = base64.b64encode(small).decode()
         return bundle
 
-    def _still(self, small: bytes) -> str:
+    def _still(self, large: str, small: bytes) -> str:
         """Return the picture and the numbers as HTML."""
-        picture = image(self, self._said())
-        if len(picture) > LARGEST_SVG:
-            data = base64.b64encode(small).decode()
-            picture = picture[: picture.rindex(' src="')] + f' src="data:image/png;base64,{data}">'
+        picture = image(large if len(large) <= LARGEST_SVG else small, self._said())
         if self._table is None or not self._table.rows:
             return picture
         shown = self._table.first(SAID_ROWS)

@@ -14,6 +14,7 @@ from dpnotebook.notebook.plots.theme import FONT
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from matplotlib.figure import Figure
 
 NAMESPACES = {"": "http://www.w3.org/2000/svg", "xlink": "http://www.w3.org/1999/xlink"}
 SHORTENED = ("d", "x", "y", "width", "height", "transform", "points")  # attributes of coordinates, never a text
@@ -38,13 +39,11 @@ def svg(shown: go.Figure) -> str:
     shown
         What to draw.
     """
-    written = io.BytesIO()
     with still(shown) as drawn:
-        drawn.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _shortened(written.getvalue())
+        return _svg(drawn)
 
 
-def png(shown: go.Figure, scale: float = FINE, *, few_colours: bool = False) -> bytes:
+def png(shown: go.Figure, scale: float = FINE) -> bytes:
     """Return a figure as a PNG file.
 
     Parameters
@@ -53,33 +52,54 @@ def png(shown: go.Figure, scale: float = FINE, *, few_colours: bool = False) -> 
         What to draw.
     scale
         Dots a pixel.
-    few_colours
-        Whether to make it a third as large, by a palette.
     """
-    written = io.BytesIO()
     with still(shown) as drawn:
-        drawn.savefig(written, format="png", dpi=DOTS * scale)
-    if not few_colours:
-        return written.getvalue()
-    from PIL import Image
-
-    small = io.BytesIO()
-    Image.open(written).quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(small, "PNG", optimize=True)
-    return small.getvalue()
+        return _png(drawn, scale)
 
 
-def image(shown: go.Figure, alt: str) -> str:
-    """Return a figure as an `<img>` that untrusted and exported notebooks keep.
+def svg_and_png(shown: go.Figure) -> tuple[str, bytes]:
+    """Return a figure as SVG and as a PNG of few colours, both small, drawn once.
 
     Parameters
     ----------
     shown
         What to draw.
+    """
+    from PIL import Image
+
+    with still(shown) as drawn:
+        pictures = _svg(drawn), _png(drawn, SCALE)
+    small = io.BytesIO()
+    whole = Image.open(io.BytesIO(pictures[1]))
+    whole.quantize(COLOURS, method=Image.Quantize.FASTOCTREE).save(small, "PNG", optimize=True)
+    return pictures[0], small.getvalue()
+
+
+def image(picture: str | bytes, alt: str) -> str:
+    """Return a picture as an `<img>` that untrusted and exported notebooks keep.
+
+    Parameters
+    ----------
+    picture
+        SVG, or the bytes of a PNG.
     alt
         What it shows, in words; escaped here.
     """
-    data = base64.b64encode(svg(shown).encode()).decode()
-    return f'<img style="max-width:100%" alt="{escape(alt)}" src="data:image/svg+xml;base64,{data}">'
+    kind, content = ("svg+xml", picture.encode()) if isinstance(picture, str) else ("png", picture)
+    data = base64.b64encode(content).decode()
+    return f'<img style="max-width:100%" alt="{escape(alt)}" src="data:image/{kind};base64,{data}">'
+
+
+def _svg(drawn: Figure) -> str:
+    written = io.BytesIO()
+    drawn.savefig(written, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _shortened(written.getvalue())
+
+
+def _png(drawn: Figure, scale: float) -> bytes:
+    written = io.BytesIO()
+    drawn.savefig(written, format="png", dpi=DOTS * scale)
+    return written.getvalue()
 
 
 def _shortened(written: bytes) -> str:

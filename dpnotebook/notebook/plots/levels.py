@@ -29,7 +29,7 @@ _FULL_DATE = re.compile(r"^(?:<= )?\d{4}-")
 
 
 @dataclass(frozen=True)
-class KeyLevels:
+class PlacedLevels:
     """The levels of one key, row by row.
 
     Parameters
@@ -53,10 +53,10 @@ class KeyLevels:
     where: NDArray[Any] | None
     span: Span | None = None
 
-    def picked(self, rows: Sequence[int]) -> KeyLevels:
+    def picked(self, rows: Sequence[int]) -> PlacedLevels:
         """Return the levels of some rows."""
         index = np.asarray(rows, dtype=np.intp)
-        return KeyLevels(
+        return PlacedLevels(
             self.title,
             [self.levels[row] for row in rows],
             [self.names[row] for row in rows],
@@ -72,7 +72,7 @@ class KeyLevels:
         return ~(np.isnat(self.where) if self.where.dtype.kind == "M" else np.isnan(self.where))
 
 
-def key_levels(release: Release, key: str) -> KeyLevels:
+def key_levels(release: Release, key: str) -> PlacedLevels:
     """Return the levels of a key of a release.
 
     Parameters
@@ -87,11 +87,11 @@ def key_levels(release: Release, key: str) -> KeyLevels:
     ordered = release.ordered[release.keys.index(key)]
     span = _span(release, key, levels)
     if span is None:
-        return KeyLevels(key, levels, [label(level) for level in levels], positions(levels) if ordered else None)
+        return PlacedLevels(key, levels, [label(level) for level in levels], positions(levels) if ordered else None)
     days = np.array([_day(level) for level in levels], dtype="datetime64[D]")
     names = [_date_name(level, day, span) for level, day in zip(levels, days, strict=True)]
     enough = ordered and (~np.isnat(days)).sum() >= LEAST_PLACED
-    return KeyLevels(key, levels, names, days.astype("datetime64[us]") if enough else None, span)
+    return PlacedLevels(key, levels, names, days.astype("datetime64[us]") if enough else None, span)
 
 
 def positions(levels: Sequence[Any]) -> NDArray[np.float64] | None:

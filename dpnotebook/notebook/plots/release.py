@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import ArgumentError, SQLError, WorkloadError, shorten
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import EMPTY, Series, facts, scope, series_of
-from dpnotebook.notebook.plots.levels import KeyLevels, key_levels
+from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
 from dpnotebook.notebook.plots.numbers import answer_table, said
 from dpnotebook.notebook.plots.panels import panelled
 from dpnotebook.notebook.plots.theme import COLOURS, SMALL, TEXT, TITLE, base_layout, plain
@@ -29,9 +29,9 @@ from dpnotebook.notebook.plots.traces import (
     folded,
     group,
     heat_map,
+    ordered_axis,
     picked,
     point,
-    time_axis,
 )
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def is_amount(release: Release, series: Series) -> bool:
 
 
 def _draw(
-    figure: NotebookFigure, series: Series, amount: bool, keys: list[KeyLevels], kind: str | None, notes: list[str]
+    figure: NotebookFigure, series: Series, amount: bool, keys: list[PlacedLevels], kind: str | None, notes: list[str]
 ) -> None:
     """Draw one measure, and add to the notes what has no place in the picture."""
     if kind == "heatmap" and len(keys) < 2:
@@ -142,7 +142,7 @@ def _draw(
 
 
 def _one_key(
-    figure: NotebookFigure, series: Series, amount: bool, levels: KeyLevels, kind: str | None, notes: list[str]
+    figure: NotebookFigure, series: Series, amount: bool, levels: PlacedLevels, kind: str | None, notes: list[str]
 ) -> None:
     """Draw a line with a band where the levels lie in an order, else bars or points."""
     if kind == "line" and levels.where is None:
@@ -150,7 +150,7 @@ def _one_key(
     if levels.where is not None and kind in (None, "line"):
         band(figure, series, levels, COLOURS[0])
         figure.update_layout(
-            xaxis={"title": {"text": plain(levels.title)}, **time_axis(levels)},
+            xaxis=ordered_axis(levels),
             yaxis={"title": {"text": plain(series.unit)}, **({"rangemode": "tozero"} if amount else {})},
         )
         _say_aside(series, levels.names, ~levels.placed | np.isnan(series.value), notes)
@@ -180,7 +180,7 @@ def _say_aside(series: Series, names: Sequence[str], aside: NDArray[np.bool_], n
 
 
 def _several_keys(
-    figure: NotebookFigure, series: Series, keys: list[KeyLevels], kind: str | None, notes: list[str]
+    figure: NotebookFigure, series: Series, keys: list[PlacedLevels], kind: str | None, notes: list[str]
 ) -> None:
     """Draw lines along a long ordered key, else grouped bars, else a heat map; the other keys are folded into one."""
     size = len(keys[0].levels)
@@ -216,11 +216,11 @@ def _several_keys(
 
 
 def _lines(
-    figure: NotebookFigure, series: Series, along: KeyLevels, parts: list[tuple[str, list[int]]], title: str
+    figure: NotebookFigure, series: Series, along: PlacedLevels, parts: list[tuple[str, list[int]]], title: str
 ) -> None:
     """Draw a line a part: in one picture where few, else in a panel each, with one scale for all."""
     axes = {
-        "xaxis": {"title": {"text": plain(along.title)}, **time_axis(along)},
+        "xaxis": ordered_axis(along),
         "yaxis": {"title": {"text": plain(series.unit)}, "rangemode": "tozero"},
     }
     if len(parts) <= MOST_GROUPED:
@@ -241,7 +241,7 @@ def _lines(
 
 
 def _cells(
-    figure: NotebookFigure, series: Series, along: KeyLevels, others: KeyLevels, across: bool, notes: list[str]
+    figure: NotebookFigure, series: Series, along: PlacedLevels, others: PlacedLevels, across: bool, notes: list[str]
 ) -> None:
     rows, columns = (others, along) if across else (along, others)
     kept = [list(dict.fromkeys(key.names)) for key in (rows, columns)]
@@ -249,13 +249,13 @@ def _cells(
     cells = np.full((len(kept[0]), len(kept[1])), -1, dtype=np.intp)
     for i, (row, column) in enumerate(zip(rows.names, columns.names, strict=True)):
         cells[places[0][row], places[1][column]] = i
-    sides = [KeyLevels(key.title, names, names, None) for key, names in zip((rows, columns), kept, strict=True)]
+    sides = [PlacedLevels(key.title, names, names, None) for key, names in zip((rows, columns), kept, strict=True)]
     heat_map(figure, series, cells, *sides)
     if max(cells.shape) > MOST_SIDE:
         notes.append(f"{cells.shape[0]:,} by {cells.shape[1]:,} answers; each cell is the mean of several")
 
 
-def _parts(keys: list[KeyLevels], along: int) -> tuple[KeyLevels, list[tuple[str, list[int]]]]:
+def _parts(keys: list[PlacedLevels], along: int) -> tuple[PlacedLevels, list[tuple[str, list[int]]]]:
     """Return the other keys as one, and the rows of each of its levels, in the order of the key that goes along."""
     others = folded([*keys[:along], *keys[along + 1 :]])
     order = {name: place for place, name in enumerate(dict.fromkeys(keys[along].names))}
@@ -265,15 +265,15 @@ def _parts(keys: list[KeyLevels], along: int) -> tuple[KeyLevels, list[tuple[str
     return others, [(name, sorted(rows, key=lambda row: order[keys[along].names[row]])) for name, rows in parts.items()]
 
 
-def _distinct(key: KeyLevels) -> int:
+def _distinct(key: PlacedLevels) -> int:
     return len(set(key.names))
 
 
-def _long_axis(key: KeyLevels, least: int) -> bool:
+def _long_axis(key: PlacedLevels, least: int) -> bool:
     return key.where is not None and np.unique(key.where[key.placed]).size > least
 
 
-def _alt(release: Release, series: Series, keys: list[KeyLevels]) -> str:
+def _alt(release: Release, series: Series, keys: list[PlacedLevels]) -> str:
     """Return the picture in words: what it is of, and its first values."""
     rows, size = list(range(min(SAID_ALT, series.value.size))), series.value.size
     names = folded([key.picked(rows) for key in keys]).names if keys else [series.words]

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpnotebook.notebook.plots.still_axes import StillAxis, still_axis
+from dpnotebook.notebook.plots.still_axes import StillAxis, colour, still_axis
 from dpnotebook.notebook.plots.still_text import lines_of, runs_of, unmarked
-from dpnotebook.notebook.plots.still_traces import COLOURWAY, bars, colour, heat_map, scatter
+from dpnotebook.notebook.plots.still_traces import BAR_GAP, COLOURWAY, bars, heat_map, scatter
 from dpnotebook.notebook.plots.theme import CLEAR, HEIGHT, INK, SMALL, TITLE, WIDTH
 
 if TYPE_CHECKING:
@@ -90,10 +90,11 @@ def _fill(drawn: Figure, shown: go.Figure) -> None:
             continue
         axes, across, up = panels[place]
         tone = COLOURWAY[number % len(COLOURWAY)]
+        alike = [one for one in shown.data if one.type == trace.type and (one.xaxis or "x", one.yaxis or "y") == place]
         if trace.type == "scatter":
-            scatter(axes, trace, across, up, tone)
+            gap = layout.bargap if layout.bargap is not None else BAR_GAP
+            scatter(axes, trace, across, up, tone, alike if layout.scattermode == "group" else (), gap)
         elif trace.type == "bar":
-            alike = [one for one in shown.data if one.type == "bar" and (one.xaxis or "x", one.yaxis or "y") == place]
             bars(axes, trace, across, up, alike, layout)
         else:
             heat_map(axes, trace, across, up)

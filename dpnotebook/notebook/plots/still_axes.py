@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,17 @@ MOST_TICKS = 7  # of numbers and dates; as many fit beside one another
 ROOM = 6  # pixels between two labels
 LONGEST = 60  # letters of a name beside an axis
 WAYS = (0, 35, 90)  # degrees by which names lean that would else run into one another
+
+_RGBA = re.compile(r"rgba?\((\d+), ?(\d+), ?(\d+)(?:, ?([\d.]+))?\)")
+
+
+def colour(text: str) -> Any:
+    """Return a colour of plotly as matplotlib takes it."""
+    found = _RGBA.fullmatch(text.strip())
+    if found is None:
+        return text
+    red, green, blue = (int(part) / 255 for part in found.groups()[:3])
+    return red, green, blue, float(found[4] or 1)
 
 
 def number(value: float, position: int = 0) -> str:
@@ -76,9 +88,11 @@ class StillAxis:
         axes.tick_params(self.side, colors=LINE, labelcolor=INK, labelsize=SMALL, length=4,
                          **{f"label{'bottom' if self.side == 'x' else 'left'}": shown})  # fmt: skip
         if layout.showgrid is not False and self.kind != "category":
-            from dpnotebook.notebook.plots.still_traces import colour
-
             axis.grid(True, color=colour(layout.gridcolor or GRID), lw=1)
+            low, high = sorted(ends())
+            if self.kind == "linear" and layout.zeroline is not False and low < 0 < high:
+                line = axes.axvline if self.side == "x" else axes.axhline
+                line(0, color=colour(layout.zerolinecolor or LINE), lw=1, zorder=1)
         axes.set_axisbelow(True)
         if layout.title.text:
             axis.set_label_text(unmarked(layout.title.text), size=TEXT, color=INK)
@@ -106,7 +120,7 @@ class StillAxis:
             axis.set_major_formatter(ticker.FuncFormatter(number))
             axis.set_minor_formatter(ticker.NullFormatter())
         else:
-            axis.set_major_locator(ticker.MaxNLocator(MOST_TICKS, steps=[1, 2, 2.5, 5, 10]))
+            axis.set_major_locator(ticker.MaxNLocator(MOST_TICKS, steps=[1, 2, 5, 10]))
             axis.set_major_formatter(ticker.FuncFormatter(number))
 
     def _named(self, axis: Any, step: int) -> None:

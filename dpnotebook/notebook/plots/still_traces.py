@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from dpnotebook.notebook.plots.still_axes import StillAxis, colour, number
 from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.plots.theme import INK, SMALL
-
-if TYPE_CHECKING:
-    from dpnotebook.notebook.plots.still_axes import StillAxis
 
 # Of plotly, where a trace has none of its own.
 COLOURWAY = (
@@ -31,24 +28,18 @@ FEW = 20  # points that plotly marks unless told otherwise
 MARKS = {"circle": "o", "square": "s", "diamond": "D", "cross": "P", "x": "X", "star": "*", "triangle-up": "^"}
 DASHES = {"dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 4)), "solid": "-"}
 ALIGNED = {"left": "right", "right": "left", "center": "center"}  # a text left of its point ends there
+BAR_GAP = 0.2  # between two groups of bars, of plotly
 CAP = 4  # pixels of half the end of an error bar
 LIGHT = 0.55  # luminance of a cell from which its text is dark
 
-_RGBA = re.compile(r"rgba?\((\d+), ?(\d+), ?(\d+)(?:, ?([\d.]+))?\)")
 
-
-def colour(text: str) -> Any:
-    """Return a colour of plotly as matplotlib takes it."""
-    found = _RGBA.fullmatch(text.strip())
-    if found is None:
-        return text
-    red, green, blue = (int(part) / 255 for part in found.groups()[:3])
-    return red, green, blue, float(found[4] or 1)
-
-
-def scatter(axes: Any, trace: Any, across: StillAxis, up: StillAxis, tone: str) -> None:
-    """Draw a line, a band, points or texts."""
+def scatter(
+    axes: Any, trace: Any, across: StillAxis, up: StillAxis, tone: str, beside: Sequence[Any] = (), gap: float = BAR_GAP
+) -> None:
+    """Draw a line, a band, points or texts; points of several traces stand beside one another where that is asked."""
     x, y = across.place(trace.x), up.place(trace.y)
+    if beside and across.kind == "category":
+        x = x + _aside(trace, beside, gap)
     tone = trace.line.color or trace.marker.color or tone
     mode = trace.mode or ("lines+markers" if x.size < FEW else "lines")
     name = trace.name if trace.name and trace.showlegend is not False else "_"
@@ -90,9 +81,9 @@ def bars(axes: Any, trace: Any, across: StillAxis, up: StillAxis, alike: Sequenc
     where = names.place(trace.y if lying else trace.x)
     length = values.place(trace.x if lying else trace.y)
     step = 1.0 if names.kind == "category" or where.size < 2 else float(np.nanmin(np.diff(np.unique(where))))
-    whole = step * (1 - (layout.bargap if layout.bargap is not None else 0.2))
+    whole = step * (1 - (layout.bargap if layout.bargap is not None else BAR_GAP))
     thick = whole / len(alike)
-    where = where - whole / 2 + thick * (next(i for i, one in enumerate(alike) if one is trace) + 0.5)
+    where = where + step * _aside(trace, alike, 1 - whole / step)
     tone = trace.marker.color or COLOURWAY[0]
     look = {
         "facecolor": colour(tone),
@@ -109,6 +100,12 @@ def bars(axes: Any, trace: Any, across: StillAxis, up: StillAxis, alike: Sequenc
         axes.bar(where, np.nan_to_num(length), thick, **look)
         _error_bars(axes, trace, where, length, tone)
         axes.axhline(0, color=colour(INK), lw=1, zorder=2.5)
+
+
+def _aside(trace: Any, alike: Sequence[Any], gap: float) -> float:
+    """Return how far beside the middle of its group a trace stands, in distances of two groups."""
+    place = next(i for i, one in enumerate(alike) if one is trace)
+    return (1 - gap) * ((place + 0.5) / len(alike) - 0.5)
 
 
 def heat_map(axes: Any, trace: Any, across: StillAxis, up: StillAxis) -> None:
@@ -139,8 +136,6 @@ def heat_map(axes: Any, trace: Any, across: StillAxis, up: StillAxis) -> None:
     bar.outline.set_visible(False)
     scale_of.tick_params(colors=INK, labelsize=SMALL, length=3)
     from matplotlib.ticker import FuncFormatter
-
-    from dpnotebook.notebook.plots.still_axes import number
 
     scale_of.yaxis.set_major_formatter(FuncFormatter(number))
     if trace.colorbar.title.text:

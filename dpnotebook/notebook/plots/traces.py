@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import NOT_FOUND, Series
-from dpnotebook.notebook.plots.levels import KeyLevels
+from dpnotebook.notebook.plots.levels import PlacedLevels
 from dpnotebook.notebook.plots.numbers import instead, said
 from dpnotebook.notebook.plots.theme import COLOURS, INK, SHADES, SMALL, faint, plain
 
@@ -28,7 +28,7 @@ DATE_TICKS = {"year": "%Y", "month": "%b\n%Y", "day": "%d %b\n%Y", "week": "%d %
 
 
 def bars(
-    figure: go.Figure, series: Series, levels: KeyLevels, *, lying: bool | None = None, points: bool = False
+    figure: go.Figure, series: Series, levels: PlacedLevels, *, lying: bool | None = None, points: bool = False
 ) -> None:
     """Draw bars from 0 with error bars, or points with them; lying down where there are many or their names are long.
 
@@ -91,7 +91,9 @@ def _say_instead(figure: go.Figure, series: Series, names: Sequence[str], lying:
     )
 
 
-def band(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, name: str = "", *, rows: int = 1) -> None:
+def band(
+    figure: go.Figure, series: Series, levels: PlacedLevels, colour: str, name: str = "", *, rows: int = 1
+) -> None:
     """Draw a line through the values, and a band from the lower to the upper ends of their intervals.
 
     Parameters
@@ -184,7 +186,12 @@ def thinned(values: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     return np.array(sorted(kept), dtype=np.intp)
 
 
-def time_axis(levels: KeyLevels) -> dict[str, Any]:
+def ordered_axis(levels: PlacedLevels) -> dict[str, Any]:
+    """Return the axis along which ordered levels lie; no line at 0, which is a level as any other."""
+    return {"title": {"text": plain(levels.title)}, "zeroline": False, **_time_axis(levels)}
+
+
+def _time_axis(levels: PlacedLevels) -> dict[str, Any]:
     """Return what an axis of dates needs: months named as months, not as their first days."""
     if levels.span is None or levels.where is None:
         return {}
@@ -199,7 +206,7 @@ def time_axis(levels: KeyLevels) -> dict[str, Any]:
     return {"type": "date", **({"tickformat": "%Y"} if levels.span == "year" else {})}
 
 
-def group(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, *, points: bool = False) -> None:
+def group(figure: go.Figure, series: Series, levels: PlacedLevels, colour: str, *, points: bool = False) -> None:
     """Draw one colour of a grouped bar chart, or of grouped points; `series.name` is what the legend says."""
     names = [plain(name) for name in levels.names]
     shared = {
@@ -213,12 +220,15 @@ def group(figure: go.Figure, series: Series, levels: KeyLevels, colour: str, *, 
         "hovertemplate": "%{customdata}<extra></extra>",
     }
     if points:
+        shared["error_y"] = error_bars(series, colour)
         figure.add_scatter(**shared, mode="markers", marker={"size": 9, "color": colour})
     else:
         figure.add_bar(**shared, marker=filled(colour))
 
 
-def heat_map(figure: go.Figure, series: Series, cells: NDArray[np.intp], down: KeyLevels, across: KeyLevels) -> None:
+def heat_map(
+    figure: go.Figure, series: Series, cells: NDArray[np.intp], down: PlacedLevels, across: PlacedLevels
+) -> None:
     """Draw a heat map; pointing at a cell shows its error.
 
     Parameters
@@ -307,14 +317,14 @@ def point(figure: go.Figure, series: Series) -> None:
     )
 
 
-def error_bars(series: Series) -> dict[str, Any]:
+def error_bars(series: Series, colour: str = INK) -> dict[str, Any]:
     """Return plotly's error bars from the intervals, which need not be symmetric."""
     return {
         "type": "data",
         "symmetric": False,
         "array": series.upper - series.value,
         "arrayminus": series.value - series.lower,
-        "color": INK,
+        "color": colour,
         "thickness": 1.8,
         "width": 5,
     }
@@ -325,9 +335,9 @@ def filled(colour: str) -> dict[str, Any]:
     return {"color": faint(colour, 0.35), "line": {"color": colour, "width": 1.2}}
 
 
-def folded(keys: Sequence[KeyLevels]) -> KeyLevels:
+def folded(keys: Sequence[PlacedLevels]) -> PlacedLevels:
     """Return several keys as one."""
     if len(keys) == 1:
         return keys[0]
     levels = [" · ".join(names) for names in zip(*(key.names for key in keys), strict=True)]
-    return KeyLevels(" · ".join(key.title for key in keys), list(levels), levels, None)
+    return PlacedLevels(" · ".join(key.title for key in keys), list(levels), levels, None)
