@@ -14,10 +14,13 @@ LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"\textless{}", ">": r"\textgreater{}",
     "|": r"\textbar{}", '"': r"\textquotedbl{}", "±": r"$\pm$", "−": r"$-$", "∞": r"$\infty$", "≥": r"$\geq$",
-    "≤": r"$\leq$", "–": "--", "ε": r"$\varepsilon$", "δ": r"$\delta$", "\n": " ", "\r": " ", "`": r"\textasciigrave{}",
+    "≤": r"$\leq$", "ε": r"$\varepsilon$", "δ": r"$\delta$", "\n": " ", "\r": " ", "`": r"\textasciigrave{}",
 }  # fmt: skip
 # What Markdown, or the HTML within it, reads as something else; in a table also a bar and a line break.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~$&])")
+
+_HYPHENS = re.compile(r"-(?=-)")
+_MINUS = re.compile(r"(?<![\w-])-(?=\d)")  # of a number
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ def table_markdown(table: AnswerTable) -> str:
 
 def table_latex(table: AnswerTable) -> str:
     """Return a table as LaTeX, with the rules of the package booktabs."""
-    lines = [" & ".join(map(_in_latex, line)) + r" \\" for line in (table.head, *table.rows)]
+    lines = [_cells_in_latex(line, table.sides) for line in (table.head, *table.rows)]
     inside = [r"\toprule", lines[0], r"\midrule", *lines[1:], r"\bottomrule"]
     caption = [f"% {_commented(table.caption)}"] if table.caption else []
     return "\n".join([*caption, rf"\begin{{tabular}}{{{table.sides}}}", *inside, r"\end{tabular}"])
@@ -110,7 +113,15 @@ def _in_markdown(text: str) -> str:
 
 
 def _in_latex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)
+    """Return a text that LaTeX prints as it stands; two hyphens would be a dash."""
+    escaped = "".join(LATEX.get(sign, sign) for sign in text)
+    return _HYPHENS.sub("-{}", escaped)
+
+
+def _cells_in_latex(cells: Sequence[str], sides: str) -> str:
+    escaped = map(_in_latex, cells)
+    numbers = (_MINUS.sub("$-$", cell) if side == "r" else cell for cell, side in zip(escaped, sides, strict=True))
+    return " & ".join(numbers) + r" \\"
 
 
 def _commented(text: str) -> str:

@@ -57,6 +57,10 @@ class NotebookFigure(go.Figure):
         self._alt, self._table = alt, table
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep words and numbers in copies, which plotly makes of its own parts only."""
+        return _again, (super().__reduce__()[1], self._alt, self._table)
+
     def to_image(self, format: str = "png", *, scale: float | None = None, **options: Any) -> bytes:
         """Return the figure as the bytes of a picture; SVG and PNG are drawn without a browser.
 
@@ -157,6 +161,10 @@ class NotebookFigure(go.Figure):
             raise ArgumentError(f"an SVG or a PNG takes width= and height= in pixels and scale=, not {min(unknown)}=")
         sizes = {side: options[side] for side in ("width", "height") if options.get(side) is not None}
         return go.Figure(self).update_layout(**sizes) if sizes else self
+
+
+def _again(parts: tuple[Any, ...], alt: str, table: AnswerTable | None) -> NotebookFigure:
+    return NotebookFigure(*parts).described(alt, table)
 
 
 def _format(said: Any) -> str:

@@ -103,7 +103,7 @@ def _png(drawn: Figure, scale: float) -> bytes:
 
 
 def _shortened(written: bytes) -> str:
-    """Return SVG of matplotlib in a fourth of its characters: what is seen, to a tenth of a pixel.
+    """Return SVG of matplotlib in less than half of its characters: what is seen, to a tenth of a pixel.
 
     Numbers are shortened in attributes that hold coordinates and nowhere else: what a text says is not touched.
     """

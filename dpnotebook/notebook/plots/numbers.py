@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
+from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.release import (
     ANYTHING,
     NO_INTERVAL,
@@ -59,6 +60,11 @@ def instead(series: Series, row: int) -> str:
     return ""
 
 
+def warnings(release: Release) -> list[str]:
+    """Return what a reader of the intervals has to know, wherever they are handed on."""
+    return [note for note in (*release.notes, picked_note(release)) if note]
+
+
 def answer_table(release: Release, rows: int | None = None) -> AnswerTable:
     """Return a release as a table: its keys, each measure with its interval, and what stands beside them.
 
@@ -82,7 +88,7 @@ def answer_table(release: Release, rows: int | None = None) -> AnswerTable:
         tuple(zip(*columns, strict=True)) if columns else (),
         "l" * len(keys) + "r" * (len(found) + len(others)),
         whole - len(release.frame),
-        facts(release),
+        " · ".join((facts(release), *warnings(release))),
     )
 
 

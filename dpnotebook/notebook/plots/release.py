@@ -18,7 +18,7 @@ from dpnotebook.errors import ArgumentError, SQLError, WorkloadError, shorten
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import EMPTY, Series, facts, scope, series_of
 from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
-from dpnotebook.notebook.plots.numbers import answer_table, said
+from dpnotebook.notebook.plots.numbers import answer_table, said, warnings
 from dpnotebook.notebook.plots.panels import panelled
 from dpnotebook.notebook.plots.theme import COLOURS, SMALL, TEXT, TITLE, base_layout, plain
 from dpnotebook.notebook.plots.traces import (
@@ -92,7 +92,7 @@ def plot_release(release: Release, measure: str | None = None, kind: str | None 
     else:
         lying = any(getattr(trace, "orientation", None) == "h" for part in drawn for trace in part.data)
         figure = panelled(drawn, [one.words for one in series], columns=len(drawn) if lying and len(drawn) < 4 else 1)
-    dress(figure, release.title, scope(release), [facts(release), *dict.fromkeys(notes)])
+    dress(figure, release.title, scope(release), [facts(release), *dict.fromkeys((*warnings(release), *notes))])
     return figure.described(_alt(release, series[0], keys), answer_table(release, SAID_ROWS))
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,14 @@ def colour(text: str) -> Any:
         return text
     red, green, blue = (int(part) / 255 for part in found.groups()[:3])
     return red, green, blue, float(found[4] or 1)
+
+
+def unpacked(values: Any) -> Any:
+    """Return values as plotly was given them: it packs arrays of numbers when a figure is copied or read from JSON."""
+    if not (isinstance(values, Mapping) and "bdata" in values):
+        return values
+    found = np.frombuffer(base64.b64decode(values["bdata"]), dtype=values["dtype"])
+    return found.reshape([int(size) for size in str(values.get("shape", "-1")).split(",")])
 
 
 def number(value: float, position: int = 0) -> str:
@@ -57,6 +66,7 @@ class StillAxis:
 
     def place(self, values: Any) -> NDArray[np.float64]:
         """Return where values lie; NaN for those that do not."""
+        values = unpacked(values)
         if values is None:
             return np.zeros(0)
         if self.kind == "category":
@@ -168,7 +178,7 @@ def still_axis(layout: Any, side: str, name: str, traces: Sequence[Any]) -> Stil
         What is drawn on it.
     """
     said = layout[f"{side}axis{name[1:]}"]
-    found = [values for trace in traces if (values := getattr(trace, side, None)) is not None]
+    found = [values for trace in traces if (values := unpacked(getattr(trace, side, None))) is not None]
     first = next((value for values in found for value in list(values)[:50] if value is not None), None)
     kind = said.type if said.type not in (None, "-") else None
     if kind is None:

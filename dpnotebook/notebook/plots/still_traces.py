@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.notebook.plots.still_axes import StillAxis, colour, number
+from dpnotebook.notebook.plots.still_axes import StillAxis, colour, number, unpacked
 from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.plots.theme import INK, SMALL
 
@@ -112,7 +112,7 @@ def heat_map(axes: Any, trace: Any, across: StillAxis, up: StillAxis) -> None:
     """Draw a heat map, with its scale beside it and its texts in it."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    z = np.asarray(trace.z, dtype=float)
+    z = np.asarray(unpacked(trace.z), dtype=float)
     rows, columns = z.shape
     scale = [(float(at), colour(tone)) for at, tone in trace.colorscale]
     shades = LinearSegmentedColormap.from_list("shades", scale)
@@ -155,8 +155,8 @@ def _error_bars(axes: Any, trace: Any, x: Any, y: Any, tone: str) -> None:
         error = getattr(trace, f"error_{side}", None)
         if error is None or error.array is None:
             continue
-        above = np.asarray(error.array, dtype=float)
-        below = above if error.arrayminus is None else np.asarray(error.arrayminus, dtype=float)
+        above = np.asarray(unpacked(error.array), dtype=float)
+        below = above if error.arrayminus is None else np.asarray(unpacked(error.arrayminus), dtype=float)
         known = np.isfinite(above) & np.isfinite(below) & np.isfinite(x) & np.isfinite(y)
         axes.errorbar(
             x[known],
