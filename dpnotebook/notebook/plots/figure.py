@@ -25,7 +25,7 @@ LARGEST_SVG = 250_000  # characters; of a larger one the PNG is shown
 SAID_ROWS = 20  # of the table beside a figure; all are in the release's frame
 
 
-class NotebookFigure(go.Figure):
+class NotebookFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
     """A plotly figure that carries a still picture and a table of its numbers into every output.
 
     JupyterLab and VS Code show the live figure; an exported page, GitHub, a PDF and an e-mail show the picture, with

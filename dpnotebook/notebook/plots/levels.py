@@ -69,7 +69,8 @@ class PlacedLevels:
         """Which rows have a place on the axis."""
         if self.where is None:
             return np.zeros(len(self.levels), dtype=bool)
-        return ~(np.isnat(self.where) if self.where.dtype.kind == "M" else np.isnan(self.where))
+        missing = np.isnat if self.where.dtype.kind == "M" else np.isnan
+        return np.asarray(~missing(self.where))
 
 
 def key_levels(release: Release, key: str) -> PlacedLevels:
@@ -124,15 +125,16 @@ def _span(release: Release, key: str, levels: Sequence[Any]) -> Span | None:
     moments = [level for level in levels if _is_moment(level)]
     if not moments or len(moments) + sum(map(is_missing, levels)) < len(levels):
         return None
-    return _shortest_span(np.unique(np.array(moments, dtype="datetime64[D]")))
+    return _longest_span(np.unique(np.array(moments, dtype="datetime64[D]")))
 
 
-def _shortest_span(days: NDArray[np.datetime64]) -> Span:
-    """Return the longest span that all of some days begin, and the distance between them allows."""
-    if days.size > 1 and (np.diff(days) % np.timedelta64(7, "D") == np.timedelta64(0, "D")).all():
-        return "week"
+def _longest_span(days: NDArray[np.datetime64]) -> Span:
+    """Return the longest span that each of some days begins; of one alone it cannot be told, so that is a day."""
+    if days.size < 2:
+        return "day"
     spans: tuple[Span, ...] = ("year", "quarter", "month")
-    return next((by for by in spans if days.size > 1 and (begin_of_span(days, by) == days).all()), "day")
+    found = next((by for by in spans if (begin_of_span(days, by) == days).all()), None)
+    return found or ("week" if not (np.diff(days).astype(int) % 7).any() else "day")
 
 
 def _is_moment(level: Any) -> bool:
@@ -148,9 +150,10 @@ def _day(level: Any) -> np.datetime64:
     if level is None or is_missing(level):
         return np.datetime64("NaT")
     try:
-        return span_of(level)[0].astype("datetime64[D]")
+        first: np.datetime64 = span_of(level)[0].astype("datetime64[D]")
     except NoDate:
         return np.datetime64("NaT")
+    return first
 
 
 def _date_name(level: Any, day: np.datetime64, span: Span) -> str:

@@ -110,7 +110,10 @@ class StillAxis:
         self._ticks(axis)
 
     def _ticks(self, axis: Any) -> None:
-        from matplotlib import dates, ticker
+        from matplotlib import dates as untyped
+        from matplotlib import ticker
+
+        dates: Any = untyped
 
         layout = self.layout
         if layout.tickvals is not None:
