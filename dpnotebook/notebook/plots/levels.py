@@ -87,12 +87,18 @@ def key_levels(release: Release, key: str) -> PlacedLevels:
     levels = column.tolist()
     ordered = release.ordered[release.keys.index(key)]
     span = _span(release, key, levels)
+    title = key_title(release, key)
     if span is None:
-        return PlacedLevels(key, levels, [label(level) for level in levels], positions(levels) if ordered else None)
+        return PlacedLevels(title, levels, [label(level) for level in levels], positions(levels) if ordered else None)
     days = np.array([_day(level) for level in levels], dtype="datetime64[D]")
     names = [_date_name(level, day, span) for level, day in zip(levels, days, strict=True)]
     enough = ordered and (~np.isnat(days)).sum() >= LEAST_PLACED
-    return PlacedLevels(key, levels, names, days.astype("datetime64[us]") if enough else None, span)
+    return PlacedLevels(title, levels, names, days.astype("datetime64[us]") if enough else None, span)
+
+
+def key_title(release: Release, key: str) -> str:
+    """Return what a key of a release is called on axes and in tables."""
+    return key
 
 
 def positions(levels: Sequence[Any]) -> NDArray[np.float64] | None:
