@@ -47,6 +47,7 @@ MOST_LEVELS = 40  # of a key without an order that are drawn: as many as can be 
 LEAST_LINE = 8  # levels of an ordered first key from which several lines are drawn instead of bars
 AMOUNTS = ("count", "cdf", "sum", "units", "workload")  # measures of which 0 is nothing: bars begin there
 LETTERS, SMALL_LETTERS = 74, 100  # of a line of a title, and of what is below it
+DOT = " · "  # between two facts
 SAID_ALT = 12  # values that the text for who does not see the picture names
 
 
@@ -301,7 +302,7 @@ def dress(figure: NotebookFigure, title: str, where: str, notes: Sequence[str]) 
     else:
         lines = [plain(part) for part in textwrap.wrap(title, LETTERS) or [""]]
         lines += [f"{small}{plain(part)}</span>" for part in textwrap.wrap(where, SMALL_LETTERS)]
-    caption = [plain(part) for note in notes for part in textwrap.wrap(note, SMALL_LETTERS)]
+    caption = [plain(part) for note in notes for part in _wrapped(note)]
     top = 14 + 1.35 * (TITLE * len(lines) + SMALL * len(caption))
     figure.update_layout(
         base_layout(**drawn),
@@ -319,3 +320,15 @@ def dress(figure: NotebookFigure, title: str, where: str, notes: Sequence[str]) 
             "pad": {"t": 14},
         },
     )
+
+
+def _wrapped(note: str) -> list[str]:
+    """Return the lines of a caption: whole parts where that is possible, so that no fact is broken in two."""
+    lines = [""]
+    for part in note.split(DOT):
+        joined = f"{lines[-1]}{DOT if lines[-1] else ''}{part}"
+        if len(joined) <= SMALL_LETTERS:
+            lines[-1] = joined
+        else:
+            lines += textwrap.wrap(part, SMALL_LETTERS)
+    return [line for line in lines if line]
