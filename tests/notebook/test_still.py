@@ -262,6 +262,12 @@ def test_a_bundle_has_the_live_figure_a_picture_and_the_numbers(table, page):
     assert "North" in texts(base64.b64decode(source))
 
 
+def test_where_somebody_is_there_the_live_figure_is_shown_at_once(table, monkeypatch):
+    figure = table.histogram("sex", epsilon=0.1).run().plot()
+    monkeypatch.setattr("dpnotebook.notebook.plots.figure.interactive", lambda: True)
+    assert set(figure._repr_mimebundle_()) == {"application/vnd.plotly.v1+json", "text/html", "text/plain"}
+
+
 def test_a_figure_stays_one_when_it_is_copied_or_pickled(table):
     figure = table.histogram("sex", epsilon=0.1).run().plot()
     again = pickle.loads(pickle.dumps(figure))

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 
 from dpnotebook.errors import ArgumentError, shorten
 from dpnotebook.notebook.html import details
-from dpnotebook.notebook.interactive import shell
+from dpnotebook.notebook.interactive import interactive, shell
 from dpnotebook.notebook.plots.images import FINE, image, png, svg, svg_and_png
 from dpnotebook.notebook.plots.still_text import unmarked
 from dpnotebook.notebook.tables import AnswerTable, table_html, table_text
@@ -134,7 +134,9 @@ class NotebookFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
             "text/html": self._still(large, small),
             PLOTLY: json.loads(self.to_json()),
         }
-        if len(small) <= LARGEST_PNG:
+        # JupyterLab shows a PNG in place of the live figure until somebody points at it, and adds one of its own to what
+        # it saves: so it is for notebooks that run with nobody there, which are exported as they are.
+        if not interactive() and len(small) <= LARGEST_PNG:
             bundle["image/png"] = base64.b64encode(small).decode()
         return bundle
 
