@@ -134,8 +134,8 @@ class NotebookFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
             "text/html": self._still(large, small),
             PLOTLY: json.loads(self.to_json()),
         }
-        # JupyterLab shows a PNG in place of the live figure until somebody points at it, and adds one of its own to what
-        # it saves: so it is for notebooks that run with nobody there, which are exported as they are.
+        # JupyterLab shows a PNG in place of the live figure until somebody points at it, and saves one of its own:
+        # so it is for notebooks that run with nobody there, which are exported as they are.
         if not interactive() and len(small) <= LARGEST_PNG:
             bundle["image/png"] = base64.b64encode(small).decode()
         return bundle
