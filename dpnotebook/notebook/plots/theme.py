@@ -41,7 +41,7 @@ def base_layout(**changes: Any) -> dict[str, Any]:
     for name in {"xaxis", "yaxis", *(name for name in changes if name[1:].startswith("axis"))}:
         changes[name] = {**axis, **changes.get(name, {})}
         if "title" in changes[name]:
-            changes[name]["title"] = {"standoff": 12, **changes[name]["title"]}
+            changes[name]["title"] = {"standoff": 12, "font": {"size": TEXT}, **changes[name]["title"]}
     return {**layout, **changes}
 
 

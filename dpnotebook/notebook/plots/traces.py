@@ -272,7 +272,7 @@ def heat_map(
     figure.update_layout(
         xaxis={"title": {"text": plain(across.title)}, "type": "category", "showgrid": False},
         yaxis={"title": {"text": plain(down.title)}, "type": "category", "showgrid": False, "autorange": "reversed"},
-        height=min(1000, max(300, 170 + 24 * len(rows))),
+        height=min(1000, max(380, 230 + 24 * len(rows))),
     )
 
 
