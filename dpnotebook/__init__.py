@@ -47,6 +47,8 @@ from dpnotebook.errors import (
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
 from dpnotebook.notebook.explorer.explorer import explore
+from dpnotebook.notebook.plots.compare import compare
+from dpnotebook.notebook.plots.portable import portable
 from dpnotebook.notebook.public import guard
 from dpnotebook.planner.plan import Plan
 from dpnotebook.privacy.auditing import PrivacyAudit, audit
@@ -95,10 +97,12 @@ __all__ = [
     "active_session",
     "audit",
     "cdf",
+    "compare",
     "explore",
     "identity",
     "load_ipython_extension",
     "marginals",
+    "portable",
     "prefix_marginals",
     "ranges",
     "small_marginals",

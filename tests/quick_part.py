@@ -71,6 +71,7 @@ PART = (
     "test_pipeline.py",
     "test_rooms.py",
     "test_session.py",
+    "test_release_habits.py",
     "test_spreadsheet.py",
 )
 

@@ -110,7 +110,7 @@ def _unknown(kwargs: Mapping[str, Any], signature: inspect.Signature) -> str | N
     for name in kwargs:
         if name not in known:
             close = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {close[0]}=?" if close else f"; it takes {', '.join(known)}"
+            hint = f"; did you mean {close[0]}=?" if close else f"; it takes {', '.join(known) or 'nothing'}"
             return f"takes no {shorten(name)[1:-1]}={hint}"
     return None
 

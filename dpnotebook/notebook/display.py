@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from dpnotebook.errors import DPError
@@ -27,15 +28,16 @@ def attach() -> None:
     _show(Session, lambda session: session, "budget")
     Query._ipython_display_ = _show_with_controls  # type: ignore[attr-defined]
     Strategy.plot = _plot_strategy  # type: ignore[attr-defined]
-    register_view("plot", _plot_release)
+    for name in ("plot", "markdown", "latex", "html"):
+        register_view(name, partial(_release_view, name))
     register_view("dashboard", _dashboard)
     show_with(_watched)
 
 
-def _plot_release(release: Release) -> Any:
-    from dpnotebook.notebook.plots.release import plot_release
+def _release_view(name: str, release: Release, **options: Any) -> Any:
+    from dpnotebook.notebook.plots.views import VIEWS
 
-    return plot_release(release)
+    return VIEWS[name](release, **options)
 
 
 def _dashboard(session: Session) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -163,6 +163,64 @@ class Release:
             raise WorkloadError("what a statement works out from its answers has no interval of its own")
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
         return float(self._single(low)), float(self._single(high))
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.frame)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows as named tuples, as pandas' `itertuples` without the index: `row.sex`, `row.value`."""
+        return iter(self.frame.itertuples(index=False, name="Answer"))
+
+    def __contains__(self, column: object) -> bool:
+        """Whether there is a column of this name."""
+        return isinstance(column, Hashable) and column in self.frame.columns
+
+    def __getitem__(self, column: str | list[str]) -> Any:
+        """Return a column as a Series, or several, by a list of their names, as a frame.
+
+        Raises
+        ------
+        WorkloadError
+            If there is no such column.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> release["value"].tolist()
+        [600.0, 400.0]
+        >>> [(row.sex, row.value) for row in release], len(release)
+        ([('F', 600.0), ('M', 400.0)], 2)
+        """
+        names = column if isinstance(column, list) else [column]
+        unknown = [name for name in names if name not in self]
+        if unknown:
+            if isinstance(unknown[0], str):
+                raise WorkloadError(
+                    f"this release has no column {shorten(unknown[0])}; it has {', '.join(map(str, self.frame))}"
+                )
+            raise WorkloadError(
+                f"columns are taken by name, as release[{shorten(self.frame.columns[-1])}]; for rows loop over the "
+                "release, or use .frame"
+            )
+        return self.frame[column]
+
+    def __float__(self) -> float:
+        """Return the single answer, as `value`.
+
+        Raises
+        ------
+        WorkloadError
+            If the release has several.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> float(example_session().table("patients").count(epsilon=0.5).run())
+        1000.0
+        """
+        return self.value
 
     def nonnegative(self, total: float | None = None) -> Release:
         """Return the same release with its counts moved to the nearest that data could have.
@@ -396,15 +454,108 @@ class Release:
 
         write_csv(self.frame, path)
 
-    def plot(self) -> go.Figure:
-        """Return a plotly figure of the answers with their intervals.
+    def to_frame(self) -> pd.DataFrame:
+        """Return the frame of the release, as a copy that may be changed.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> release.to_frame().columns.tolist()
+        ['sex', 'value', 'std_error', 'lower', 'upper']
+        """
+        return self.frame.copy()
+
+    def to_markdown(self) -> str:
+        """Return the answers as a table in Markdown, each with its interval, for GitHub or a notebook's text.
+
+        Values have the digits that their error supports, and texts are escaped.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> print(release.to_markdown())
+        | sex |   rows |
+        | --- | -----: |
+        | F   | 600 ±6 |
+        | M   | 400 ±6 |
+        <BLANKLINE>
+        release #1 · ε 0.5 · 95% intervals from noise
+        """
+        return str(view("markdown", self))
+
+    def to_latex(self) -> str:
+        """Return the answers as a `tabular` of LaTeX, each with its interval; its rules are those of booktabs.
+
+        Values have the digits that their error supports, and texts are escaped.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> print(release.to_latex())
+        % release #1 · ε 0.5 · 95% intervals from noise
+        \\begin{tabular}{lr}
+        \\toprule
+        sex & rows \\\\
+        \\midrule
+        F & 600 $\\pm$6 \\\\
+        M & 400 $\\pm$6 \\\\
+        \\bottomrule
+        \\end{tabular}
+        """
+        return str(view("latex", self))
+
+    def to_html(self) -> str:
+        """Return the answers as an HTML table, each with its interval, for a page or a mail: without scripts.
+
+        Values have the digits that their error supports, and texts are escaped.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
+        >>> "<td" in release.to_html()
+        True
+        """
+        return str(view("html", self))
+
+    def plot(
+        self,
+        kind: Literal["bar", "barh", "point", "line", "heatmap"] | None = None,
+        *,
+        measure: str | None = None,
+    ) -> go.Figure:
+        """Return a plotly figure of the answers with their intervals, which is a picture wherever plotly is not.
+
+        Counts and sums are bars from 0, means and quantiles points; an ordered key makes a line with a band, dates a
+        time axis; two keys make lines, grouped bars or a heat map; several measures have a panel each. Exported pages,
+        GitHub and mails show a still picture with the numbers below it, and `write_image("ages.svg")`, or `.png`,
+        writes that picture without a browser.
+
+        Parameters
+        ----------
+        kind
+            "bar", "barh", "point", "line" or "heatmap"; what fits the answers when None.
+        measure
+            Which measure, by its column; all when None.
+
+        Raises
+        ------
+        ArgumentError
+            If it is no kind, or one that does not fit the keys.
+        WorkloadError
+            If the release has no such measure.
+        SQLError
+            If there is nothing to draw.
 
         Examples
         --------
         >>> from dpnotebook.testing import example_session
         >>> release = example_session().table("patients").histogram("age", epsilon=0.5).run()
-        >>> figure = release.plot()
-        >>> type(figure).__name__
-        'Figure'
+        >>> release.plot().write_image("ages.svg")
+        >>> [trace.type for trace in release.plot(kind="bar").data]
+        ['bar']
         """
-        return view("plot", self)
+        return view("plot", self, kind=kind, measure=measure)

@@ -7,10 +7,10 @@ from typing import Any
 
 from dpnotebook.errors import DPError
 
-_views: dict[str, Callable[[Any], Any]] = {}
+_views: dict[str, Callable[..., Any]] = {}
 
 
-def register_view(name: str, draw: Callable[[Any], Any]) -> None:
+def register_view(name: str, draw: Callable[..., Any]) -> None:
     """Let an object be drawn by a function.
 
     Parameters
@@ -18,13 +18,13 @@ def register_view(name: str, draw: Callable[[Any], Any]) -> None:
     name
         Of the view, such as "plot" for releases and "dashboard" for sessions.
     draw
-        Takes the object and returns what is shown.
+        Takes the object, and by name what else the view has to know; returns what is shown.
     """
     _views[name] = draw
 
 
-def view(name: str, shown: Any) -> Any:
-    """Return what was registered to draw an object.
+def view(name: str, shown: Any, **options: Any) -> Any:
+    """Return what was registered to draw an object, given what else it has to know.
 
     Raises
     ------
@@ -33,4 +33,4 @@ def view(name: str, shown: Any) -> Any:
     """
     if name not in _views:
         raise DPError(f"nothing is loaded that draws a {name}; import dpnotebook first")
-    return _views[name](shown)
+    return _views[name](shown, **options)

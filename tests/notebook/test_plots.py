@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.notebook.plots.levels import positions
 from dpnotebook.notebook.plots.release import plot_release
-from dpnotebook.notebook.plots.traces import positions
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
 
@@ -151,7 +151,7 @@ def test_which_measure(session):
     measures = (Measure("count", name="n"), Measure("sum", "age", "years", bounded_value(domain, "age")))
     question = Question("people", measures, ("sex",), Predicate.everything(domain))
     release = dpn.Query(session, question, Accuracy(epsilon=0.5)).run()
-    (first,), (second,) = plot_release(release).data, plot_release(release, "years").data
+    (first,), (second,) = plot_release(release, "n").data, plot_release(release, "years").data
     np.testing.assert_array_equal(first.y, release.frame["n"])
     np.testing.assert_array_equal(second.y, release.frame["years"])
     with pytest.raises(ValueError, match="no measure 'sum'; it has n, years"):

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import pytest
 
 from dpnotebook.notebook import svg
-from dpnotebook.notebook.plots.traces import COLOURS
+from dpnotebook.notebook.plots.theme import COLOURS, INK
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -35,9 +35,10 @@ def test_tones_are_seen_in_both_themes(colour, background):
     assert contrast(colour, background) >= 3
 
 
-@pytest.mark.parametrize("colour", COLOURS)
-def test_tones_of_figures_are_seen_on_white(colour):
-    assert contrast(colour, "#ffffff") >= 3
+@pytest.mark.parametrize("colour", [*COLOURS, INK])
+@pytest.mark.parametrize("background", ["#ffffff", "#111111"])
+def test_tones_of_figures_are_seen_in_both_themes(colour, background):
+    assert contrast(colour, background) >= (4 if colour == INK else 3)
 
 
 def test_the_budget_bar_is_to_scale():

@@ -11,8 +11,7 @@ from dpnotebook.notebook import cards, formatting
 from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep, columns, timeline
 from dpnotebook.notebook.dashboard.summary import history_html, summary_html
 from dpnotebook.notebook.html import escape, line
-from dpnotebook.notebook.plots.release import base_layout
-from dpnotebook.notebook.plots.traces import COLOURS, plain
+from dpnotebook.notebook.plots.theme import COLOURS, base_layout, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,52 +1,104 @@
 """Figures of releases: the answers with their intervals, in the words of the data.
 
-Figures are plain `go.Figure` on white, readable in light and dark notebooks, with a small layout of their own: the
-templates of plotly would add some 7 kB to every figure that a notebook saves.
+Every figure is live where plotly is, and has a still picture and its numbers for wherever it is not. It has a small
+layout of its own: the templates of plotly would add some 7 kB to every figure that a notebook saves.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpnotebook.errors import SQLError, WorkloadError, shorten
-from dpnotebook.notebook.cards.release import EMPTY, Series, facts, label, scope, series_of
-from dpnotebook.notebook.plots.traces import COLOURS, band, bars, group, heat_map, plain, point, positions, said
+from dpnotebook.errors import ArgumentError, SQLError, WorkloadError, shorten
+from dpnotebook.notebook import formatting
+from dpnotebook.notebook.cards.release import EMPTY, Series, facts, scope, series_of
+from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
+from dpnotebook.notebook.plots.numbers import answer_table, said, warnings
+from dpnotebook.notebook.plots.panels import panelled
+from dpnotebook.notebook.plots.theme import COLOURS, SMALL, TEXT, TITLE, base_layout, plain
+from dpnotebook.notebook.plots.traces import (
+    MOST_POINTS,
+    MOST_SIDE,
+    band,
+    bars,
+    folded,
+    group,
+    heat_map,
+    ordered_axis,
+    picked,
+    point,
+)
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
+    from dpnotebook.notebook.plots.figure import NotebookFigure
     from dpnotebook.session.release import Release
 
-INK, QUIET, GRID, LINE = "#24292f", "#57606a", "#e4e7eb", "#9aa0a8"
+KINDS = ("bar", "barh", "point", "line", "heatmap")
 MOST_GROUPED = 6  # levels of a second key that are still told apart by colour
+MOST_ASIDE = 4  # values without a place on the axis that are named
+MOST_PANELS = 9  # levels of a second key, or measures, that have a panel each
 MOST_BARS = 60  # of two keys together; more are a heat map
+MOST_LEVELS = 40  # of a key without an order that are drawn: as many as can be read
 LEAST_LINE = 8  # levels of an ordered first key from which several lines are drawn instead of bars
+AMOUNTS = ("count", "cdf", "sum", "units", "workload")  # measures of which 0 is nothing: bars begin there
+LETTERS, SMALL_LETTERS = 74, 100  # of a line of a title, and of what is below it
+DOT = " · "  # between two facts
+SAID_ALT = 12  # values that the text for who does not see the picture names
 
 
-def plot_release(release: Release, measure: str | None = None) -> go.Figure:
-    """Return a figure of a release: bars, a line with a band, grouped bars, a heat map, or a single point.
+def plot_release(release: Release, measure: str | None = None, kind: str | None = None) -> NotebookFigure:
+    """Return a figure of a release, of the kind that fits its keys unless another is asked for.
+
+    Amounts are bars from 0; means, quantiles and ratios are points; an ordered key makes a line with a band, dates a
+    time axis; two keys make lines, grouped bars, panels or a heat map; several measures have a panel each.
 
     Parameters
     ----------
     release
         What to draw; nothing but its public frame is used.
     measure
-        Which of its measures, by column name; the first when None.
+        Which of its measures, by column name; all of them when None.
+    kind
+        "bar", "barh" (lying), "point", "line" or "heatmap"; what fits when None.
 
     Raises
     ------
-    ValueError
+    ArgumentError
+        If it is no kind, or one that does not fit the keys.
+    WorkloadError
         If the release has no such measure.
     SQLError
         If nothing in it has an interval, as where a statement works out something else from the answers, or it is
         empty.
     """
-    import plotly.graph_objects as go
+    from dpnotebook.notebook.plots.figure import SAID_ROWS, NotebookFigure
 
+    if kind is not None and kind not in KINDS:
+        raise ArgumentError(f"kind= is one of {', '.join(KINDS)}, not {shorten(kind)}; draw .frame yourself for others")
+    series = _series(release, measure)
+    keys = [key_levels(release, key) for key in release.keys]
+    notes: list[str] = []
+    drawn = []
+    for one in series:
+        figure = NotebookFigure()
+        _draw(figure, one, is_amount(release, one), keys, kind, notes)
+        drawn.append(figure)
+    if len(drawn) == 1:
+        figure = drawn[0]
+    else:
+        lying = any(getattr(trace, "orientation", None) == "h" for part in drawn for trace in part.data)
+        figure = panelled(drawn, [one.words for one in series], columns=len(drawn) if lying and len(drawn) < 4 else 1)
+    dress(figure, release.title, scope(release), [facts(release), *dict.fromkeys((*warnings(release), *notes))])
+    return figure.described(_alt(release, series[0], keys), answer_table(release, SAID_ROWS))
+
+
+def _series(release: Release, measure: str | None) -> list[Series]:
+    """Return the measures that are drawn."""
     found = {series.name: series for series in series_of(release)}
     if not len(release.frame):
         raise SQLError(f"there is nothing to draw: {EMPTY}")
@@ -57,128 +109,209 @@ def plot_release(release: Release, measure: str | None = None) -> go.Figure:
         )
     if measure is not None and measure not in found:
         raise WorkloadError(f"this release has no measure {shorten(measure)}; it has {', '.join(found)}")
-    series = _drawable(found[measure] if measure is not None else next(iter(found.values())))
-    if release.notes and np.isnan(series.value).all():
+    names = [measure] if measure is not None else list(found)[: MOST_PANELS if len(release.keys) <= 1 else 1]
+    series = [drawable(found[name]) for name in names]
+    if release.notes and all(np.isnan(one.value).all() for one in series):
         raise SQLError(f"there is nothing to draw: {release.notes[0]}")
-    keys = [release.frame[key].tolist() for key in release.keys]
-    figure, beside = go.Figure(), ""
+    return series
+
+
+def drawable(series: Series) -> Series:
+    """Return a measure without the values that may be anything: a picture would show them as if they were known."""
+    unknown = np.isinf(series.half)
+    return replace(series, value=np.where(unknown, np.nan, series.value)) if unknown.any() else series
+
+
+def is_amount(release: Release, series: Series) -> bool:
+    """Return whether a measure is an amount, of which 0 is nothing, and not a mean or a ratio."""
+    kinds = {measure.name: measure.kind for measure in release.measures}
+    return kinds[series.name] in AMOUNTS or (kinds[series.name] not in ("mean", "quantile") and series.unit == "rows")
+
+
+def _draw(
+    figure: NotebookFigure, series: Series, amount: bool, keys: list[PlacedLevels], kind: str | None, notes: list[str]
+) -> None:
+    """Draw one measure, and add to the notes what has no place in the picture."""
+    if kind == "heatmap" and len(keys) < 2:
+        raise ArgumentError("a heatmap is of two keys; this release has " + ("one" if keys else "none"))
     if not keys:
         point(figure, series)
     elif len(keys) == 1:
-        beside = _one_key(figure, series, keys[0], release.keys[0], release.ordered[0])
+        _one_key(figure, series, amount, keys[0], kind, notes)
     else:
-        _several_keys(figure, series, keys, list(release.keys), release.ordered)
-    _dress(figure, release, beside)
-    return figure
+        _several_keys(figure, series, keys, kind, notes)
 
 
-def _drawable(series: Series) -> Series:
-    """Return a measure without the values that may be anything: a picture would show them as if they were known."""
-    unknown = np.isinf(series.half)
-    value, lower, upper = (np.where(unknown, np.nan, part) for part in (series.value, series.lower, series.upper))
-    return replace(series, value=value, lower=lower, upper=upper) if unknown.any() else series
+def _one_key(
+    figure: NotebookFigure, series: Series, amount: bool, levels: PlacedLevels, kind: str | None, notes: list[str]
+) -> None:
+    """Draw a line with a band where the levels lie in an order, else bars or points."""
+    if kind == "line" and levels.where is None:
+        raise ArgumentError(f"{shorten(levels.title)} has no order that a line could follow: write kind='bar'")
+    if levels.where is not None and kind in (None, "line"):
+        band(figure, series, levels, COLOURS[0])
+        figure.update_layout(
+            xaxis=ordered_axis(levels),
+            yaxis={"title": {"text": plain(series.unit)}, **({"rangemode": "tozero"} if amount else {})},
+        )
+        _say_aside(series, levels.names, ~levels.placed | np.isnan(series.value), notes)
+        if levels.placed.sum() > MOST_POINTS:
+            notes.append(f"of {levels.placed.sum():,} values the least and the largest of every stretch are drawn")
+        return
+    if len(levels.names) > MOST_LEVELS:
+        order = np.argsort(-np.nan_to_num(series.value, nan=-np.inf), kind="stable")[:MOST_LEVELS].tolist()
+        notes.append(
+            f"the {MOST_LEVELS} largest of {len(levels.names):,}; the largest of many look larger than they are: "
+            "simultaneous() has intervals that allow for that"
+        )
+        levels, series = levels.picked(order), picked(series, order)
+    lying = {"barh": True, "bar": False if len(levels.names) <= MOST_LEVELS // 2 else None}.get(kind or "")
+    points = kind == "point" or (kind is None and not amount)
+    bars(figure, series, levels, lying=lying, points=points)
 
 
-def base_layout(**changes: Any) -> dict[str, Any]:
-    """Return the layout that all figures share, a template included that adds nothing to their size.
-
-    Parameters
-    ----------
-    changes
-        `xaxis` and `yaxis` are laid over the shared axes, everything else is added.
-    """
-    axis = {"gridcolor": GRID, "zerolinecolor": LINE, "linecolor": LINE, "tickcolor": LINE, "ticks": "outside",
-            "automargin": True, "separatethousands": True, "exponentformat": "none"}  # fmt: skip
-    layout = {
-        "template": "none",
-        "font": {"color": INK, "size": 13, "family": "system-ui, -apple-system, Segoe UI, sans-serif"},
-        "paper_bgcolor": "white",
-        "plot_bgcolor": "white",
-        "bargap": 0.25,
-    }
-    for name in ("xaxis", "yaxis"):
-        changes[name] = {**axis, **changes.get(name, {})}
-        if "title" in changes[name]:
-            changes[name]["title"] = {"standoff": 12, **changes[name]["title"]}
-    return {**layout, **changes}
-
-
-def _one_key(figure: go.Figure, series: Series, levels: list[Any], name: str, ordered: bool) -> str:
-    """Draw one key; return what has no place on an ordered axis: missing values and other levels."""
-    where = positions(levels) if ordered else None
-    if where is None:
-        bars(figure, series, levels, name)
-        return ""
-    band(figure, series, where, [label(level) for level in levels], COLOURS[0])
-    figure.update_layout(xaxis_title=plain(name), yaxis_title=plain(series.unit))
-    texts = said(series)
-    return "; ".join(f"{plain(label(levels[i]))}: {texts[i]}" for i in np.flatnonzero(np.isnan(where)))
+def _say_aside(series: Series, names: Sequence[str], aside: NDArray[np.bool_], notes: list[str]) -> None:
+    """Add to the notes what has no place on the axis."""
+    rows = np.flatnonzero(aside).tolist()
+    texts = said(picked(series, rows[:MOST_ASIDE]))
+    if texts:
+        more = f"; and {len(rows) - MOST_ASIDE:,} more" if len(rows) > MOST_ASIDE else ""
+        told = (f"{names[row]}: {text}" for row, text in zip(rows, texts, strict=False))
+        notes.append(f"not on the axis: {'; '.join(told)}{more}")
 
 
 def _several_keys(
-    figure: go.Figure, series: Series, keys: list[list[Any]], names: list[str], ordered: Sequence[bool]
+    figure: NotebookFigure, series: Series, keys: list[PlacedLevels], kind: str | None, notes: list[str]
 ) -> None:
     """Draw lines along a long ordered key, else grouped bars, else a heat map; the other keys are folded into one."""
-    along = next((i for i, levels in enumerate(keys) if ordered[i] and _long_axis(levels)), None)
-    lines = along is not None and len(keys[0]) / len(set(keys[along])) <= MOST_GROUPED
-    if not lines:
-        # The key with most levels goes across when there are more than two.
-        along = 0 if len(keys) == 2 else max(range(len(keys)), key=lambda i: len(set(keys[i])))
-    assert along is not None
-    first, title = keys[along], names[along]
-    second, others = _folded([*keys[:along], *keys[along + 1 :]], [*names[:along], *names[along + 1 :]])
-    rows, columns = list(dict.fromkeys(first)), list(dict.fromkeys(second))
-    place = {pair: i for i, pair in enumerate(zip(first, second, strict=True))}
-    full = len(place) == len(rows) * len(columns)
-    if not full or len(columns) > MOST_GROUPED or (len(place) > MOST_BARS and not lines):
-        if len(keys) == 2:
-            heat_map(figure, series, place, rows, columns, (title, others))
-        else:
-            heat_map(figure, series, {(b, a): i for (a, b), i in place.items()}, columns, rows, (others, title))
+    size = len(keys[0].levels)
+    along = next((i for i, key in enumerate(keys) if _long_axis(key, 3 if kind == "line" else LEAST_LINE)), None)
+    if along is not None and (kind in (None, "line")) and size / _distinct(keys[along]) <= MOST_PANELS:
+        columns, parts = _parts(keys, along)
+        few = len(parts) <= MOST_GROUPED or columns.where is None or kind == "line"
+        few = few and (len(keys) == 2 or bool(keys[along].placed.all()) or kind == "line")
+        if few and all(len(rows) == len(parts[0][1]) for _, rows in parts):
+            _lines(figure, series, keys[along], parts, columns.title)
+            _say_aside(series, folded(keys).names, ~keys[along].placed | np.isnan(series.value), notes)
+            return
+    if kind == "line":
+        raise ArgumentError("none of the keys has an order and few enough others for lines: leave kind= out")
+    # The key with most levels goes across when there are more than two.
+    along = 0 if len(keys) == 2 else max(range(len(keys)), key=lambda i: _distinct(keys[i]))
+    columns, parts = _parts(keys, along)
+    full = len(parts) * _distinct(keys[along]) == size
+    fits = full and len(parts) <= MOST_GROUPED and size <= MOST_BARS
+    if kind in ("bar", "barh", "point") and not fits:
+        raise ArgumentError(f"these are too many for grouped bars, of which {MOST_BARS} fit: leave kind= out")
+    if kind == "heatmap" or not fits:
+        _cells(figure, series, keys[along], columns, len(keys) > 2, notes)
         return
-    where = positions(rows) if lines else None
-    for colour, column in zip(COLOURS, columns, strict=False):
-        picked = np.array([place[row, column] for row in rows])
-        part = replace(series, name=label(column), value=series.value[picked], lower=series.lower[picked],
-                       upper=series.upper[picked])  # fmt: skip
-        if where is not None:
-            band(figure, part, where, [f"{label(row)}, {part.name}" for row in rows], colour, name=plain(part.name))
-        else:
-            group(figure, part, rows, colour)
-    axis = {} if lines else {"type": "category", "showgrid": False}
+    for colour, (name, rows) in zip(COLOURS, parts, strict=False):
+        group(figure, replace(picked(series, rows), name=name), keys[along].picked(rows), colour)
     figure.update_layout(
         barmode="group",
-        xaxis={"title": {"text": plain(title)}, **axis},
-        yaxis_title=plain(series.unit),
-        legend_title={"text": plain(others)},
+        xaxis={"title": {"text": plain(keys[along].title)}, "type": "category", "showgrid": False},
+        yaxis={"title": {"text": plain(series.unit)}, "rangemode": "tozero"},
+        legend_title={"text": plain(columns.title)},
     )
 
 
-def _long_axis(levels: Sequence[Any]) -> bool:
-    rows = list(dict.fromkeys(levels))
-    where = positions(rows) if len(rows) > LEAST_LINE else None
-    return where is not None and bool(np.isfinite(where).all())
+def _lines(
+    figure: NotebookFigure, series: Series, along: PlacedLevels, parts: list[tuple[str, list[int]]], title: str
+) -> None:
+    """Draw a line a part: in one picture where few, else in a panel each, with one scale for all."""
+    axes = {
+        "xaxis": ordered_axis(along),
+        "yaxis": {"title": {"text": plain(series.unit)}, "rangemode": "tozero"},
+    }
+    if len(parts) <= MOST_GROUPED:
+        for colour, (name, rows) in zip(COLOURS, parts, strict=False):
+            band(figure, picked(series, rows), along.picked(rows), colour, name, rows=len(parts))
+        figure.update_layout(**axes, legend_title={"text": plain(title)})
+        return
+    from dpnotebook.notebook.plots.figure import NotebookFigure
+
+    drawn = []
+    for _, rows in parts:
+        panel = NotebookFigure()
+        band(panel, picked(series, rows), along.picked(rows), COLOURS[0], rows=len(parts))
+        drawn.append(panel.update_layout(**axes))
+    together = panelled(drawn, [f"{title}: {name}" for name, _ in parts], columns=3, alike=True)
+    figure.add_traces(together.data)
+    figure.update_layout(together.layout)
 
 
-def _folded(keys: list[list[Any]], names: list[str]) -> tuple[list[Any], str]:
-    """Fold several keys into one."""
-    if len(keys) == 1:
-        return keys[0], names[0]
-    return [" · ".join(label(level) for level in levels) for levels in zip(*keys, strict=True)], " · ".join(names)
+def _cells(
+    figure: NotebookFigure, series: Series, along: PlacedLevels, others: PlacedLevels, across: bool, notes: list[str]
+) -> None:
+    rows, columns = (others, along) if across else (along, others)
+    kept = [list(dict.fromkeys(key.names)) for key in (rows, columns)]
+    places = [{name: place for place, name in enumerate(names)} for names in kept]
+    cells = np.full((len(kept[0]), len(kept[1])), -1, dtype=np.intp)
+    for i, (row, column) in enumerate(zip(rows.names, columns.names, strict=True)):
+        cells[places[0][row], places[1][column]] = i
+    sides = [PlacedLevels(key.title, names, names, None) for key, names in zip((rows, columns), kept, strict=True)]
+    heat_map(figure, series, cells, *sides)
+    if max(cells.shape) > MOST_SIDE:
+        notes.append(f"{cells.shape[0]:,} by {cells.shape[1]:,} answers; each cell is the mean of several")
 
 
-def _dress(figure: go.Figure, release: Release, beside: str) -> None:
-    """Add title, axes, and a caption that says what the intervals are and where the numbers come from."""
-    drawn = {name: figure.layout[name].to_plotly_json() for name in ("xaxis", "yaxis")}
-    caption = plain(facts(release)) + (f"<br>not on the axis: {beside}" if beside else "")
+def _parts(keys: list[PlacedLevels], along: int) -> tuple[PlacedLevels, list[tuple[str, list[int]]]]:
+    """Return the other keys as one, and the rows of each of its levels, in the order of the key that goes along."""
+    others = folded([*keys[:along], *keys[along + 1 :]])
+    order = {name: place for place, name in enumerate(dict.fromkeys(keys[along].names))}
+    parts: dict[str, list[int]] = {}
+    for row, name in enumerate(others.names):
+        parts.setdefault(name, []).append(row)
+    return others, [(name, sorted(rows, key=lambda row: order[keys[along].names[row]])) for name, rows in parts.items()]
+
+
+def _distinct(key: PlacedLevels) -> int:
+    return len(set(key.names))
+
+
+def _long_axis(key: PlacedLevels, least: int) -> bool:
+    return key.where is not None and np.unique(key.where[key.placed]).size > least
+
+
+def _alt(release: Release, series: Series, keys: list[PlacedLevels]) -> str:
+    """Return the picture in words: what it is of, and its first values."""
+    rows, size = list(range(min(SAID_ALT, series.value.size))), series.value.size
+    names = folded([key.picked(rows) for key in keys]).names if keys else [series.words]
+    told = [f"{name} {text}" for name, text in zip(names, said(picked(series, rows)), strict=False)]
+    more = f", and {size - SAID_ALT:,} more" if size > SAID_ALT else ""
+    return f"{release.title} {scope(release)}, {formatting.plural(size, 'answer')}: {'; '.join(told)}{more}"
+
+
+def dress(figure: NotebookFigure, title: str, where: str, notes: Sequence[str]) -> None:
+    """Add title, axes, and a caption that says what the intervals are and where the numbers come from.
+
+    Parameters
+    ----------
+    figure
+        What is drawn.
+    title, where
+        What was asked, and of which rows.
+    notes
+        A line each.
+    """
+    drawn = {name: part for name, part in figure.layout.to_plotly_json().items() if name[1:].startswith("axis")}
+    small = f"<span style='font-size:{TEXT}px'>"
+    if len(title) + 0.8 * len(where) <= LETTERS:
+        lines = [f"{plain(title)} {small}{plain(where)}</span>"]
+    else:
+        lines = [plain(part) for part in textwrap.wrap(title, LETTERS) or [""]]
+        lines += [f"{small}{plain(part)}</span>" for part in textwrap.wrap(where, SMALL_LETTERS)]
+    caption = [plain(part) for note in notes for part in _wrapped(note)]
+    top = 14 + 1.35 * (TITLE * len(lines) + SMALL * len(caption))
     figure.update_layout(
         base_layout(**drawn),
-        height=figure.layout.height or 400,
-        margin={"l": 60, "r": 20, "t": 104 if beside else 86, "b": 60},
+        height=(figure.layout.height or 400) + round(top) - 60,
+        margin={"l": 60, "r": 20, "t": round(top) + 22, "b": 60},
         title={
-            "text": f"{plain(release.title)} <span style='font-size:13px'>{plain(scope(release))}</span>",
-            "subtitle": {"text": caption, "font": {"size": 12, "color": QUIET}},
-            "font": {"size": 17},
+            "text": "<br>".join(lines),
+            "subtitle": {"text": "<br>".join(caption), "font": {"size": SMALL}},
+            "font": {"size": TITLE},
             "x": 0.01,
             "xanchor": "left",
             "y": 1,
@@ -187,3 +320,15 @@ def _dress(figure: go.Figure, release: Release, beside: str) -> None:
             "pad": {"t": 14},
         },
     )
+
+
+def _wrapped(note: str) -> list[str]:
+    """Return the lines of a caption: whole parts where that is possible, so that no fact is broken in two."""
+    lines = [""]
+    for part in note.split(DOT):
+        joined = f"{lines[-1]}{DOT if lines[-1] else ''}{part}"
+        if len(joined) <= SMALL_LETTERS:
+            lines[-1] = joined
+        else:
+            lines += textwrap.wrap(part, SMALL_LETTERS)
+    return [line for line in lines if line]

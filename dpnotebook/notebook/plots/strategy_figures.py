@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.notebook.plots.release import base_layout
-from dpnotebook.notebook.plots.strategy_pictures import ends
+from dpnotebook.notebook.plots.strategy_pictures import ends, summary
 from dpnotebook.notebook.plots.strategy_views import Bars, Curve, Grid, View, Words
-from dpnotebook.notebook.plots.traces import COLOURS, plain
+from dpnotebook.notebook.plots.theme import COLOURS, base_layout, plain
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
+    from dpnotebook.notebook.plots.figure import NotebookFigure
 
 UP, DOWN = COLOURS[0], COLOURS[1]  # what is larger than zero, what is smaller
 UNITS = {"error": "RMSE", "weight": "weight", "percent": "% of the sensitivity"}
 
 
-def figure(view: View) -> go.Figure | None:
+def figure(view: View) -> NotebookFigure | None:
     """Return a figure of a view; None for what is only said."""
-    import plotly.graph_objects as go
+    from dpnotebook.notebook.plots.figure import NotebookFigure
 
     if isinstance(view, Words):
         return None
-    made = go.Figure()
+    made = NotebookFigure()
     if isinstance(view, Grid):
         _grid(made, view)
     elif isinstance(view, Curve):
@@ -36,10 +35,10 @@ def figure(view: View) -> go.Figure | None:
                "yref": "container", "yanchor": "top", "pad": {"t": 12}},
         margin={"l": 60, "r": 20, "t": 44, "b": 52},
     )  # fmt: skip
-    return made
+    return made.described(f"{view.title}; {summary(view)}")
 
 
-def _grid(made: go.Figure, view: Grid) -> None:
+def _grid(made: NotebookFigure, view: Grid) -> None:
     low, high = ends(view)
     rows, columns = view.values.shape
     made.add_heatmap(
@@ -65,7 +64,7 @@ def _grid(made: go.Figure, view: Grid) -> None:
     )
 
 
-def _curve(made: go.Figure, view: Curve) -> None:
+def _curve(made: NotebookFigure, view: Curve) -> None:
     made.add_scatter(
         x=view.where.astype(np.int32) + 1,
         y=view.values.astype(np.float32),
@@ -76,7 +75,7 @@ def _curve(made: go.Figure, view: Curve) -> None:
     made.update_layout(_axes({"text": plain(view.x)}, {"text": UNITS[view.unit]}), height=340)
 
 
-def _bars(made: go.Figure, view: Bars) -> None:
+def _bars(made: NotebookFigure, view: Bars) -> None:
     made.add_bar(
         x=view.values.astype(np.float32),
         y=[plain(name) for name in view.names],

@@ -2,169 +2,314 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.notebook import formatting
-from dpnotebook.notebook.cards.release import Series, label
+from dpnotebook.notebook.cards.release import NOT_FOUND, Series
+from dpnotebook.notebook.plots.levels import PlacedLevels
+from dpnotebook.notebook.plots.numbers import instead, said
+from dpnotebook.notebook.plots.theme import COLOURS, INK, SHADES, SMALL, faint, plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-# Tones with a contrast of 3:1 to white, and apart from one another for people who do not see red or green.
-COLOURS = ("#0b62a4", "#c2680a", "#3f8f5f", "#8a4fa3", "#6b7280", "#b0364a")
-ERROR = "#1b1f24"
 MOST_CELLS_WITH_TEXT = 150  # of a heat map whose values are written into it
 MOST_MARKERS = 60  # of a line; with more points it has none
+MOST_POINTS = 600  # of a line: about one a pixel
 UPRIGHT_BARS, UPRIGHT_LABEL = 12, 14  # more or longer than this, and bars lie down
+BAR = 22  # pixels of a bar that lies, with what is between it and the next
+MOST_SIDE = 120  # rows or columns of a heat map; of more, each cell is the mean of several
+DATE_TICKS = {"year": "%Y", "month": "%b\n%Y", "day": "%d %b\n%Y", "week": "%d %b\n%Y"}
 
-_SPAN = re.compile(r"^\[(-?[\d.,]+), (-?[\d.,]+)[\])]$")
-_AT_MOST = re.compile(r"^<=? (-?[\d.,]+)$")
 
+def bars(
+    figure: go.Figure, series: Series, levels: PlacedLevels, *, lying: bool | None = None, points: bool = False
+) -> None:
+    """Draw bars from 0 with error bars, or points with them; lying down where there are many or their names are long.
 
-def bars(figure: go.Figure, series: Series, levels: Sequence[Any], title: str) -> None:
-    """Draw bars with error bars; lying down where there are many or their names are long."""
-    names = [plain(label(level)) for level in levels]
-    lying = len(names) > UPRIGHT_BARS or max(map(len, names), default=0) > UPRIGHT_LABEL
-    where = {"y": names, "x": series.value, "orientation": "h"} if lying else {"x": names, "y": series.value}
-    figure.add_bar(
-        **where,
-        **{"error_x" if lying else "error_y": error_bars(series)},
-        marker=_filled(COLOURS[0]),
-        customdata=said(series),
-        hovertemplate=f"%{{{'y' if lying else 'x'}}}: %{{customdata}}<extra></extra>",
-        showlegend=False,
-    )
-    names_axis, values_axis = ("yaxis", "xaxis") if lying else ("xaxis", "yaxis")
+    Parameters
+    ----------
+    figure
+        To draw in.
+    series, levels
+        The values, and what each is called.
+    lying
+        Whether bars lie down; as fits when None.
+    points
+        Whether to draw points, of what is no amount that 0 is the least of.
+    """
+    names = [plain(name) for name in levels.names]
+    if lying is None:
+        lying = len(names) > UPRIGHT_BARS or max(map(len, levels.names), default=0) > UPRIGHT_LABEL
+    across, up = ("y", "x") if lying else ("x", "y")
+    shared = {
+        across: names,
+        up: series.value,
+        f"error_{up}": error_bars(series),
+        "customdata": [plain(text) for text in said(series)],
+        "hovertemplate": f"%{{{across}}}: %{{customdata}}<extra></extra>",
+        "showlegend": False,
+    }
+    if points:
+        figure.add_scatter(**shared, mode="markers", marker={"size": 9, "color": COLOURS[0]})
+    else:
+        figure.add_bar(**shared, marker=filled(COLOURS[0]), **({"orientation": "h"} if lying else {}))
+    _say_instead(figure, series, names, lying)
+    names_axis, values_axis = (f"{side}axis" for side in (across, up))
     figure.update_layout(
         {
-            names_axis: {"title": {"text": plain(title)}, "type": "category", "showgrid": False},
-            values_axis: {"title": {"text": plain(series.unit)}},
+            names_axis: {"title": {"text": plain(levels.title)}, "type": "category", "showgrid": False},
+            values_axis: {"title": {"text": plain(series.unit)}, **({} if points else {"rangemode": "tozero"})},
         }
     )
     if lying:
-        figure.update_layout(height=max(360, 130 + 20 * len(names)), yaxis_autorange="reversed")
+        figure.update_layout(height=max(260, 130 + BAR * len(names)), yaxis_autorange="reversed")
+
+
+def _say_instead(figure: go.Figure, series: Series, names: Sequence[str], lying: bool) -> None:
+    """Write beside the names what is said of values that are not there, or may be anything."""
+    texts = [instead(series, row) for row in range(len(names))]
+    missing = [row for row, text in enumerate(texts) if text]
+    if not missing:
+        return
+    base = 0.0 if figure.data[0].type == "bar" or not np.isfinite(series.value).any() else np.nanmin(series.value)
+    where = {"y": [names[row] for row in missing], "x": [base] * len(missing)}
+    figure.add_scatter(
+        **(where if lying else {"x": where["y"], "y": where["x"]}),
+        mode="text",
+        text=[texts[row] for row in missing],
+        textposition="middle right" if lying else "top center",
+        textfont={"color": INK, "size": SMALL},
+        hoverinfo="skip",
+        showlegend=False,
+        cliponaxis=False,
+    )
 
 
 def band(
-    figure: go.Figure, series: Series, where: NDArray[np.float64], names: Sequence[str], colour: str, name: str = ""
+    figure: go.Figure, series: Series, levels: PlacedLevels, colour: str, name: str = "", *, rows: int = 1
 ) -> None:
     """Draw a line through the values, and a band from the lower to the upper ends of their intervals.
 
     Parameters
     ----------
-    where
-        Place of every value on the axis; those that are NaN are left out.
-    names
-        What each value is called when somebody points at it.
+    figure
+        To draw in.
+    series, levels
+        The values, and where each lies; those without a place are left out.
+    colour
+        Of the line, and of the band that lets the page through.
     name
         What the line is called in the legend; empty for no legend.
+    rows
+        How many lines share the figure.
     """
-    kept = np.flatnonzero(np.isfinite(where))
-    kept = kept[np.argsort(where[kept], kind="stable")]
-    x = where[kept]
+    assert levels.where is not None
+    kept = np.flatnonzero(levels.placed)
+    kept = kept[np.argsort(levels.where[kept], kind="stable")]
+    kept = kept[thinned(series.value[kept], MOST_POINTS // rows)]
+    x, known = levels.where[kept], np.isfinite(series.value[kept]) & np.isfinite(series.half[kept])
+    x_of_band, y_of_band = _around(x, series.lower[kept], series.upper[kept], known)
     figure.add_scatter(
-        x=np.concatenate([x, x[::-1]]),
-        y=np.concatenate([series.upper[kept], series.lower[kept][::-1]]),
+        x=_as_days(x_of_band),
+        y=y_of_band,
         fill="toself",
-        fillcolor=_faint(colour),
+        fillcolor=faint(colour),
         line={"width": 0},
+        mode="lines",
         hoverinfo="skip",
         name="interval",
         legendgroup=name,
         showlegend=False,
     )
-    texts = said(series)
+    texts = said(picked(series, kept))
     figure.add_scatter(
-        x=x,
+        x=_as_days(x),
         y=series.value[kept],
-        mode="lines+markers" if kept.size <= MOST_MARKERS else "lines",
-        line={"color": colour, "width": 2},
+        mode="lines+markers" if kept.size <= MOST_MARKERS // rows else "lines",
+        line={"color": colour, "width": 2 if kept.size <= MOST_POINTS // 4 else 1},
         marker={"size": 5, "color": colour},
-        customdata=[f"{plain(names[i])}: {texts[i]}" for i in kept.tolist()],
+        customdata=[
+            plain(f"{levels.names[i]}{f', {name}' if name else ''}: {text}")
+            for i, text in zip(kept.tolist(), texts, strict=True)
+        ],
         hovertemplate="%{customdata}<extra></extra>",
-        name=name or "value",
+        name=plain(name) or "value",
         legendgroup=name,
         showlegend=bool(name),
     )
 
 
-def group(figure: go.Figure, series: Series, levels: Sequence[Any], colour: str) -> None:
-    """Draw one colour of a grouped bar chart; `series.name` is what the legend says."""
-    texts = said(series)
-    figure.add_bar(
-        x=[plain(label(level)) for level in levels],
-        y=series.value,
-        error_y=error_bars(series),
-        name=plain(series.name),
-        marker=_filled(colour),
-        customdata=[
-            f"{plain(label(level))}, {plain(series.name)}: {text}" for level, text in zip(levels, texts, strict=True)
+def _as_days(x: NDArray[Any]) -> Any:
+    """Return places on an axis as short as they can be written: dates without the time of day."""
+    if x.dtype.kind != "M":
+        return x
+    return [None if np.isnat(day) else str(day) for day in x.astype("datetime64[D]")]
+
+
+def picked(series: Series, rows: Sequence[int] | NDArray[np.intp]) -> Series:
+    """Return some of the values of a measure."""
+    index = np.asarray(rows, dtype=np.intp)
+    return replace(series, value=series.value[index], lower=series.lower[index], upper=series.upper[index])
+
+
+def _around(x: NDArray[Any], lower: Any, upper: Any, known: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return an outline around every run of known values, and a gap between two."""
+    runs = [run for run in np.split(np.arange(x.size), np.flatnonzero(np.diff(known.astype(int))) + 1)
+            if run.size and known[run[0]]]  # fmt: skip
+    no_x = np.array([np.datetime64("NaT") if x.dtype.kind == "M" else np.nan], dtype=x.dtype)
+    xs: list[Any] = []
+    ys: list[Any] = []
+    for number, run in enumerate(runs):
+        if number:
+            xs, ys = [*xs, no_x], [*ys, np.array([np.nan])]
+        xs += [x[run], x[run][::-1]]
+        ys += [upper[run], lower[run][::-1]]
+    return (np.concatenate(xs), np.concatenate(ys)) if xs else (x[:0], np.zeros(0))
+
+
+def thinned(values: NDArray[np.float64], most: int) -> NDArray[np.intp]:
+    """Return which values are drawn: all of few, and of many the least and the largest of every stretch."""
+    if values.size <= most:
+        return np.arange(values.size)
+    kept: set[int] = {0, values.size - 1}
+    for stretch in np.array_split(np.arange(values.size), most // 2):
+        if np.isfinite(values[stretch]).any():
+            kept |= {int(stretch[np.nanargmin(values[stretch])]), int(stretch[np.nanargmax(values[stretch])])}
+        else:
+            kept.add(int(stretch[0]))
+    return np.array(sorted(kept), dtype=np.intp)
+
+
+def ordered_axis(levels: PlacedLevels) -> dict[str, Any]:
+    """Return the axis along which ordered levels lie; no line at 0, which is a level as any other."""
+    return {"title": {"text": plain(levels.title)}, "zeroline": False, **_time_axis(levels)}
+
+
+def _time_axis(levels: PlacedLevels) -> dict[str, Any]:
+    """Return what an axis of dates needs: months named as months, not as their first days."""
+    if levels.span is None or levels.where is None:
+        return {}
+    days = np.unique(levels.where[levels.placed])
+    if levels.span == "quarter":  # that no format of plotly writes
+        shown = days[:: -(-days.size // 8)].astype("datetime64[M]")
+        names = [f"Q{int(str(month)[5:]) // 3 + 1}<br>{str(month)[:4]}" for month in shown]
+        return {"type": "date", "tickvals": [f"{month}-01" for month in shown], "ticktext": names}
+    if levels.span == "month" and days.size <= 24:
+        return {"type": "date", "tickformat": DATE_TICKS["month"], "dtick": f"M{max(1, -(-days.size // 8))}",
+                "tick0": str(days[0].astype("datetime64[D]"))}  # fmt: skip
+    return {"type": "date", **({"tickformat": "%Y"} if levels.span == "year" else {})}
+
+
+def group(figure: go.Figure, series: Series, levels: PlacedLevels, colour: str, *, points: bool = False) -> None:
+    """Draw one colour of a grouped bar chart, or of grouped points; `series.name` is what the legend says."""
+    names = [plain(name) for name in levels.names]
+    shared = {
+        "x": names,
+        "y": series.value,
+        "error_y": error_bars(series),
+        "name": plain(series.name),
+        "customdata": [
+            plain(f"{name}, {series.name}: {text}") for name, text in zip(levels.names, said(series), strict=True)
         ],
-        hovertemplate="%{customdata}<extra></extra>",
-    )
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+    if points:
+        shared["error_y"] = error_bars(series, colour)
+        figure.add_scatter(**shared, mode="markers", marker={"size": 9, "color": colour})
+    else:
+        figure.add_bar(**shared, marker=filled(colour))
 
 
 def heat_map(
-    figure: go.Figure,
-    series: Series,
-    place: dict[tuple[Any, Any], int],
-    rows: Sequence[Any],
-    columns: Sequence[Any],
-    names: Sequence[str],
+    figure: go.Figure, series: Series, cells: NDArray[np.intp], down: PlacedLevels, across: PlacedLevels
 ) -> None:
     """Draw a heat map; pointing at a cell shows its error.
 
     Parameters
     ----------
-    place
-        Which answer belongs to a (row, column).
-    names
-        Titles of the rows and of the columns.
+    figure
+        To draw in.
+    series
+        The values.
+    cells
+        Which answer belongs to a cell, shape (rows, columns); -1 where there is none.
+    down, across
+        The levels of its rows and of its columns.
     """
-    texts = said(series)
-    index = np.array([[place.get((row, column), -1) for column in columns] for row in rows])
-    present = index >= 0
-    few = index.size <= MOST_CELLS_WITH_TEXT
-    cells = [(i, rows[r], columns[c]) for (r, c), i in np.ndenumerate(index)]
-    hover = [f"{plain(label(row))}, {plain(label(column))}: {texts[i]}" if i >= 0 else "" for i, row, column in cells]
-    inside = [formatting.value(series.value[i], series.half[i]) if i >= 0 else "" for i, _, _ in cells]
+    index, z = cells, np.where(cells >= 0, series.value[cells], np.nan)
+    few = cells.size <= MOST_CELLS_WITH_TEXT
+    rows, columns = list(down.names), list(across.names)
+    hover = text = None
+    if max(cells.shape) > MOST_SIDE:
+        z, rows, columns = _means(z, rows, columns)
+    else:
+        texts = said(series)
+        hover = [
+            [plain(f"{row}, {column}: {texts[i]}") if i >= 0 else "" for i, column in zip(line, columns, strict=True)]
+            for line, row in zip(index.tolist(), rows, strict=True)
+        ]
+        text = [[_in_cell(series, i) if i >= 0 else "" for i in line] for line in index.tolist()] if few else None
     figure.add_heatmap(
-        x=[plain(label(column)) for column in columns],
-        y=[plain(label(row)) for row in rows],
-        z=np.where(present, series.value[index], np.nan),
-        text=np.array(inside, dtype=object).reshape(index.shape) if few else None,
+        x=[plain(column) for column in columns],
+        y=[plain(row) for row in rows],
+        z=z,
+        text=text,
         texttemplate="%{text}" if few else None,
-        customdata=np.array(hover, dtype=object).reshape(index.shape),
-        hovertemplate="%{customdata}<extra></extra>",
-        colorscale=[[0, "#f3f6fa"], [0.5, "#6ea6d0"], [1, "#0a3f6b"]],
+        customdata=hover,
+        hovertemplate="%{customdata}<extra></extra>" if hover else "%{y}, %{x}: %{z:,.4~r}<extra></extra>",
+        colorscale=SHADES,
         colorbar={"title": {"text": plain(series.unit)}, "outlinewidth": 0, "thickness": 14},
         xgap=1 if few else 0,
         ygap=1 if few else 0,
+        hoverongaps=hover is not None,
     )
     figure.update_layout(
-        xaxis={"title": {"text": plain(names[1])}, "type": "category", "showgrid": False},
-        yaxis={"title": {"text": plain(names[0])}, "type": "category", "showgrid": False, "autorange": "reversed"},
-        height=min(1000, max(300, 170 + 24 * len(rows))),
+        xaxis={"title": {"text": plain(across.title)}, "type": "category", "showgrid": False},
+        yaxis={"title": {"text": plain(down.title)}, "type": "category", "showgrid": False, "autorange": "reversed"},
+        height=min(1000, max(380, 230 + 24 * len(rows))),
     )
+
+
+def _in_cell(series: Series, row: int) -> str:
+    missing = instead(series, row)
+    return (("–" if missing != NOT_FOUND else NOT_FOUND) if missing
+            else formatting.value(float(series.value[row]), float(series.half[row])))  # fmt: skip
+
+
+def _means(z: NDArray[np.float64], rows: list[str], columns: list[str]) -> tuple[NDArray[Any], list[str], list[str]]:
+    """Return the mean of every block of cells, and what the blocks are called."""
+    names: list[list[str]] = []
+    for axis, side in enumerate((rows, columns)):
+        step = -(-len(side) // MOST_SIDE)
+        starts = np.arange(0, len(side), step)
+        known = np.add.reduceat(np.isfinite(z).astype(float), starts, axis=axis)
+        total = np.add.reduceat(np.nan_to_num(z), starts, axis=axis)
+        z = np.divide(total, known, out=np.full(total.shape, np.nan), where=known > 0)
+        names.append(
+            [side[i] if step == 1 else f"{side[i]} to {side[min(i + step, len(side)) - 1]}" for i in starts.tolist()]
+        )
+    return z, names[0], names[1]
 
 
 def point(figure: go.Figure, series: Series) -> None:
-    """Draw one value with its interval."""
+    """Draw one value with its interval, and where 0 is."""
     figure.add_scatter(
         x=series.value,
         y=[plain(series.words)],
         error_x=error_bars(series),
         mode="markers",
         marker={"size": 11, "color": COLOURS[0]},
-        customdata=said(series),
+        customdata=[plain(text) for text in said(series)],
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
     )
+    _say_instead(figure, series, [plain(series.words)], True)
     figure.update_layout(
         xaxis_title=plain(series.unit),
         yaxis={"type": "category", "showgrid": False, "showticklabels": False},
@@ -172,56 +317,27 @@ def point(figure: go.Figure, series: Series) -> None:
     )
 
 
-def positions(levels: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Return where ordered levels lie on an axis; NaN for those without a place, None when fewer than three have one.
-
-    Parameters
-    ----------
-    levels
-        Numbers, spans such as `[0, 5,000)`, which lie at their middle, or ends such as `<= 30`, where counts reach to.
-    """
-    found = np.full(len(levels), np.nan)
-    for i, level in enumerate(levels):
-        if isinstance(level, (int, float, np.number)) and not isinstance(level, bool):
-            found[i] = float(level)
-        elif isinstance(level, str) and (span := _SPAN.match(level) or _AT_MOST.match(level)):
-            found[i] = sum(float(end.replace(",", "")) for end in span.groups()) / len(span.groups())
-    return found if np.isfinite(found).sum() >= 3 else None
-
-
-def error_bars(series: Series) -> dict[str, Any]:
+def error_bars(series: Series, colour: str = INK) -> dict[str, Any]:
     """Return plotly's error bars from the intervals, which need not be symmetric."""
     return {
         "type": "data",
         "symmetric": False,
         "array": series.upper - series.value,
         "arrayminus": series.value - series.lower,
-        "color": ERROR,
+        "color": colour,
         "thickness": 1.8,
         "width": 5,
     }
 
 
-def said(series: Series) -> list[str]:
-    """Return each value with its error as text."""
-    found = []
-    for value, half, lower, upper in zip(series.value, series.half, series.lower, series.upper, strict=True):
-        ends = f"({formatting.value(lower, half)} to {formatting.value(upper, half)})"
-        error = f"±{formatting.error(half)}" if series.symmetric else ends
-        found.append(f"{formatting.value(value, half)} {error} {plain(series.unit)}")
-    return found
+def filled(colour: str) -> dict[str, Any]:
+    """Return the look of a bar: lighter inside, so that its error bar is seen across it."""
+    return {"color": faint(colour, 0.35), "line": {"color": colour, "width": 1.2}}
 
 
-def plain(text: str) -> str:
-    """Return text that plotly does not read as HTML."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _filled(colour: str) -> dict[str, Any]:
-    # Lighter inside, so that an error bar is seen across it.
-    return {"color": _faint(colour, 0.6), "line": {"color": colour, "width": 1}}
-
-
-def _faint(colour: str, opacity: float = 0.22) -> str:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{opacity})"
+def folded(keys: Sequence[PlacedLevels]) -> PlacedLevels:
+    """Return several keys as one."""
+    if len(keys) == 1:
+        return keys[0]
+    levels = [" · ".join(names) for names in zip(*(key.names for key in keys), strict=True)]
+    return PlacedLevels(" · ".join(key.title for key in keys), list(levels), levels, None)

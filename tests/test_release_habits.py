@@ -1,0 +1,114 @@
+"""What pandas users do with a result, done with a Release: its length, a number, a column, its rows, its frame."""
+
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+from dpnotebook.testing import example_session
+
+
+@pytest.fixture
+def patients(monkeypatch):
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    return example_session().table("patients")
+
+
+def test_its_length_is_that_of_its_frame(patients):
+    assert len(patients.histogram("age", epsilon=0.1).run()) == 100
+    assert len(patients.count(epsilon=0.1).run()) == 1
+
+
+def test_a_single_answer_is_a_number(patients):
+    release = patients.count(where="age < 10", epsilon=0.1).run()
+    assert float(release) == release.value == 100
+    assert f"{float(release):.1f}" == "100.0"
+
+
+@pytest.mark.parametrize("ask", ["histogram", "groupby"])
+def test_several_answers_are_no_number_and_it_says_so(patients, ask):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    if ask == "groupby":
+        release = patients.groupby("sex").agg({"income": ["mean", "sum"]}, epsilon=0.1).run()
+    with pytest.raises(dpn.WorkloadError, match=r"this release has \d answers: use \.frame"):
+        float(release)
+
+
+def test_columns_are_taken_by_name(patients):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    pd.testing.assert_series_equal(release["value"], release.frame["value"])
+    pd.testing.assert_frame_equal(release[["sex", "lower"]], release.frame[["sex", "lower"]])
+    assert "sex" in release
+    assert "age" not in release
+    assert ["sex"] not in release
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("Value", r"no column 'Value'; it has sex, value, std_error, lower, upper"),
+        (["sex", "age"], r"no column 'age'"),
+        (0, r"columns are taken by name, as release\['upper'\]; for rows loop over the release"),
+        (slice(2), r"columns are taken by name"),
+    ],
+)
+def test_other_columns_are_named(patients, column, message):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    with pytest.raises(dpn.WorkloadError, match=message):
+        release[column]
+
+
+def test_its_rows_are_named_tuples(patients):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    rows = list(release)
+    assert [(row.sex, row.value) for row in rows] == [("F", 600.0), ("M", 400.0)]
+    assert rows[0]._fields == ("sex", "value", "std_error", "lower", "upper")
+    pd.testing.assert_frame_equal(pd.DataFrame(release), release.frame, check_dtype=False)
+    assert list(patients.histogram("sex", epsilon=0.1).run()) == rows  # a second time, for nothing
+
+
+def test_its_frame_may_be_changed(patients):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    frame = release.to_frame()
+    frame["value"] = -1.0
+    assert release.frame["value"].tolist() == [600.0, 400.0]
+
+
+@pytest.mark.parametrize("verb", ["to_markdown", "to_latex", "to_html"])
+def test_habits_of_pandas_that_do_not_fit_are_said(patients, verb):
+    release = patients.histogram("sex", epsilon=0.1).run()
+    with pytest.raises(TypeError, match=rf"{verb}\(\) takes no index=; it takes nothing"):
+        getattr(release, verb)(index=False)
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "traces"),
+    [
+        ("bar", "age", ["bar"]),
+        ("barh", "sex", ["bar"]),
+        ("point", "sex", ["scatter"]),
+        ("line", "age", ["scatter", "scatter"]),
+        ("heatmap", ["age", "sex"], ["heatmap"]),
+        ("line", ["age", "sex"], ["scatter"] * 4),
+    ],
+)
+def test_kinds_of_plots(patients, kind, by, traces):
+    figure = patients.groupby(by).count(epsilon=0.1).run().plot(kind=kind)
+    assert [trace.type for trace in figure.data] == traces
+    if kind == "barh":
+        assert figure.data[0].orientation == "h"
+
+
+@pytest.mark.parametrize(
+    ("kind", "by", "message"),
+    [
+        ("pie", "sex", r"kind= is one of bar, barh, point, line, heatmap, not 'pie'"),
+        (3, "sex", r"kind= is one of bar"),
+        ("line", "sex", r"'sex' has no order that a line could follow: write kind='bar'"),
+        ("heatmap", "sex", r"a heatmap is of two keys; this release has one"),
+        ("bar", ["age", "sex"], r"these are too many for grouped bars"),
+    ],
+)
+def test_kinds_that_do_not_fit_are_refused_with_what_to_write(patients, kind, by, message):
+    release = patients.groupby(by).count(epsilon=0.1).run()
+    with pytest.raises(dpn.ArgumentError, match=message):
+        release.plot(kind=kind)
