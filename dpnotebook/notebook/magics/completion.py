@@ -205,7 +205,7 @@ def _levels(column: str, cell: str, session: Session | None) -> Iterator[Found]:
     for _, domain in _domains(cell, session):
         for name, attribute in domain.items():
             if name.casefold() == column.casefold():
-                yield from ((label, "level") for label in attribute.labels if isinstance(label, str))
+                yield from ((label.replace("'", "''"), "level") for label in attribute.labels if isinstance(label, str))
 
 
 def _domains(cell: str, session: Session | None) -> list[tuple[str, Any]]:
@@ -246,4 +246,4 @@ def _session(head: str, scope: dict[str, Any]) -> Session | None:
 
 
 def _is_session(value: Any) -> bool:
-    return isinstance(value, Session)
+    return issubclass(type(value), Session)  # asked of its type: a variable may be anything
