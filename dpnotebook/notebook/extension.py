@@ -53,10 +53,10 @@ def attend(ip: Any) -> None:
     if getattr(ip, "kernel", None) is None or ip in _attended:
         return
     _complete(ip)
-    from dpnotebook.notebook.estimate.estimate import Estimate, estimate
+    from dpnotebook.notebook.estimate.estimate import CellEstimate, estimate
     from dpnotebook.notebook.estimate.status_bar import StatusBar
 
-    def answer(cell: str) -> Estimate:
+    def answer(cell: str) -> CellEstimate:
         return estimate(cell, ip.user_ns, ip.magics_manager.registry.get(NAME))
 
     _attended[ip] = StatusBar(answer)

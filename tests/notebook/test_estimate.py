@@ -14,7 +14,7 @@ from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.notebook.cards import plan_text
 from dpnotebook.notebook.estimate import status_bar
-from dpnotebook.notebook.estimate.estimate import SILENCE, Estimate, estimate
+from dpnotebook.notebook.estimate.estimate import SILENCE, CellEstimate, estimate
 from dpnotebook.session.protected_rows import ProtectedRows
 
 LEVEL = 'it\'s "far" <b> 😀'
@@ -278,7 +278,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=14))
 def test_whatever_is_typed_nothing_is_raised_and_nothing_is_run(garbage, pieces):
     for cell in ("".join(pieces), "patients.dp.count(" + "".join(pieces), "%%dpsql\n" + "".join(pieces)):
-        assert type(garbage(cell)) is Estimate
+        assert type(garbage(cell)) is CellEstimate
     assert TOUCHED == []
 
 
@@ -382,7 +382,7 @@ def test_only_the_latest_text_is_answered_and_a_failure_is_silence(targets):
         assert go.wait(30)
         if cell == "bad":
             raise RuntimeError("never shown")
-        return Estimate(cell, "title")
+        return CellEstimate(cell, "title")
 
     bar, comm = status_bar.StatusBar(slow), Comm(1)
     targets[status_bar.TARGET](comm, {})

@@ -48,13 +48,13 @@ def offers(before: str, after: str, scope: Mapping[str, Any]) -> tuple[str, list
     if opened.text is not None and "b" in opened.text.prefix.casefold():
         return NOTHING
     for call in opened.calls:
-        known = _Known.of(call, scope)
+        known = _KnownCall.of(call, scope)
         if known is not None:
             return known.in_text(opened.text) if opened.text is not None else known.in_code(after)
     return NOTHING
 
 
-class _Known:
+class _KnownCall:
     """An open call of which it is known what is called.
 
     Parameters
@@ -77,7 +77,7 @@ class _Known:
         self.parameters.pop("self", None)
 
     @classmethod
-    def of(cls, call: OpenCall, scope: Mapping[str, Any]) -> _Known | None:
+    def of(cls, call: OpenCall, scope: Mapping[str, Any]) -> _KnownCall | None:
         """Return what is known of a call; None where it is none of ours."""
         try:
             called = ast.parse(f"({call.called})", mode="eval").body
@@ -117,7 +117,7 @@ class _Known:
         found = self.receiver
         if found is None:
             for outer in list(self.call.unfinished.calls)[1:]:
-                if (known := _Known.of(outer, self.scope)) is not None and known.receiver is not None:
+                if (known := _KnownCall.of(outer, self.scope)) is not None and known.receiver is not None:
                     return known.session
             try:
                 return active_session()
@@ -134,7 +134,7 @@ class _Known:
             return [found._table.domain]
         if found is None:  # within a question of one table
             for outer in list(self.call.unfinished.calls)[1:]:
-                known = _Known.of(outer, self.scope)
+                known = _KnownCall.of(outer, self.scope)
                 if known is not None and isinstance(known.receiver, Grouped):
                     return known.domains
         session = self.session

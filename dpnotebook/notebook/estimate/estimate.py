@@ -32,7 +32,7 @@ FIRST_RUN = "error needs a first run"  # bounds are found from the data then, wi
 
 
 @dataclass(frozen=True)
-class Estimate:
+class CellEstimate:
     """What there is to say of a cell before it runs; empty where nothing is.
 
     Parameters
@@ -50,10 +50,10 @@ class Estimate:
     session: SessionProtocol | None = field(default=None, repr=False, compare=False)
 
 
-SILENCE = Estimate()
+SILENCE = CellEstimate()
 
 
-def estimate(cell: str, scope: Mapping[str, Any], magics: DPMagics | None) -> Estimate:
+def estimate(cell: str, scope: Mapping[str, Any], magics: DPMagics | None) -> CellEstimate:
     """Return the estimate of a cell as it stands, finished or not.
 
     Parameters
@@ -75,7 +75,7 @@ def estimate(cell: str, scope: Mapping[str, Any], magics: DPMagics | None) -> Es
         return SILENCE
 
 
-def _of_python(cell: str, scope: Mapping[str, Any]) -> Estimate:
+def _of_python(cell: str, scope: Mapping[str, Any]) -> CellEstimate:
     try:
         query = query_in(cell, scope)
         return SILENCE if query is None else _of_query(query)
@@ -83,7 +83,7 @@ def _of_python(cell: str, scope: Mapping[str, Any]) -> Estimate:
         return _hint(str(error))
 
 
-def _of_sql(found: re.Match[str], scope: Mapping[str, Any], magics: DPMagics) -> Estimate:
+def _of_sql(found: re.Match[str], scope: Mapping[str, Any], magics: DPMagics) -> CellEstimate:
     """Return the estimate of a statement; what is left of the budget where it is not finished."""
     line, sql = found.group(1), found.group(2) if found.re is CELL else None
     # What is bound is looked at by its type alone, and so nothing else is handed on.
@@ -102,12 +102,12 @@ def _of_sql(found: re.Match[str], scope: Mapping[str, Any], magics: DPMagics) ->
         session = find_session(name.group(1) if name else None, known)
     except UsageError:
         return SILENCE
-    return Estimate(f"{_left(session.ledger.spent / session.ledger.accountant.total)} left", session=session)
+    return CellEstimate(f"{_left(session.ledger.spent / session.ledger.accountant.total)} left", session=session)
 
 
-def _of_query(query: Query) -> Estimate:
+def _of_query(query: Query) -> CellEstimate:
     plan = query.session.plan(query, alternatives=False)
-    return Estimate(text_of(plan), title_of(plan), query.session)
+    return CellEstimate(text_of(plan), title_of(plan), query.session)
 
 
 def text_of(plan: Plan) -> str:
@@ -155,6 +155,6 @@ def _error(plan: Plan) -> str:
     return FIRST_RUN if _unknown(plan) else in_short(plan)
 
 
-def _hint(text: str) -> Estimate:
+def _hint(text: str) -> CellEstimate:
     """Return the first words of an error that says how to say the accuracy, and all of it for the mouse."""
-    return Estimate(re.split("[:;]", text, maxsplit=1)[0], text)
+    return CellEstimate(re.split("[:;]", text, maxsplit=1)[0], text)

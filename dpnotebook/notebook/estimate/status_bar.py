@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from comm import create_comm, get_comm_manager
 
-from dpnotebook.notebook.estimate.estimate import SILENCE, Estimate
+from dpnotebook.notebook.estimate.estimate import SILENCE, CellEstimate
 
 if TYPE_CHECKING:
     from dpnotebook.session.query import SessionProtocol
@@ -36,7 +36,7 @@ class StatusBar:
         From the text of a cell to its estimate.
     """
 
-    def __init__(self, estimate: Callable[[str], Estimate]) -> None:
+    def __init__(self, estimate: Callable[[str], CellEstimate]) -> None:
         self._estimate = estimate
         self._asked: dict[str, tuple[Context, Any, Any]] = {}  # by comm: only the latest waits
         self._last: dict[str, tuple[Context, Any, Any]] = {}
