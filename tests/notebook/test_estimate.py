@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
+from dpnotebook.notebook import extension
 from dpnotebook.notebook.cards import plan_text
 from dpnotebook.notebook.estimate import status_bar
 from dpnotebook.notebook.estimate.estimate import SILENCE, CellEstimate, estimate
@@ -417,3 +418,21 @@ def test_what_is_spent_elsewhere_is_told_again(targets, notebook):
     bar.close()
     notebook["query"].at(epsilon=0.3).run()
     assert len(comm.sent) == 2
+
+
+def test_a_kernel_is_attended_once_and_left_alone_after_unloading(targets, ip, monkeypatch):
+    before = len(ip.Completer.custom_matchers)
+    ip.run_line_magic("unload_ext", "dpnotebook")
+    assert targets == {}  # a shell in a terminal has no front end that asks
+    monkeypatch.setattr(type(ip), "kernel", object(), raising=False)
+    extension.attend(ip)  # as importing the package does
+    (opened,) = targets.values()
+    assert len(ip.Completer.custom_matchers) == before
+    ip.run_line_magic("load_ext", "dpnotebook")
+    assert list(targets.values()) == [opened]
+    assert len(ip.Completer.custom_matchers) == before
+    ip.run_line_magic("unload_ext", "dpnotebook")
+    assert targets == {}
+    assert len(ip.Completer.custom_matchers) == before - 1
+    ip.run_line_magic("load_ext", "dpnotebook")
+    assert list(targets) == [status_bar.TARGET]

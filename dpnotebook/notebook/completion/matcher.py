@@ -17,7 +17,6 @@ MOST_OFFERED = 200  # of thousands of levels: nobody reads more, and a list of 1
 def make_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherResult]:
     """Return IPython's matcher for the cells of a shell."""
 
-    @context_matcher(identifier=IDENTIFIER)
     def matcher(context: CompletionContext) -> SimpleMatcherResult:
         lines = context.full_text.split("\n")
         before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]])
@@ -31,4 +30,5 @@ def make_matcher(shell: Any) -> Callable[[CompletionContext], SimpleMatcherResul
         hits = [SimpleCompletion(text, type=kind) for text, kind in found[:MOST_OFFERED]]
         return {"completions": hits, "suppress": bool(hits), "matched_fragment": fragment, "ordered": True}
 
-    return matcher
+    marked: Callable[[CompletionContext], SimpleMatcherResult] = context_matcher(identifier=IDENTIFIER)(matcher)
+    return marked

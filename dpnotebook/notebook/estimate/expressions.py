@@ -103,7 +103,8 @@ def receiver_of(node: ast.expr, scope: Mapping[str, Any]) -> Receiver:
             function = step_of(receiver, verb)
             if function is not None:
                 arguments = [value_of(one, scope) for one in node.args]
-                return function(receiver, *arguments, **keywords_of(node, scope))
+                made: Receiver = function(receiver, *arguments, **keywords_of(node, scope))
+                return made
     raise UnknownExpression
 
 
@@ -195,12 +196,15 @@ def _formatted(part: ast.expr, scope: Mapping[str, Any]) -> str:
 def _combined(left: Any, operator: ast.operator, right: Any) -> WorkloadRequest:
     """Return the sum of two workloads by name, or a multiple of one."""
     requests = [isinstance(side, WorkloadRequest) for side in (left, right)]
+    made: WorkloadRequest
     if isinstance(operator, ast.Add) and all(requests):
-        return left + right
+        made = left + right
+        return made
     if isinstance(operator, ast.Mult) and any(requests):
         other = right if requests[0] else left
         if type(other) is int or type(other) is float:
-            return left * right
+            made = left * right
+            return made
     raise UnknownExpression
 
 

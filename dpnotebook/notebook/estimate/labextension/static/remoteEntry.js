@@ -28,7 +28,8 @@
       overflow: 'hidden',
       textOverflow: 'ellipsis',
       whiteSpace: 'nowrap',
-      fontSize: 'var(--jp-ui-font-size1)'
+      fontSize: 'var(--jp-ui-font-size1)',
+      fontWeight: 600 // beside what the bar says all the time
     });
     item.hide();
     bar.registerStatusItem('dpnotebook:estimate', { item, align: 'left', rank: 500 });
