@@ -70,6 +70,11 @@ def test_a_call_says_its_price_before_it_runs_and_the_card_says_the_same(typist,
     typist.notebook.theme("Dark")
     typist.waits_for("±30 rows")
     shot(typist.page, "estimate_dark")
+    typist.page.set_viewport_size({"width": 800, "height": 700})
+    box = typist.bar.bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 800
+    shot(typist.page, "estimate_narrow")
     typist.notebook.output(1).get_by_role("button", name="Run: spend").click()
     typist.waits_for("free · ±30 rows · 90% left")  # the budget has moved, and the answer is known now
     assert typist.notebook.errors == []

@@ -89,6 +89,7 @@ def offered(before, scope, after=""):
         ("session.prefetch(dpn.ranges('", "age", "visits"),
         ("session.sql('SELECT AVG(ag", "age", "place"),
         ('session.sql("""\nSELECT COUNT(*)\nFROM vi', "visits", "age"),
+        ("session.sql(\"SELECT COUNT(*) FROM visits WHERE place = '", "it''s", "it's"),
         ("session.sql('SELECT 1', contribution='", "l2", "age"),
         ("session.sql('SELECT COUNT(*) FROM visits', ", "error=", "statement="),
         ("print(visits.dp.count(where='a", "age", "place"),
