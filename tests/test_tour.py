@@ -1,5 +1,6 @@
 """`dpnotebook tour`, as somebody has it who installed the wheel and has nothing of this repository."""
 
+import importlib.metadata
 import json
 import os
 import re
@@ -52,6 +53,17 @@ def test_the_wheel_has_every_notebook_and_what_they_read_and_nothing_else(instal
             pattern = r"\]\(([\w./-]+)\)" if cell.cell_type == "markdown" else r'"((?:data|images)/[^"]+)"'
             needed |= set(re.findall(pattern, cell.source))
     assert set(found) == needed
+
+
+def test_jupyterlab_finds_the_status_bar_in_the_wheel(installed):
+    """Its files are in the folder where JupyterLab looks for extensions, as they are in the repository."""
+    folder = ROOT / "dpnotebook/notebook/estimate/labextension"
+    ours = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    found = installed.folder / "share/jupyter/labextensions/dpnotebook"
+    assert {str(path.relative_to(found)): path.read_bytes() for path in found.rglob("*") if path.is_file()} == ours
+    told = json.loads(ours["package.json"])
+    assert told["jupyterlab"]["_build"]["load"] in ours
+    assert told["version"] == importlib.metadata.version("dpnotebook")
 
 
 def test_a_source_distribution_makes_the_same_wheel(installed, tmp_path):

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dpnotebook.notebook import accessor as _accessor  # noqa: F401 - importing it registers df.dp
+from dpnotebook.notebook import interactive as _interactive
 from dpnotebook.notebook.display import attach as _attach
 
 _attach()
@@ -43,3 +44,14 @@ def unload_ipython_extension(ip: Any) -> None:
     from dpnotebook.notebook.extension import unload_ipython_extension as unload
 
     unload(ip)
+
+
+def _attend() -> None:
+    """Let a notebook ask what a cell would cost as soon as the package is there; programs are left alone."""
+    if getattr(_shell := _interactive.shell(), "kernel", None) is not None:
+        from dpnotebook.notebook.extension import attend
+
+        attend(_shell)
+
+
+_attend()

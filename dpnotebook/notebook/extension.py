@@ -1,15 +1,18 @@
-"""`%load_ext dpnotebook` and `%unload_ext dpnotebook`."""
+"""`%load_ext dpnotebook` and `%unload_ext dpnotebook`, and what there is in every kernel that imports the package."""
 
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from traitlets import TraitError
 
-from dpnotebook.notebook.magics.completion import make_matcher
+from dpnotebook.notebook.completion.matcher import IDENTIFIER, make_matcher
 from dpnotebook.notebook.magics.magics import DPMagics
 
 NAME = DPMagics.__name__
+
+_attended: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by shell, what answers its status bar
 
 
 def load_ipython_extension(ip: Any) -> None:
@@ -22,9 +25,8 @@ def load_ipython_extension(ip: Any) -> None:
         del ip.config[NAME]
         magics = DPMagics(ip)
     ip.register_magics(magics)
-    if ip.Completer is not None:
-        magics.matcher = make_matcher(magics)
-        ip.Completer.custom_matchers.append(magics.matcher)
+    _complete(ip)
+    attend(ip)
 
 
 def unload_ipython_extension(ip: Any) -> None:
@@ -37,6 +39,35 @@ def unload_ipython_extension(ip: Any) -> None:
             ip.magics_manager.magics[kind].pop(name, None)
     if magics in ip.configurables:
         ip.configurables.remove(magics)
-    matcher = getattr(magics, "matcher", None)
-    if ip.Completer is not None and matcher in ip.Completer.custom_matchers:
+    for matcher in _matchers(ip):
         ip.Completer.custom_matchers.remove(matcher)
+    if (status_bar := _attended.pop(ip, None)) is not None:
+        status_bar.close()
+
+
+def attend(ip: Any) -> None:
+    """Let a notebook's front end ask what a cell would cost, and Tab what `df.dp` takes: it needs no magics.
+
+    Importing the package does this; where there is no kernel, and the second time, it does nothing.
+    """
+    if getattr(ip, "kernel", None) is None or ip in _attended:
+        return
+    _complete(ip)
+    from dpnotebook.notebook.estimate.estimate import CellEstimate, estimate
+    from dpnotebook.notebook.estimate.status_bar import StatusBar
+
+    def answer(cell: str) -> CellEstimate:
+        return estimate(cell, ip.user_ns, ip.magics_manager.registry.get(NAME))
+
+    _attended[ip] = StatusBar(answer)
+
+
+def _matchers(ip: Any) -> list[Any]:
+    """Return what was registered here for Tab."""
+    every = [] if ip.Completer is None else ip.Completer.custom_matchers
+    return [one for one in every if getattr(one, "matcher_identifier", "") == IDENTIFIER]
+
+
+def _complete(ip: Any) -> None:
+    if ip.Completer is not None and not _matchers(ip):
+        ip.Completer.custom_matchers.append(make_matcher(ip))

@@ -103,7 +103,9 @@ class Pipeline:
         if known is not None and self._holds(mechanism, known.plan):
             return known.plan
         plan = mechanism.plan(query, alternatives=alternatives)
-        self._plans = [_KeptPlan(state, weakref.ref(query), alternatives, plan), *self._plans[: PLANS_KEPT - 1]]
+        # Of queries that are gone none is kept: those of a cell that is being typed must not crowd out what is shown.
+        shown = [one for one in self._plans if one.query() is not None]
+        self._plans = [_KeptPlan(state, weakref.ref(query), alternatives, plan), *shown[: PLANS_KEPT - 1]]
         return plan
 
     def forget_plans(self) -> None:

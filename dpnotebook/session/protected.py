@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -172,13 +172,28 @@ class Frames:
             If it was modified.
         """
         (protected, part), known = self._find(frame), weakref.ref(frame)
-        rows, table = protected.parts[part], protected.table
+        rows = protected.parts[part]
 
         def guard() -> None:
             if (alive := known()) is not None:
                 rows.check_unchanged(alive)
 
         guard()
+        return self._verbs(protected, part, guard)
+
+    def unguarded(self, frame: pd.DataFrame) -> Verbs:
+        """Return the verbs of a protected frame for planning only: no look at whether it was modified, so at no row.
+
+        Raises
+        ------
+        NotProtected
+            If it is not one.
+        """
+        return self._verbs(*self._find(frame))
+
+    @staticmethod
+    def _verbs(protected: ProtectedTable, part: int, guard: Callable[[], None] | None = None) -> Verbs:
+        table = protected.table
         return Verbs(protected.session, replace(table, asked=(part + 1,)) if table.parts else table, guard=guard)
 
 

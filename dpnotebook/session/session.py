@@ -766,8 +766,15 @@ class Session:
             raise NotProtected(f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}")
         return next(iter(self._tables))
 
-    def plan(self, query: Query) -> Plan:
+    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query; reads the ledger, never the data.
+
+        Parameters
+        ----------
+        query
+            A query of this session.
+        alternatives
+            Whether to work out what other accuracies would cost, which takes longer.
 
         Examples
         --------
@@ -777,7 +784,7 @@ class Session:
         >>> session.plan(query).error <= 25  # `query.plan` is the same
         True
         """
-        return self._plan(query)
+        return self._plan(query, alternatives=alternatives)
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`.

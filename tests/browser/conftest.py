@@ -9,6 +9,7 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+LABEXTENSION = ROOT / "dpnotebook/notebook/estimate/labextension"
 SHOTS = os.environ.get("DPNOTEBOOK_SHOTS")  # a folder: tests leave their screenshots there
 
 
@@ -64,7 +65,7 @@ def workdir(tmp_path_factory):
 def base(workdir):
     if importlib.util.find_spec("jupyterlab") is None:
         _missing("jupyterlab is not installed")
-    with driver.lab_server(workdir, str(ROOT)) as url:
+    with driver.lab_server(workdir, str(ROOT), labextensions={"dpnotebook": LABEXTENSION}) as url:
         yield url
 
 

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from clocks import wait_until
@@ -41,9 +42,16 @@ IN_USE = """() => { const p = window.jupyterapp.shell.currentWidget;
 
 
 @contextlib.contextmanager
-def lab_server(root: Path, path: str, timeout: float = 60) -> Iterator[str]:
-    """Serve `root` with JupyterLab on a free port, no token, a configuration of its own, `path` as PYTHONPATH."""
+def lab_server(
+    root: Path, path: str, timeout: float = 60, labextensions: Mapping[str, Path] = MappingProxyType({})
+) -> Iterator[str]:
+    """Serve `root` with JupyterLab on a free port, no token, a configuration of its own, `path` as PYTHONPATH.
+
+    Labextensions are taken from these folders, by name, whatever is installed.
+    """
     home = Path(tempfile.mkdtemp(prefix="lab-"))
+    for name, folder in labextensions.items():
+        shutil.copytree(folder, home / "data/labextensions" / name)
     # Otherwise a toast about Jupyter's news covers a corner of every screenshot.
     settings = home / "settings/@jupyterlab/apputils-extension"
     settings.mkdir(parents=True)

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.completer import CompletionContext, SimpleCompletion, SimpleMatcherResult, context_matcher
 from IPython.core.error import UsageError
 
 from dpnotebook.errors import DPError
@@ -20,7 +19,6 @@ from dpnotebook.notebook.magics import dp_magic, options, prefetch
 from dpnotebook.session.session import Session, active_session
 
 if TYPE_CHECKING:
-    from dpnotebook.notebook.magics.magics import DPMagics
     from dpnotebook.session.query import Query
 
 PRIVACY_OPTIONS = (
@@ -46,20 +44,6 @@ TEXT = re.compile(r"""(\w+|"[^"]+")\s*(?:=|<>|!=|(?:NOT\s+)?IN\s*\((?:\s*'[^']*'
 Found = tuple[str, str]
 
 
-def make_matcher(magics: DPMagics) -> Callable[[CompletionContext], SimpleMatcherResult]:
-    """Return IPython's matcher for cells and lines of these magics."""
-
-    def matcher(context: CompletionContext) -> SimpleMatcherResult:
-        lines = context.full_text.split("\n")
-        before = "\n".join([*lines[: context.cursor_line], lines[context.cursor_line][: context.cursor_position]])
-        fragment, found = offers(before, context.full_text, getattr(magics.shell, "user_ns", {}))
-        hits = [SimpleCompletion(text, type=kind) for text, kind in found]
-        return {"completions": hits, "suppress": bool(hits), "matched_fragment": fragment, "ordered": True}
-
-    marked: Callable[[CompletionContext], SimpleMatcherResult] = context_matcher(identifier="dpnotebook")(matcher)
-    return marked
-
-
 def offers(before: str, cell: str, scope: dict[str, Any]) -> tuple[str, list[Found]]:
     """Return the piece of text that is completed, and what it can become, each with a word on what that is.
 
@@ -78,20 +62,20 @@ def offers(before: str, cell: str, scope: dict[str, Any]) -> tuple[str, list[Fou
         return _options(before[whole.start(1) :], cell.partition("\n")[2], scope)
     if whole:
         head, sql = whole.group(1), before.partition("\n")[2]
-        return _sql(sql, cell, _session(head, scope), scope)
+        return in_sql(sql, cell, _session(head, scope), scope)
     single = re.match(r"(?:[^=]*=)?\s*%dpsql\b(.*)", line) or re.match(r"\s*%dp\s+(?:-s\s+\w+\s+)?preview\b(.*)", line)
     if single:
         head, sql = options.split(single.group(1))
         rest = cell[len(before) :].partition("\n")[0]
         if sql and not EPSILON.search(single.group(1)):
-            return _sql(sql, sql + rest, _session(head, scope), scope)
+            return in_sql(sql, sql + rest, _session(head, scope), scope)
         return _options(single.group(1), rest, scope)
     command = re.match(r"\s*%dp\s+(?:-s\s+\w+\s+)?(\w*)$", line)
     if command:
         return command.group(1), [(name, "command") for name in dp_magic.COMMANDS if name.startswith(command.group(1))]
     table = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?(?:columns|prefetch)\s+(\w*)$", line)
     if table:
-        return _starting(table.group(2), _tables(_session(f"-s {table.group(1)}" if table.group(1) else "", scope)))
+        return starting(table.group(2), _tables(_session(f"-s {table.group(1)}" if table.group(1) else "", scope)))
     bought = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?prefetch\s+(?:\"[^\"]*\"|\w+)\s+(.*)$", line)
     if bought:
         return _workload(bought.group(2), _session(f"-s {bought.group(1)}" if bought.group(1) else "", scope))
@@ -103,19 +87,17 @@ def _options(typed: str, sql: str, scope: dict[str, Any]) -> tuple[str, list[Fou
     epsilon = EPSILON.search(typed)
     if epsilon:
         query = _query(typed[: epsilon.start()], sql, scope)
-        return _starting(epsilon.group(1), prices(query, _session(typed[: epsilon.start()], scope)))
+        return starting(epsilon.group(1), prices(query, _session(typed[: epsilon.start()], scope)))
     error = ERROR.search(typed)
     if error:
         query = _query(typed[: error.start()], sql, scope)
-        return _starting(error.group(1), ((percent, _price(query, percent)) for percent in PERCENT))
+        return starting(error.group(1), ((percent, price_of(query, percent)) for percent in PERCENT))
     session = SESSION.search(typed)
     if session:
-        return _starting(session.group(1), ((name, "session") for name, value in scope.items() if _is_session(value)))
+        return starting(session.group(1), ((name, "session") for name, value in scope.items() if _is_session(value)))
     word = re.search(r"[\w-]*$", typed)
     fragment = word.group() if word else ""
-    return (
-        _starting(fragment, [(name, "option") for name in options.names()]) if fragment[:1] in ("", "-") else ("", [])
-    )
+    return starting(fragment, [(name, "option") for name in options.names()]) if fragment[:1] in ("", "-") else ("", [])
 
 
 def prices(query: Query | None, session: Session | None) -> Iterator[Found]:
@@ -147,7 +129,7 @@ def _worth(query: Query | None, epsilon: float) -> str:
     return text.replace(" ", "\u00a0")
 
 
-def _price(query: Query | None, percent: str) -> str:
+def price_of(query: Query | None, percent: str) -> str:
     """Return what a relative error costs, in a few words."""
     if query is None:
         return "of\u00a0the\u00a0answer"
@@ -171,17 +153,17 @@ def _query(head: str, sql: str, scope: dict[str, Any]) -> Query | None:
         return None
 
 
-def _sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]) -> tuple[str, list[Found]]:
+def in_sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]) -> tuple[str, list[Found]]:
     """Return what the SQL can go on with."""
     text = TEXT.search(typed)
     if text and typed.count("'") % 2:
-        return _starting(text.group(2), _levels(text.group(1).strip('"'), cell, session))
+        return starting(text.group(2), _levels(text.group(1).strip('"'), cell, session))
     if typed.count("'") % 2:
         return "", []
     bound = re.search(r"(?<![:\w]):(\w*)$", typed)
     if bound:
         plain = (int, float, str, bool)
-        return _starting(bound.group(1), ((n, "value") for n, v in scope.items() if n[0] != "_" and type(v) in plain))
+        return starting(bound.group(1), ((n, "value") for n, v in scope.items() if n[0] != "_" and type(v) in plain))
     word = re.search(r'"?\w*$', typed)
     fragment = word.group() if word else ""
     found = [*_columns(cell, session)]
@@ -190,7 +172,7 @@ def _sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]) 
 
         aggregates = (f"{name}(" for name in names())
         found += [*_tables(session), *((name, "keyword") for name in (*KEYWORDS, *aggregates))]
-    return _starting(fragment, found)
+    return starting(fragment, found)
 
 
 def _workload(typed: str, session: Session | None) -> tuple[str, list[Found]]:
@@ -198,9 +180,9 @@ def _workload(typed: str, session: Session | None) -> tuple[str, list[Found]]:
     quoted = re.search(r"[\"']([^\"']*)$", typed)
     if quoted and len(re.findall(r"[\"']", typed)) % 2:
         names = {column for _, domain in _domains("", session) for column in domain}
-        return _starting(quoted.group(1), ((name, "column") for name in sorted(names)))
+        return starting(quoted.group(1), ((name, "column") for name in sorted(names)))
     word = re.search(r"\w*$", typed)
-    return _starting(word.group() if word else "", ((f"{name}(", "workload") for name in prefetch.NAMES))
+    return starting(word.group() if word else "", ((f"{name}(", "workload") for name in prefetch.NAMES))
 
 
 def _tables(session: Session | None) -> Iterator[Found]:
@@ -223,7 +205,7 @@ def _levels(column: str, cell: str, session: Session | None) -> Iterator[Found]:
     for _, domain in _domains(cell, session):
         for name, attribute in domain.items():
             if name.casefold() == column.casefold():
-                yield from ((label, "level") for label in attribute.labels if isinstance(label, str))
+                yield from ((label.replace("'", "''"), "level") for label in attribute.labels if isinstance(label, str))
 
 
 def _domains(cell: str, session: Session | None) -> list[tuple[str, Any]]:
@@ -240,7 +222,8 @@ def _named(cell: str, every: Collection[str]) -> list[str]:
     return named or list(every)
 
 
-def _starting(fragment: str, found: Iterable[Found]) -> tuple[str, list[Found]]:
+def starting(fragment: str, found: Iterable[Found]) -> tuple[str, list[Found]]:
+    """Return what begins with a fragment, each text once, with the fragment."""
     kept: dict[str, str] = {}
     for text, kind in found:
         if text.casefold().startswith(fragment.casefold()):
@@ -263,4 +246,4 @@ def _session(head: str, scope: dict[str, Any]) -> Session | None:
 
 
 def _is_session(value: Any) -> bool:
-    return isinstance(value, Session)
+    return issubclass(type(value), Session)  # asked of its type: a variable may be anything

@@ -20,6 +20,8 @@ from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session, active_session
 
+SAY_HOW_MUCH = "%dpsql: say what it may cost, -e 0.1, or how wrong it may be, --error 25"
+
 
 @magics_class
 class DPMagics(Magics):
@@ -31,8 +33,6 @@ class DPMagics(Magics):
     confirm = Enum(
         ask.WAYS, None, allow_none=True, help="when to ask before spending; as the session says when None"
     ).tag(config=True)
-
-    matcher: Any = None  # what Tab asks
 
     @validate("epsilon")
     def _positive(self, proposal: Any) -> Any:
@@ -74,13 +74,29 @@ class DPMagics(Magics):
         assert self.shell is not None
         return ChainMap(dict(local_ns or {}), self.shell.user_ns)
 
+    def query(self, line: str, cell: str | None, scope: Mapping[str, Any]) -> Query:
+        """Return the query of `%dpsql line` or of a `%%dpsql` cell, without asking it.
+
+        Parameters
+        ----------
+        line, cell
+            As the magic has them; None for the cell in the line form.
+        scope
+            What names mean: sessions, and the values of `:name`.
+
+        Raises
+        ------
+        UsageError, DPError
+            If it asks nothing, or what cannot be answered.
+        """
+        given, sql = options.read(line, cell)
+        return self._query(find_session(given.session, scope), sql, given, scope)
+
     def _asked(self, line: str, cell: str | None, scope: Mapping[str, Any]) -> Any:
         given, sql = options.read(line, cell)
         if given.help:
             print(options.parser().format_help())
             return None
-        if not sql:
-            raise UsageError("%dpsql: there is no SQL; %dpsql --help shows what to write")
         session = find_session(given.session, scope)
         query = self._query(session, sql, given, scope)
         if given.dry_run:
@@ -91,11 +107,13 @@ class DPMagics(Magics):
         return self._kept(given.output, table_only(release) if given.quiet else release)
 
     def _query(self, session: Session, sql: str, given: Namespace, scope: Mapping[str, Any]) -> Query:
+        if not sql:
+            raise UsageError("%dpsql: there is no SQL; %dpsql --help shows what to write")
         own = options.says_epsilon(sql)
         default = self.epsilon if given.error is None and not own else None
         epsilon = default if given.epsilon is None else given.epsilon
         if epsilon is None and given.error is None and not own:
-            raise UsageError("%dpsql: say what it may cost, -e 0.1, or how wrong it may be, --error 25")
+            raise UsageError(SAY_HOW_MUCH)
         return session.sql(
             sql,
             epsilon=epsilon,
