@@ -6,6 +6,7 @@ from typing import Any
 
 from traitlets import TraitError
 
+from dpnotebook.notebook.cards.dots import show_dots
 from dpnotebook.notebook.magics.completion import make_matcher
 from dpnotebook.notebook.magics.magics import DPMagics
 
@@ -35,6 +36,7 @@ def unload_ipython_extension(ip: Any) -> None:
     for kind, names in magics.magics.items():
         for name in names:
             ip.magics_manager.magics[kind].pop(name, None)
+    show_dots(False)
     if magics in ip.configurables:
         ip.configurables.remove(magics)
     matcher = getattr(magics, "matcher", None)

@@ -11,7 +11,7 @@ from html import escape
 
 __all__ = ["box", "details", "escape", "line", "quiet", "table"]
 
-_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:10px 14px;max-width:680px;line-height:1.45;margin:2px 0 6px"
+_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:6px 12px;max-width:680px;line-height:1.4;margin:2px 0 6px"
 
 
 def box(*parts: str) -> str:
@@ -21,7 +21,7 @@ def box(*parts: str) -> str:
 
 def line(content: str, style: str = "") -> str:
     """Return one line of a card."""
-    return f'<div style="margin-top:4px{";" + style if style else ""}">{content}</div>'
+    return f'<div style="margin-top:2px{";" + style if style else ""}">{content}</div>'
 
 
 def quiet(content: str) -> str:
@@ -31,7 +31,7 @@ def quiet(content: str) -> str:
 
 def details(summary: str, content: str) -> str:
     """Return a part that opens on a click; `summary` is plain text, `content` is HTML."""
-    return f'<details style="margin-top:4px"><summary>{escape(summary)}</summary>{content}</details>'
+    return f'<details style="margin-top:2px"><summary>{escape(summary)}</summary>{content}</details>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str, styles: Sequence[str] | None = None) -> str:
