@@ -13,7 +13,6 @@ MOST_NAMED = 6  # releases by their numbers
 BEST = 1.0005  # ratio to the least error that is possible, up to which it is that to the digits shown
 DIGITS = 6  # of a number that is known exactly
 MOST_DECIMALS = 12  # of a number beside its error
-LARGEST_ODDS = 30  # epsilon from which on nobody can read the odds: e^30 is more than 10^13
 
 
 def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -101,13 +100,6 @@ def share(confidence: float) -> str:
 def percent(confidence: float) -> str:
     """Return a confidence or a fraction as a percentage."""
     return f"{rounded(100 * float(confidence))}%"
-
-
-def odds(epsilon: float) -> str:
-    """Return e^epsilon, rounded up: the most by which an answer can change the odds of a statement about a unit."""
-    return (
-        rounded(math.exp(epsilon), rounding=ROUND_CEILING) if epsilon < LARGEST_ODDS else "more than 10 million million"
-    )
 
 
 def releases(numbers: tuple[int, ...]) -> str:

@@ -1,17 +1,26 @@
 """The few HTML elements of our outputs: inline styles with plain values, which untrusted notebooks keep.
 
 No `<style>`, no scripts, no inline SVG, no CSS variables. Quiet text is the page's own colour made lighter, so it is
-readable in every theme. Every text of a user goes through `escape`.
+readable in every theme. Every text of a user goes through `escape`, which keeps JupyterLab from reading `$` as
+mathematics too.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 
 __all__ = ["box", "details", "escape", "line", "quiet", "table"]
 
 _BOX = "border:1px solid #8b8f98;border-radius:4px;padding:6px 12px;max-width:680px;line-height:1.4;margin:2px 0 6px"
+
+
+def escape(text: str) -> str:
+    """Return a text as HTML that shows it as it is; in an element, not in an attribute.
+
+    JupyterLab typesets what is between two `$`, or within `\\(` and `\\)`, of one element: these signs get their own.
+    """
+    return html.escape(text).replace("$", "<span>$</span>").replace("\\(", "\\<span>(</span>")
 
 
 def box(*parts: str) -> str:

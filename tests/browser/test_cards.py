@@ -147,3 +147,27 @@ def test_what_unfolds(open_notebook, shot):
         _, taken, _, _, _, left = row.locator("td").all_inner_texts()
         assert float(taken.rstrip("%")) + float(left.rstrip("%")) == 100
     shot(output, "plan_card")
+
+
+ODD = """
+import pandas as pd
+import dpnotebook as dpn
+prices = ["$5 to $10", "\\\\(x^2\\\\) 🏥", "<b>'a' \\"b\\"</b>"]
+goods = pd.DataFrame({"price $a$": prices * 100})
+session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+session.protect(goods, "goods", domain={"price $a$": prices});
+"""
+
+
+def test_odd_names_are_shown_as_they_are(open_notebook, shot):
+    where = "goods.dp.count(where=\"`price $a$` == '$5 to $10'\", epsilon=0.1)"
+    notebook = open_notebook("odd.ipynb", ['goods.dp.histogram("price $a$", epsilon=0.1).run()', where], setup=ODD)
+    for cell in range(3):
+        notebook.run_cell(cell)
+    card(notebook.output(2)).wait_for()
+    notebook.page.wait_for_timeout(1_000)  # for mathematics, if there were any
+    text = notebook.output(1).inner_text()
+    for said in ("$5 to $10", "\\(x^2\\) 🏥", "<b>'a' \"b\"</b>", "COUNT by price $a$"):
+        assert said in text
+    assert notebook.page.locator("mjx-container").count() == 0
+    shot(notebook.output(1), "odd")
