@@ -147,7 +147,14 @@ class Strategy(ShowsCard):
         """
         return self.objective * unit_variance(self.noise, epsilon, delta)
 
-    def plot(self, what: Literal["measured", "errors"] = "measured", **options: Any) -> Any:
+    def plot(
+        self,
+        what: Literal["measured", "errors"] = "measured",
+        *,
+        part: int = 0,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+    ) -> Any:
         """Return a plotly figure of what is measured, or of the error of every answer.
 
         Parameters
@@ -155,9 +162,10 @@ class Strategy(ShowsCard):
         what
             "measured": a heat map of the measurements of an attribute, or how the sensitivity is shared by sets of
             attributes. "errors": the root mean squared error of every answer.
-        options
-            `part`: which of its figures, where there are several. `epsilon`, `delta`: privacy that the errors are for;
-            delta for Gaussian noise only, 1e-6 unless given.
+        part
+            Which of its figures, where there are several.
+        epsilon, delta
+            Privacy that the errors are for; delta for Gaussian noise only, 1e-6 unless given.
 
         Raises
         ------
@@ -171,7 +179,7 @@ class Strategy(ShowsCard):
         >>> type(figure).__name__
         'Figure'
         """
-        return view("strategy", self, what, **options)
+        return view("strategy", self, what, part=part, epsilon=epsilon, delta=delta)
 
     def rmse(self, epsilon: float, delta: float = 0.0) -> float:
         """Return the root of the mean over all answers of the expected squared error."""
