@@ -51,6 +51,7 @@ def _load(name, path):
 
 
 clocks = _load("clocks", "clocks.py")
+card_texts = _load("card_texts", "notebook/card_texts.py")
 noise_laws = _load("noise_laws", "noise_laws.py")
 servers = _load("servers", "engine/servers.py")
 fresh = _load("fresh", "fresh.py")

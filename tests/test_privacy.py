@@ -567,7 +567,8 @@ ASKED = {
 
 def cards(session, query):
     """Return everything that is shown of a query before it runs, and its plan as the ledger would keep it."""
-    from dpnotebook.notebook.cards import budget_html, budget_text, plan_html, plan_text
+    from card_texts import budget_html, budget_text, plan_html, plan_text
+
     from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text
 
     plan = query.plan

@@ -12,6 +12,7 @@ PACKAGE = Path(__file__).parents[1] / "dpnotebook"
 ROOMS = (  # from the lowest
     "errors",
     "progress",
+    "views",
     "privacy",
     "workload",
     "domain",
@@ -31,7 +32,7 @@ ROOMS = (  # from the lowest
     "__main__",
 )
 RANK = {name: rank for rank, name in enumerate(ROOMS)}
-LOOSE = {"__init__.py", "__main__.py", "errors.py", "progress.py", "testing.py"}
+LOOSE = {"__init__.py", "__main__.py", "errors.py", "progress.py", "testing.py", "views.py"}
 MATHEMATICS = ("privacy", "domain", "predicate", "workload", "strategy", "inference", "query", "planner")
 
 

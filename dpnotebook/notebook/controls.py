@@ -1,7 +1,7 @@
 """Live controls below a plan card: a slider for price or error, a button that says what it spends, and a way out.
 
-They are an output of their own. Every use replaces them by static text and HTML, so that a saved notebook opens as it
-was left; the card above them stays, and says what became of it. Controls that are not used are replaced too once
+They are an output of their own. Every use replaces them by nothing, so that a saved notebook opens as it was left; the
+card above them becomes the answer, or says what became of it. Controls that are not used are replaced too once
 nobody is likely to: when the question is shown anew, when its query is gone, when the session is closed, and when
 many newer cards have theirs.
 """
@@ -14,14 +14,15 @@ import time
 import weakref
 from collections.abc import Callable
 from dataclasses import replace as replaced
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import cards, formatting, models, svg
+from dpnotebook.notebook import currency, formatting, models, svg
 from dpnotebook.notebook.cards.picked_lines import code_afresh
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
 from dpnotebook.notebook.interactive import display_bundle, interactive, replace, shell
+from dpnotebook.notebook.preview import PreviewCard, answered_elsewhere
 from dpnotebook.notebook.progress import AFTER, Progress
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ LEAST = 1e-3  # where nothing has a price: what is free can still be asked anew,
 def show(query: Query, controls: bool | None = None) -> Strip | None:
     """Display the plan card of a query, and live controls below it where somebody can use them.
 
-    A query that the ledger can answer already is answered at once: that is free. Where it may have been picked for what
-    an earlier release showed, the controls are there to measure it anew.
+    A query that the ledger can answer already is answered at once, in place of its plan: that is free. Where it may
+    have been picked for what an earlier release showed, the controls are there to measure it anew.
 
     Parameters
     ----------
@@ -64,17 +65,18 @@ def show(query: Query, controls: bool | None = None) -> Strip | None:
     Strip or None
         The controls, if there are any.
     """
-    plan = query.plan
-    card = display_bundle({"text/plain": cards.plan_text(plan), "text/html": cards.plan_html(plan)}, updatable=True)
+    card = PreviewCard(replaced(query))
+    plan = card.plan
     if plan.free:
-        release = replaced(query.run(), picked=None)  # the card above has said it
-        display_bundle({"text/plain": cards.release_text(release), "text/html": cards.release_html(release)})
+        card.display_answer(query.run())
+    else:
+        card.display()
     if shell() is None or not (interactive() if controls is None else controls):
         return None
     if not plan.free:
-        strip = Strip(replaced(query), card)
+        strip = Strip(card.query, card)
     elif plan.afresh is not None:
-        strip = Strip(replaced(query, accuracy=plan.afresh.accuracy, fresh=True), verb=AFRESH)
+        strip = Strip(replaced(query, accuracy=plan.afresh.accuracy, fresh=True), card, verb=AFRESH)
     else:
         return None
     strip.display()
@@ -101,20 +103,20 @@ class Strip:
     query
         The query, at the accuracy that was asked for; the slider changes that.
     card
-        Handle of the plan card's output, redrawn as the slider moves; None when there is none.
+        The plan card above, redrawn as the slider moves; one that nobody sees where there is none.
     after
         Seconds before a progress bar appears.
     verb
         What the button says that it does.
     """
 
-    def __init__(self, query: Query, card: Any = None, after: float = AFTER, *, verb: str = RUN) -> None:
+    def __init__(self, query: Query, card: PreviewCard | None = None, after: float = AFTER, *, verb: str = RUN) -> None:
         import ipywidgets as widgets
 
         self.query, self.verb = query, verb
         self.release: Release | None = None
         self.error: BaseException | None = None
-        self._card, self._after, self._output = card, after, None
+        self._card, self._after, self._output = card or PreviewCard(query), after, None
         self._lock = threading.Lock()
         self._state, self._deaf_until = "ready", 0.0
         self._stop: Callable[[], None] = _nothing
@@ -128,7 +130,7 @@ class Strip:
         self.slider = widgets.SelectionSlider(
             options=self._options(),
             value=self._own,
-            description="±" if self._by_error else "ε",
+            description="±" if self._by_error else "",
             continuous_update=True,
             layout=widgets.Layout(width="300px"),
             style={"description_width": "20px"},
@@ -189,8 +191,8 @@ class Strip:
     def _options(self) -> list[tuple[str, float]]:
         if self._by_error:
             return [(formatting.error(error), error) for error in errors(self._asked)]
-        left = self.query.session.remaining.epsilon
-        return [(formatting.cost(epsilon), epsilon) for epsilon in stops(self._asked, left)]
+        left, state = self.query.session.remaining.epsilon, self._asked.budget
+        return [(currency.cost_in(state, epsilon), epsilon) for epsilon in stops(self._asked, left)]
 
     def _waiting(self) -> str:
         same = f"{code_afresh(self._plan)}.run()" if self.query.fresh else "query.run()"
@@ -227,9 +229,8 @@ class Strip:
         finally:
             self._lock.release()
         names = formatting.releases(plan.reused)
-        text = f"Answered by {names}; asking again costs nothing."
-        status = f"released as #{plan.reused[0]}" if len(plan.reused) == 1 else f"answered by {names}"
-        self._finish(line(quiet(text)), text, status)
+        status = answered_elsewhere(self.query) or f"answered by {names}: costs nothing"
+        self._finish(lambda: self._card.became(status))
 
     def _replan(self, note: str = "") -> bool:
         """Plan again as the slider stands, and show it; return whether that was possible."""
@@ -251,18 +252,16 @@ class Strip:
         if plan.free:
             self.run_button.description = "Show the answer: costs nothing"
         elif plan.affordable:
-            price = f"spend ε {formatting.cost(plan.cost.epsilon)}" if plan.cost.units else "costs nothing"
+            price = f"spend {_price(plan)}" if plan.cost.units else "costs nothing"
             self.run_button.description = f"{self.verb}: {price}{', with a purchase' if plan.bought else ''}"
         else:
-            what = (
-                "delta for its threshold"
-                if short_of_delta(plan)
-                else f"budget for ε {formatting.cost(plan.cost.epsilon)}"
-            )
+            what = "delta for its threshold" if short_of_delta(plan) else f"budget for {_price(plan)}"
             self.run_button.description = f"Not enough {what}"
         self.run_button.disabled = not plan.affordable
         self._refresh_other(plan.otherwise)
-        after = f"leaves ε {formatting.left(plan.budget.left_after)}" if plan.affordable else "not enough budget"
+        state = plan.budget
+        left = currency.percents(state.spent_fraction, state.cost_fraction)[2]
+        after = f"leaves {left}" if plan.affordable else "not enough budget"
         # On one scale for every stop, so that the interval is seen to shrink and grow.
         scale = max(2 * self._asked.error, 1e-300)
         error = formatting.error(plan.error)
@@ -270,15 +269,15 @@ class Strip:
         known = math.isfinite(plan.error) and math.isfinite(scale)
         picture = svg.interval(-plan.error, 0.0, plan.error, -scale, scale, f"plus or minus {error}") if known else ""
         self.readout.value = f"{picture} <b>{escape(in_short(plan))}</b> {quiet(f'· {escape(after)}')}"
-        if redraw:
-            replace(self._card, cards.plan_html(plan), cards.plan_text(plan))
+        if redraw and self.verb == RUN:
+            self._card.show(plan)
 
     def _refresh_other(self, other: Plan | None) -> None:
         """Show what deciding otherwise about a purchase costs, where there is the choice."""
         self.other_button.layout.display = "none" if other is None else None
         if other is not None:
             what = "With the purchase" if other.bought else "Answer this one alone"
-            self.other_button.description = f"{what}: spend ε {formatting.cost(other.cost.epsilon)}"
+            self.other_button.description = f"{what}: spend {_price(other)}"
             self.other_button.disabled = not other.affordable
 
     def _run(self, _button: object) -> None:
@@ -308,29 +307,35 @@ class Strip:
             self._state = "running"
         self._enable(False)
         self._say("")
+        spent = self.query.session.ledger.spent
+        self._card.running()
         try:
             with self._watched() as progress:
                 progress(None, "starting")
                 self.release = self._planned.run(progress=progress)
         except DPError as error:
+            self._card.stopped(error, spent)
             self._failed(error, f"{type(error).__name__}: {error}")
         except (Exception, KeyboardInterrupt) as error:
             # What an unexpected error says may come from the data: it is kept for the owner, not shown.
+            self._card.stopped(error, spent)
             self._failed(
                 error, f"{type(error).__name__}, and no answer. session.history() says whether it was charged."
             )
         else:
             self._state = "done"
-            number = self.release.number
-            self._finish(cards.release_html(self.release), cards.release_text(self.release), f"released as #{number}")
+            release = self.release
+            self._finish(lambda: self._card.answered(release))
 
     def _discard(self, _button: object) -> None:
         with self._lock:
             if self._state != "ready":
                 return
             self._state = "discarded"
-        text = "Discarded: nothing was spent."
-        self._finish(line(quiet(text)), text, "discarded: nothing was spent")
+        if self.verb == AFRESH:  # the answer above stays
+            self._finish(self._card.leave)
+        else:
+            self._finish(lambda: self._card.became("discarded: nothing was spent"))
 
     def _failed(self, error: BaseException, text: str) -> None:
         self.error = error
@@ -338,9 +343,11 @@ class Strip:
         self._enable(True)
         self._replan(text)
 
-    def _finish(self, html: str, text: str, status: str) -> None:
-        replace(self._card, cards.plan_html(self._plan, status), cards.plan_text(self._plan, status))
-        replace(self._output, html, text)
+    def _finish(self, last: Callable[[], None]) -> None:
+        """Say on the card what became of the question, and leave nothing of the controls."""
+        self._card.plan = self._plan
+        last()
+        replace(self._output, "", "")
         self._close()
 
     def _close(self) -> None:
@@ -362,6 +369,10 @@ class Strip:
             self.progress.value = html
 
         return Progress(draw, self._after)
+
+
+def _price(plan: Plan) -> str:
+    return currency.short_price(plan.budget.cost_fraction, plan.cost.epsilon)
 
 
 def dearer(plan: Plan, shown: Plan) -> bool:

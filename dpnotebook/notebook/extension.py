@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 from traitlets import TraitError
 
+from dpnotebook.notebook.cards.dots import show_dots
 from dpnotebook.notebook.completion.matcher import IDENTIFIER, make_matcher
 from dpnotebook.notebook.magics.magics import DPMagics
 
@@ -37,6 +38,7 @@ def unload_ipython_extension(ip: Any) -> None:
     for kind, names in magics.magics.items():
         for name in names:
             ip.magics_manager.magics[kind].pop(name, None)
+    show_dots(False)
     if magics in ip.configurables:
         ip.configurables.remove(magics)
     for matcher in _matchers(ip):

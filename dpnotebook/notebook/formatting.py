@@ -13,7 +13,6 @@ MOST_NAMED = 6  # releases by their numbers
 BEST = 1.0005  # ratio to the least error that is possible, up to which it is that to the digits shown
 DIGITS = 6  # of a number that is known exactly
 MOST_DECIMALS = 12  # of a number beside its error
-LARGEST_ODDS = 30  # epsilon from which on nobody can read the odds: e^30 is more than 10^13
 
 
 def rounded(number: float, digits: int = 3, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -52,19 +51,20 @@ def error(half_width: float) -> str:
 
 
 def value(number: float, half_width: float = math.nan) -> str:
-    """Return a noisy value with as many decimals as its error deserves.
+    """Return a noisy value with the digits that its error supports.
 
     Parameters
     ----------
     number
         The value, or one end of its interval.
     half_width
-        Half the width of its interval; decides the decimals.
+        Half the width of its interval; the place of its second significant digit is the last that is shown.
 
     Returns
     -------
     str
-        For example `1,234` at ±31, `12.3` at ±4.5, whole numbers without decimals; `–` for a value that does not exist.
+        For example `1,234` at ±31, `12.3` at ±4.5, `56,800` at ±4,200, whole numbers without decimals; `–` for a value
+        that does not exist.
     """
     number = float(number)
     if not math.isfinite(number):
@@ -72,13 +72,20 @@ def value(number: float, half_width: float = math.nan) -> str:
     half_width = float(half_width)
     if not (math.isfinite(half_width) and half_width > 0):
         return rounded(number, DIGITS)
-    text = f"{number:,.{0 if number.is_integer() else decimals(half_width)}f}"
+    place = max(-MOST_DECIMALS, second_place(half_width))
+    text = f"{round(number, -place):,.{0 if number.is_integer() else max(0, -place)}f}"
     return text.removeprefix("-") if not text.strip("-0.,") else text  # no "-0"
 
 
-def decimals(half_width: float) -> int:
-    """Return the decimals that show two significant digits of `half_width`."""
-    return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(half_width))))
+def error_of(half_width: float) -> str:
+    """Return the error of a value that stands beside it, rounded up to two significant digits: `4,200`, `0.45`."""
+    return rounded(half_width, 2, ROUND_CEILING)
+
+
+def second_place(half_width: float) -> int:
+    """Return the power of ten of the second significant digit of `half_width`, as `error_of` writes it."""
+    exact = Decimal(f"{half_width:.9g}")
+    return exact.quantize(Decimal(1).scaleb(exact.adjusted() - 1), rounding=ROUND_CEILING).adjusted() - 1
 
 
 def share(confidence: float) -> str:
@@ -93,13 +100,6 @@ def share(confidence: float) -> str:
 def percent(confidence: float) -> str:
     """Return a confidence or a fraction as a percentage."""
     return f"{rounded(100 * float(confidence))}%"
-
-
-def odds(epsilon: float) -> str:
-    """Return e^epsilon, rounded up: the most by which an answer can change the odds of a statement about a unit."""
-    return (
-        rounded(math.exp(epsilon), rounding=ROUND_CEILING) if epsilon < LARGEST_ODDS else "more than 10 million million"
-    )
 
 
 def releases(numbers: tuple[int, ...]) -> str:

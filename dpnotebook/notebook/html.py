@@ -1,17 +1,26 @@
 """The few HTML elements of our outputs: inline styles with plain values, which untrusted notebooks keep.
 
 No `<style>`, no scripts, no inline SVG, no CSS variables. Quiet text is the page's own colour made lighter, so it is
-readable in every theme. Every text of a user goes through `escape`.
+readable in every theme. Every text of a user goes through `escape`, which keeps JupyterLab from reading `$` as
+mathematics too.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
-from html import escape
 
 __all__ = ["box", "details", "escape", "line", "quiet", "table"]
 
-_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:10px 14px;max-width:680px;line-height:1.45;margin:2px 0 6px"
+_BOX = "border:1px solid #8b8f98;border-radius:4px;padding:6px 12px;max-width:680px;line-height:1.4;margin:2px 0 6px"
+
+
+def escape(text: str) -> str:
+    """Return a text as HTML that shows it as it is; in an element, not in an attribute.
+
+    JupyterLab typesets what is between two `$`, or within `\\(` and `\\)`, of one element: these signs get their own.
+    """
+    return html.escape(text).replace("$", "<span>$</span>").replace("\\(", "\\<span>(</span>")
 
 
 def box(*parts: str) -> str:
@@ -21,7 +30,7 @@ def box(*parts: str) -> str:
 
 def line(content: str, style: str = "") -> str:
     """Return one line of a card."""
-    return f'<div style="margin-top:4px{";" + style if style else ""}">{content}</div>'
+    return f'<div style="margin-top:2px{";" + style if style else ""}">{content}</div>'
 
 
 def quiet(content: str) -> str:
@@ -31,7 +40,7 @@ def quiet(content: str) -> str:
 
 def details(summary: str, content: str) -> str:
     """Return a part that opens on a click; `summary` is plain text, `content` is HTML."""
-    return f'<details style="margin-top:4px"><summary>{escape(summary)}</summary>{content}</details>'
+    return f'<details style="margin-top:2px"><summary>{escape(summary)}</summary>{content}</details>'
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], align: str, styles: Sequence[str] | None = None) -> str:

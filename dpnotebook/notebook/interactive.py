@@ -27,6 +27,11 @@ def interactive() -> bool:
     return bool(content.get("allow_stdin", False))
 
 
+def in_notebook() -> bool:
+    """Return whether outputs go to a front end that can replace them: those of a kernel do."""
+    return getattr(shell(), "kernel", None) is not None
+
+
 def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
     """Display a MIME bundle and return its handle, or print its text where there is no notebook.
 
@@ -35,14 +40,15 @@ def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
     bundle
         MIME types and their contents.
     updatable
-        Whether to return a handle through which `replace` can change the output later.
+        Whether to return a handle through which `replace` can change the output later: None in a terminal, where
+        what is printed stays.
     """
     if shell() is None:
         print(bundle["text/plain"])
         return None
     from IPython.display import display
 
-    return display(bundle, raw=True, display_id=True if updatable else None)
+    return display(bundle, raw=True, display_id=True if updatable and in_notebook() else None)
 
 
 def replace(handle: Any, html: str, text: str) -> None:

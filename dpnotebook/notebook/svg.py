@@ -15,6 +15,7 @@ SPENT = "#6b7280"  # grey: spent, or the value itself
 THIS = "#c2680a"  # amber, hatched where it is an area: this query, or its error
 BOUGHT = "#1f77b4"  # blue, chequered: a query that also buys for later ones
 LINE = "#8b8f98"
+RADIUS = 2.6  # pixels of a dot
 
 _HATCH = (
     '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
@@ -142,3 +143,25 @@ def progress(fraction: float | None, tick: int, alt: str, width: int = 240) -> s
         f'<rect x="1" y="1" width="{width}" height="10" fill="none" stroke="{LINE}"/>'
     )
     return image(body, width + 2, 12, alt)
+
+
+def dots(places: Sequence[float], low: float, high: float, alt: str, width: int = 220, height: int = 34) -> str:
+    """Return values as dots that stand on each other where they are close, on an axis from `low` to `high`.
+
+    Parameters
+    ----------
+    places
+        The values.
+    low, high
+        The ends of the axis.
+    """
+    span = (high - low) or 1.0
+    columns = max(1, int((width - 12) / (2 * RADIUS)))
+    heights: dict[int, int] = {}
+    body = f'<path d="M4 {height - 2}H{width - 4}" stroke="{LINE}"/>'
+    for place in places:
+        column = min(columns - 1, max(0, int((place - low) / span * columns)))
+        level = heights[column] = heights.get(column, 0) + 1
+        across, up = 6 + (2 * column + 1) * RADIUS, height - 2 - (2 * level - 1) * RADIUS
+        body += f'<circle cx="{across:.1f}" cy="{max(up, RADIUS):.1f}" r="{RADIUS - 0.4}" fill="{THIS}"/>'
+    return image(body, width, height, alt)

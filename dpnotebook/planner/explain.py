@@ -251,7 +251,7 @@ def described(
         worth = float(item.measurement.summand.step)
         if place < bought:
             text = f"buys {_bought(item, accountant.noise, confidence)}"
-            text += f", for later questions too: ε = {epsilon:.4g}" if _plain(item.measurement) else ""
+            text += ", for later questions too" if _plain(item.measurement) else ""
             actions.append(Action("buy", text, () if item.refines is None else (item.refines[0],), epsilon))
             steps.append(f"{said(item.measurement)}, {law} noise of scale {float(item.scale) * worth:,.6g} on each")
             continue
@@ -259,18 +259,14 @@ def described(
             number = item.refines[0]
             before, after = (_reach(scale, accountant.noise, confidence) * worth for scale in (item.before, item.scale))
             whole = accountant.epsilon(units_of([_afresh(item)], table, accountant))
-            text = (
-                f"refines release #{number} from ±{before:,.4g} to ±{after:,.4g}: "
-                f"ε = {epsilon:.4g} instead of {whole:.4g}"
-            )
-            actions.append(Action("refine", text, (number,), epsilon))
+            text = f"refines release #{number} from ±{before:,.4g} to ±{after:,.4g}"
+            actions.append(Action("refine", text, (number,), epsilon, whole))
             steps.append(
                 f"release #{number} is made more accurate, and both together cost what the second alone would: "
                 f"{law} noise of scale {float(item.scale) * worth:,.6g} instead of {float(item.before) * worth:,.6g}"
             )
             continue
-        text = f"measures {said(item.measurement)}: ε = {epsilon:.4g}"
-        actions.append(Action("measure", text, (), epsilon))
+        actions.append(Action("measure", f"measures {said(item.measurement)}", (), epsilon))
         chosen = "" if item.strategy is None else _chosen_for(item.strategy)
         noise = f"{law} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
         steps.append(f"{said(item.measurement)}{chosen}, {noise}")

@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from dpnotebook.planner.picked import Picked
 from dpnotebook.planner.ski_rental import PurchaseForecast
-from dpnotebook.privacy.accountant import Accountant, with_thresholds
+from dpnotebook.privacy.accountant import Accountant, mu_of_budget, with_thresholds
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
+from dpnotebook.views import ShowsCard
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class BudgetState:
         Shares of the budget in the notion that is enforced (epsilon, or mu^2), in [0, 1].
     delta
         Of the whole budget, thresholds included.
+    stated_at
+        The delta at which epsilons are said; 0 where they add up.
     """
 
     total: float
@@ -58,6 +61,7 @@ class BudgetState:
     spent_fraction: float
     cost_fraction: float
     delta: float = 0.0
+    stated_at: float = 0.0
 
     @classmethod
     def around(cls, accountant: Accountant, spent: int, price: int) -> BudgetState:
@@ -70,7 +74,15 @@ class BudgetState:
             spent_fraction=min(spent / accountant.total, 1.0),
             cost_fraction=price / accountant.total,
             delta=with_thresholds(accountant, accountant.threshold_delta),
+            stated_at=accountant.delta,
         )
+
+    def share(self, epsilon: float) -> float:
+        """Return what part of the whole budget an epsilon takes: costs add up as epsilon, or as mu^2."""
+        if not self.stated_at or epsilon <= 0:
+            return max(epsilon, 0.0) / self.total
+        mu, whole = (mu_of_budget(one, self.stated_at) for one in (epsilon, self.total))
+        return (mu / whole) ** 2
 
 
 @dataclass(frozen=True)
@@ -176,16 +188,19 @@ class Action:
         The numbers of the releases it uses.
     epsilon
         What it costs by itself.
+    instead_of
+        What measuring it anew would cost, of what is refined; else 0.
     """
 
     kind: ActionKind
     text: str
     releases: tuple[int, ...] = ()
     epsilon: float = 0.0
+    instead_of: float = 0.0
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(ShowsCard):
     """How a question will be answered, what it costs and how wrong it will be; nothing was read to make it.
 
     Parameters

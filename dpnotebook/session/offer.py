@@ -10,8 +10,10 @@ from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError
 from dpnotebook.planner import marginal_measurement
 from dpnotebook.planner.explain import request_code
+from dpnotebook.planner.plan import BudgetState
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
+from dpnotebook.views import ShowsCard
 from dpnotebook.workload import Workload
 
 if TYPE_CHECKING:
@@ -23,8 +25,8 @@ if TYPE_CHECKING:
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.25, 0.5)  # of the budget, whose errors are offered
 
 
-@dataclass(frozen=True)
-class Offer:
+@dataclass(frozen=True, repr=False)
+class Offer(ShowsCard):
     """All answers of a workload at several accuracies: bought once, each of them is free within that error.
 
     Parameters
@@ -82,6 +84,12 @@ class Offer:
     def confidence(self) -> float:
         """Probability that an interval holds the exact answer."""
         return self.asked.accuracy.confidence
+
+    @property
+    def budget(self) -> BudgetState:
+        """The budget as it stands, with nothing bought."""
+        ledger = self.asked.session.ledger
+        return BudgetState.around(ledger.accountant, ledger.spent, 0)
 
     @property
     def prices(self) -> pd.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import BudgetExceeded, EngineError, LedgerError
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import lock
-from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan import BudgetState, Plan
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Question
@@ -93,7 +93,15 @@ class Pipeline:
                 charge = self._charge(mechanism, plan, query)
                 record, paid = self.measure(mechanism, charge, report), charge.units
                 report(1.0, "done")
-            return mechanism.reveal(record, query, paid)
+            return self._around(mechanism.reveal(record, query, paid), paid)
+
+    def _around(self, release: Release, paid: int) -> Release:
+        """Return a release with the budget before and after it, of which this run of it took `paid`."""
+        return replace(release, budget=BudgetState.around(self.ledger.accountant, self.ledger.spent - paid, paid))
+
+    def again(self, mechanism: Mechanism, session: SessionProtocol, record: Record) -> Release:
+        """Return what a record answered, at no cost."""
+        return self._around(mechanism.again(session, record), 0)
 
     def plan(self, mechanism: Mechanism, query: Query, *, alternatives: bool = True) -> Plan:
         """Return the plan of a query: the one that was shown, as long as the ledger is as it was then."""

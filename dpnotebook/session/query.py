@@ -19,6 +19,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.release import Release
 from dpnotebook.strategy import Strategy
+from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
@@ -59,8 +60,8 @@ class SessionProtocol(Protocol):
         """Call `callback` when the session is closed; return a function that stops it."""
 
 
-@dataclass(frozen=True)
-class Query:
+@dataclass(frozen=True, repr=False)
+class Query(ShowsCard):
     """A question, how accurate its answer must be, and the session that would answer it.
 
     Parameters
@@ -209,6 +210,9 @@ class Query:
         domain = self.question.where.domain
         answers = sum(number_of_answers(measure, self.question, domain) for measure in self.question.measures)
         return replace(self, accuracy=self.accuracy.of_all(answers))
+
+    def _ipython_display_(self) -> None:
+        view("query", self)
 
     def without_purchase(self) -> Query:
         """Return the same query answered alone: no strategy for later questions is bought with it.

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.planner.picked import Picked
+from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import PARTS, column_name, sampled
-from dpnotebook.session.views import view
+from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,8 +32,8 @@ MOVED = (
 )
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(ShowsCard):
     """The answer to a question, as it was recorded in the ledger.
 
     Parameters
@@ -70,6 +71,8 @@ class Release:
         The columns with an interval, of a statement that works something out from what it measured.
     redraws
         Gives the numbers of `samples`, of each column that depends on noise, shape (draws, rows).
+    budget
+        The budget before and after it was answered; None where no session was asked, as of a comparison.
 
     Examples
     --------
@@ -101,6 +104,7 @@ class Release:
     again: Callable[[float], Release] | None = field(default=None, repr=False, compare=False)
     worked_out: tuple[ShownColumn, ...] = field(default=(), repr=False)
     redraws: Callable[[int], Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
+    budget: BudgetState | None = field(default=None, compare=False)
 
     @property
     def table(self) -> str:
@@ -294,7 +298,8 @@ class Release:
         ends = [self.frame[column_name(name, "lower")] for name in self.names]
         misses = (1 - self.confidence) / max(sum(np.size(end) for column in ends for end in column), 1)
         joint = self.again(1 - misses)
-        return replace(joint, confidence=self.confidence, paid=self.paid, picked=None, together=True, again=None)
+        joint = replace(joint, confidence=self.confidence, paid=self.paid, budget=self.budget)
+        return replace(joint, picked=None, together=True, again=None)
 
     def samples(self, draws: int = 1_000) -> pd.DataFrame:
         """Return what the exact answers may have been, many times: the noisy ones with their noise drawn again.

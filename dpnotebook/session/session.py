@@ -69,8 +69,8 @@ from dpnotebook.session.running_count import RunningCount, running_count
 from dpnotebook.session.saving import Saving, alone, how, saving
 from dpnotebook.session.statements import Statements
 from dpnotebook.session.synthetic import SyntheticRows, synthesized
-from dpnotebook.session.views import view
 from dpnotebook.sql.statement import Relation, Statement
+from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ MOST_ROWS = 10**6
 _latest: Session | None = None
 
 
-class Session:
+class Session(ShowsCard):
     """The budget for a set of tables, and everything that was ever answered from it.
 
     Parameters
@@ -824,7 +824,7 @@ class Session:
         1000.0
         """
         record = self.ledger.get(_release_number(number))
-        return self._mechanism_of(record).again(self, record)
+        return self._pipeline.again(self._mechanism_of(record), self, record)
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
@@ -859,11 +859,11 @@ class Session:
         charge = self.ledger.charged(_release_number(number))
         mechanism = self._mechanism_of(charge)
         if isinstance(charge, Record):
-            return mechanism.again(self, charge)
+            return self._pipeline.again(mechanism, self, charge)
         with watched() as report:
             record = self._pipeline.retry(mechanism, charge, report)
         self._changed()
-        return mechanism.again(self, record)
+        return self._pipeline.again(mechanism, self, record)
 
     @property
     def spent(self) -> Amount:

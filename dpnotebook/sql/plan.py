@@ -25,7 +25,7 @@ from dpnotebook.sql.statement import Relation, Statement
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StatementPlan(Plan):
     """A plan whose question is a statement.
 

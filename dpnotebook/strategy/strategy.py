@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,13 +19,14 @@ from dpnotebook.privacy.laws import LAWS, Law, Noise, law_of
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blocks import blocks
 from dpnotebook.strategy.bounds import svd_bound
+from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array, require_memory
 from dpnotebook.workload.trusted import trusted
 
 
-@dataclass(frozen=True)
-class Strategy:
+@dataclass(frozen=True, repr=False)
+class Strategy(ShowsCard):
     """Measure `operator` with equal noise on every row, answer `workload` by least squares.
 
     Expected errors are exact and independent of the data: |A|^2 |W A^+|_F^2 times the variance of noise for
@@ -145,6 +146,40 @@ class Strategy:
             If epsilon or delta is not in its range, or delta does not fit the noise.
         """
         return self.objective * unit_variance(self.noise, epsilon, delta)
+
+    def plot(
+        self,
+        what: Literal["measured", "errors"] = "measured",
+        *,
+        part: int = 0,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+    ) -> Any:
+        """Return a plotly figure of what is measured, or of the error of every answer.
+
+        Parameters
+        ----------
+        what
+            "measured": a heat map of the measurements of an attribute, or how the sensitivity is shared by sets of
+            attributes. "errors": the root mean squared error of every answer.
+        part
+            Which of its figures, where there are several.
+        epsilon, delta
+            Privacy that the errors are for; delta for Gaussian noise only, 1e-6 unless given.
+
+        Raises
+        ------
+        WorkloadError
+            If there is no such figure.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> figure = dpn.strategy.h2(dpn.workload.Prefix(8)).plot("errors", epsilon=0.5)
+        >>> type(figure).__name__
+        'Figure'
+        """
+        return view("strategy", self, what, part=part, epsilon=epsilon, delta=delta)
 
     def rmse(self, epsilon: float, delta: float = 0.0) -> float:
         """Return the root of the mean over all answers of the expected squared error."""

@@ -26,12 +26,12 @@ def tab(board, name):
 
 def test_it_follows_what_later_cells_spend(board, shot):
     output = board.output(1)
-    assert "ε 1 left" in output.inner_text()
+    assert "100% of the budget left" in output.inner_text()
     board.run_cell(2)
-    output.get_by_text("ε 0.8 left").wait_for()
+    output.get_by_text("80% of the budget left").wait_for()
     board.run_cell(3)
-    output.get_by_text("ε 0.7 left").wait_for()
-    assert "spent ε 0.3 · left ε 0.7 of 1 · 2 releases" in output.inner_text()
+    output.get_by_text("70% of the budget left").wait_for()
+    assert "spent 30% (ε 0.3) · left 70% (ε 0.7)" in output.inner_text()
     board.page.wait_for_timeout(500)
     shot(output, "dashboard")
     assert board.errors == []
@@ -49,7 +49,7 @@ def test_every_tab_fills_its_width(board, shot):
         assert plot.bounding_box()["width"] > 500
     tab(board, "Releases")
     output.get_by_role("button", name="Show again").click()
-    output.get_by_text("answered from the ledger, cost nothing").wait_for()
+    output.get_by_text("Answered from the ledger: costs nothing").wait_for()
     shot(output, "dashboard_releases")
     board.theme("Dark")
     shot(output, "dashboard_dark")
@@ -58,10 +58,10 @@ def test_every_tab_fills_its_width(board, shot):
 
 def test_its_numbers_stay_when_it_is_opened_again(board, reopen):
     board.run_cell(2)
-    board.output(1).get_by_text("ε 0.8 left").wait_for()
+    board.output(1).get_by_text("80% of the budget left").wait_for()
     board.save()
     again = reopen(board)
-    again.output(1).get_by_text("ε 0.8 left").wait_for()
+    again.output(1).get_by_text("80% of the budget left").wait_for()
     assert "a count in patients" in again.output(1).inner_text()
 
 

@@ -13,7 +13,7 @@ def run_button(output):
     return output.get_by_role("button", name="Run: spend")
 
 
-def wait_released(output, text="release #1 · ε 0.1"):
+def wait_released(output, text="paid 10% (ε 0.1) · left 90%"):
     """Wait for a release as static HTML, not inside a widget."""
     output.locator(".jp-RenderedHTML", has_text=text).wait_for()
 
@@ -37,9 +37,9 @@ def asked(open_notebook, request):
 
 def test_the_card_comes_before_the_answer(asked, shot):
     text = asked.output(1).inner_text()
-    assert "nothing has been spent" in text
+    assert "nothing is spent by looking" in text
     assert "±30 rows" in text
-    assert "spent ε 0 · this query ε 0.1 · left after ε 0.9 of 1" in text
+    assert "spent 0% · this question 10% (ε 0.1) · left 90%" in text
     assert "release #" not in text
     shot(asked.output(1), "card")
     asked.run_cell(3)
@@ -50,9 +50,9 @@ def test_the_card_comes_before_the_answer(asked, shot):
 def test_the_slider_changes_cost_and_error_in_place(asked, shot):
     output = asked.output(1)
     press(asked, output, "ArrowRight", 3)
-    output.get_by_role("button", name="Run: spend ε 0.2").wait_for()
-    output.get_by_text("this query ε 0.2").wait_for()  # the card
-    output.get_by_text("leaves ε 0.8").wait_for()  # beside the slider
+    output.get_by_role("button", name="Run: spend 20% (ε 0.2)").wait_for()
+    output.get_by_text("this question 20% (ε 0.2)").wait_for()  # the card
+    output.get_by_text("leaves 80%").wait_for()  # beside the slider
     assert "±15 rows" in output.inner_text()
     shot(output, "card_moved")
     asked.run_cell(3)
@@ -62,18 +62,19 @@ def test_the_slider_changes_cost_and_error_in_place(asked, shot):
 def test_run_shows_the_result_and_moves_the_budget(asked, shot):
     output = asked.output(1)
     asked.run_cell(2)
-    assert "ε 1 left" in asked.output(2).inner_text()
+    assert "100% of the budget left" in asked.output(2).inner_text()
     run_button(output).click()
     wait_released(output)
     text = output.inner_text()
-    assert "released as #1" in text
-    assert "nothing has been spent" not in text
+    assert "release #1 · 95% intervals from noise" in text
+    assert "nothing is spent" not in text
+    assert output.locator(".jp-RenderedHTML > div").count() == 1  # the answer in place of the plan, and nothing below
     value = re.search(r"COUNT in patients where age >= 65\n([\d,]+)\s+±30 rows", text).group(1)
     assert 6_500 < int(value.replace(",", "")) < 7_500
     assert run_button(output).count() == 0
     shot(output, "released")
     asked.run_cell(2)
-    assert "ε 0.9 left" in asked.output(2).inner_text()
+    assert "90% of the budget left" in asked.output(2).inner_text()
     assert asked.errors == []
 
 
@@ -88,7 +89,7 @@ def test_a_double_click_spends_once(asked):
 def test_discard_leaves_a_line(asked):
     output = asked.output(1)
     output.get_by_role("button", name="Discard").click()
-    wait_released(output, "Discarded: nothing was spent.")
+    wait_released(output, "discarded: nothing was spent")
     assert run_button(output).count() == 0
 
 
@@ -96,10 +97,9 @@ def test_a_run_in_another_cell_ends_the_controls(asked, shot):
     output = asked.output(1)
     asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", f"{QUERY}.run()")
     asked.run_cell(3)
-    wait_released(output, "Answered by release #1; asking again costs nothing.")
+    wait_released(output, "answered by release #1, which took 10% of the budget (ε 0.1)")
     assert run_button(output).count() == 0
-    assert "released as #1" in output.inner_text()
-    assert "this query ε 0.1" in output.inner_text()
+    assert "this question 10% (ε 0.1)" in output.inner_text()
     shot(output, "answered_elsewhere")
 
 
@@ -108,7 +108,8 @@ def test_an_error_stays_in_its_line(asked, shot):
     asked.js("panel.content.widgets[3].model.sharedModel.setSource(arg)", "patients.loc[0, 'age'] = 3")
     asked.run_cell(3)
     run_button(output).click()
-    output.get_by_text("FrameChanged").wait_for()
+    output.get_by_text("⚠ FrameChanged").wait_for()
+    assert "not answered (FrameChanged): nothing was spent" in output.inner_text()
     assert run_button(output).is_enabled()
     shot(output, "error")
 
@@ -132,8 +133,8 @@ def test_a_known_answer_is_there_at_once(open_notebook, shot):
     notebook = open_notebook("known.ipynb", [f"{QUERY}.run()", QUERY])
     notebook.run_all()
     text = notebook.output(2).inner_text()
-    assert "Answered from release #1: costs nothing" in text
-    assert "answered from the ledger, cost nothing" in text
+    assert "Answered from the ledger: costs nothing · left 90%" in text
+    assert notebook.output(2).locator(".jp-RenderedHTML > div").count() == 1
     assert notebook.output(2).get_by_role("button").count() == 0
     shot(notebook.output(2), "known")
 

@@ -324,7 +324,8 @@ def test_a_session_shows_the_whole_and_the_reason(opened):
     raises = session.budgets()
     assert raises["epsilon"].tolist() == [1.0, 2.0]
     assert raises["reason"].tolist() == ["", "<b>year 2</b> of the study"]
-    from dpnotebook.notebook.cards.budget import budget_html, budget_text
+    from card_texts import budget_html, budget_text
+
     from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text
 
     day = f"{raises['time'][1]:%Y-%m-%d}"
@@ -333,7 +334,7 @@ def test_a_session_shows_the_whole_and_the_reason(opened):
     for html in (budget_html(session), dashboard_html(session)):
         assert "year 2" in html
         assert "<b>year 2</b>" not in html
-    assert "of 2" in budget_text(session)
+    assert "of the budget left of ε 2" in budget_text(session)
     again, _ = opened()
     assert again.budget == Budget(2.0)
     assert again.ledger.audit().ok

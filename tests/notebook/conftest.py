@@ -12,6 +12,7 @@ from IPython.testing.globalipapp import start_ipython
 
 import dpnotebook as dpn
 from dpnotebook.notebook.magics import ask
+from dpnotebook.planner.plan import BudgetState
 
 EVIL = "<script>alert('x')</script> & \"North\""
 
@@ -49,7 +50,7 @@ def make_plan():
             "answers": 12,
             "cost": SimpleNamespace(epsilon=0.1, delta=0.0, units=10**11),
             "epsilon": 0.1,
-            "budget": SimpleNamespace(total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1),
+            "budget": BudgetState(total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1),
             "delta": 0.0,
             "std_error": 14.1,
             "std_errors": np.full(12, 14.1),

@@ -32,8 +32,8 @@ class Handle:
 def test_everything_is_there(busy, page):
     panel = dashboard(busy).panel
     summary = page(panel.summary.value)
-    assert "ε 0.7 left" in summary.text
-    assert "spent ε 0.3 · left ε 0.7 of 1 · 2 releases" in summary.text
+    assert "70% of the budget left of ε 1 · 2 releases" in summary.text
+    assert "spent 30% (ε 0.3) · left 70% (ε 0.7)" in summary.text
     assert "a count in people" in summary.text
     history = page(panel.history.value)
     assert [row[3] for row in history.rows] == ["question", "COUNT where age <= 9", "COUNT by sex"]
@@ -44,25 +44,25 @@ def test_everything_is_there(busy, page):
 def test_the_staircase_ends_at_what_is_spent(busy):
     steps, *_ = figure(dashboard(busy).panel.spend_plot)["data"]
     assert steps["x"][:3] == [0, 1, 2]
-    assert steps["y"] == pytest.approx([0, 0.2, 0.3, 0.3])
-    assert "#2 COUNT where age &lt;= 9: ε 0.3 in all" in steps["customdata"]
+    assert steps["y"] == pytest.approx([0, 20, 30, 30])
+    assert "#2 COUNT where age &lt;= 9: 30% (ε 0.3) in all" in steps["customdata"]
 
 
 def test_spend_by_column_shows_dearest_and_cheapest_level(busy):
     dear, cheap = figure(dashboard(busy).panel.column_plot)["data"]
     assert dear["y"] == ["age", "sex", "region", "income"]
-    assert dear["x"] == pytest.approx([0.3, 0.3, 0.3, 0.3])
-    assert cheap["x"] == pytest.approx([0.2, 0.3, 0.3, 0.3])
+    assert dear["x"] == pytest.approx([30, 30, 30, 30])
+    assert cheap["x"] == pytest.approx([20, 30, 30, 30])
 
 
 def test_it_follows_every_release(session, page):
     made = dashboard(session)
     panel = made.panel
     assert panel.again_button.disabled
-    assert "ε 1 left" in page(panel.summary.value).text
+    assert "100% of the budget left" in page(panel.summary.value).text
     session.table("people").count(epsilon=0.4).run()
-    assert "ε 0.6 left" in page(panel.summary.value).text
-    assert figure(panel.spend_plot)["data"][0]["y"][-1] == pytest.approx(0.4)
+    assert "60% of the budget left" in page(panel.summary.value).text
+    assert figure(panel.spend_plot)["data"][0]["y"][-1] == pytest.approx(40)
     assert panel.choice.value == 1
     assert not panel.again_button.disabled
 
@@ -72,8 +72,8 @@ def test_the_static_summary_is_kept_up_to_date(session):
     made._summary = Handle()
     assert made.panel is made.panel
     session.table("people").count(epsilon=0.4).run()
-    assert "ε 0.6 left" in made._summary.bundles[-1]["text/html"]
-    assert "left ε 0.6 of 1" in made._summary.bundles[-1]["text/plain"]
+    assert "60% of the budget left" in made._summary.bundles[-1]["text/html"]
+    assert "left 60% (ε 0.6)" in made._summary.bundles[-1]["text/plain"]
 
 
 def test_a_release_can_be_shown_again_for_nothing(busy, page):
@@ -82,7 +82,7 @@ def test_a_release_can_be_shown_again_for_nothing(busy, page):
     spent = busy.ledger.spent
     panel.again_button.click()
     assert "COUNT by sex in people" in page(panel.again.value).text
-    assert "answered from the ledger, cost nothing" in page(panel.again.value).text
+    assert "Answered from the ledger: costs nothing" in page(panel.again.value).text
     assert busy.ledger.spent == spent
 
 
@@ -133,7 +133,7 @@ def test_a_session_has_one_live_dashboard(session, page):
     before = older.panel.summary.value
     session.table("people").count(epsilon=0.4).run()
     assert older.panel.summary.value == before
-    assert "ε 0.6 left" in page(newer.panel.summary.value).text
+    assert "60% of the budget left" in page(newer.panel.summary.value).text
 
 
 def test_refreshing_from_many_threads(busy):
@@ -157,8 +157,8 @@ def test_no_widget_is_made_where_nobody_is(busy, monkeypatch, page):
     (bundle,) = shown
     assert set(bundle) == {"text/plain", "text/html"}
     parsed = page(bundle["text/html"])
-    assert "After 2 releases 30% of the budget is spent: #1 ε 0.2, #2 ε 0.3" in parsed.alts
-    assert "0.3 of 1" in parsed.alts
+    assert "After 2 releases 30% of the budget is spent: #1 20%, #2 30%" in parsed.alts
+    assert "30% of the budget" in parsed.alts
     assert len(bundle["text/html"].encode()) < 12_000
 
 
@@ -174,14 +174,14 @@ def test_a_spent_budget_buys_nothing(session, page):
     session.table("people").count(epsilon=1.0).run()
     parsed = page(dashboard(session)._repr_mimebundle_()["text/html"])
     assert "Nothing is left to spend" in parsed.text
-    assert "ε 0 left" in parsed.text
+    assert "0% of the budget left" in parsed.text
 
 
 def test_the_text_of_a_dashboard(busy):
     lines = dashboard(busy)._repr_mimebundle_()["text/plain"].splitlines()
-    assert lines[0].endswith("spent ε 0.3 · left ε 0.7 of 1 · 2 releases")
+    assert lines[0] == "70% of the budget left of ε 1 · 2 releases"
     assert any(line.startswith("  left buys a count in people within ±") for line in lines)
-    assert lines[-1].split() == ["#2", "ε", "0.1", "COUNT", "where", "age", "<=", "9"]
+    assert lines[-1].split() == ["#2", "10%", "(ε", "0.1)", "COUNT", "where", "age", "<=", "9"]
 
 
 @pytest.fixture
@@ -199,7 +199,8 @@ def reusing(busy, monkeypatch):
 def test_what_reuse_saves_is_what_alone_would_have_cost_less_what_was_paid(reusing, page):
     # paid 0.2 + 0.1 + 0.3 + 0 + 0.1, alone 0.2 + 0.1 + 0.1 + 0.4 + 0.2
     said = (
-        "saved 30%: paid ε 0.7 where measuring every question alone would have cost ε 1 (1 free, 1 refined, 1 purchase)"
+        "saved 30%: paid 70% of the budget (ε 0.7) where measuring every question alone would have cost 100% (ε 1) "
+        "(1 free, 1 refined, 1 purchase)"
     )
     parsed = page(dashboard(reusing)._repr_mimebundle_()["text/html"])
     assert said.replace("saved", "Saved") in parsed.text

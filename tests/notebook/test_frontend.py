@@ -73,16 +73,18 @@ def test_without_a_reader_outputs_are_static(executed):
     assert "widgets" not in executed.metadata
 
 
-def test_a_query_shows_its_card_and_a_known_answer_at_once(executed):
+def test_every_output_says_what_became_of_its_question(executed):
     first, again = executed.cells[1].outputs, executed.cells[3].outputs
-    assert [len(first), len(again)] == [1, 2]
-    assert "nothing has been spent" in first[0].data["text/plain"]
-    assert "answered from release #1: costs nothing" in again[0].data["text/plain"]
-    assert "COUNT by sex" in again[1].data["text/plain"]
+    assert [len(first), len(again)] == [1, 1]
+    assert "answered by release #1, which took 10% of the budget (ε 0.1)" in first[0].data["text/plain"]
+    assert "nothing is spent" not in first[0].data["text/plain"] + first[0].data["text/html"]
+    assert "paid 10% (ε 0.1) · left 90%" in executed.cells[2].outputs[0].data["text/plain"]
+    assert "COUNT by sex" in again[0].data["text/plain"]
+    assert "Answered from the ledger: costs nothing · left 90%" in again[0].data["text/plain"]
 
 
 def test_a_headless_dashboard_is_the_whole_picture(executed):
     html = executed.cells[4].outputs[0].data["text/html"]
-    assert "ε 0.9 left" in html
+    assert "90% of the budget left" in html
     for part in ("What is left could buy", "Spend over time", "Spend by column", "Releases"):
         assert part in html

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from dpnotebook.notebook import html
@@ -23,3 +25,11 @@ def test_titles_and_summaries_are_escaped(page, evil):
 
 def test_parts_nest(page):
     assert page(html.box(html.line(html.quiet("a")), html.line("b", "margin:0"))).text == "a b"
+
+
+@pytest.mark.parametrize("text", ["$5 to $10", r"\(x\) and \[y\]", "a & b $", "🏥 <ward> 'a' \"b\""])
+def test_dollars_are_no_mathematics_and_every_sign_is_shown(page, text):
+    shown = html.line(html.escape(text))
+    assert page(shown).text == text
+    assert all(element.count("$") <= 1 for element in re.split("<[^>]*>", shown))
+    assert all("\\(" not in element for element in re.split("<[^>]*>", shown))

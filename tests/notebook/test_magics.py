@@ -6,13 +6,15 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from card_texts import release_html
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import StdinNotImplementedError, UsageError
 
 import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotConfirmed, NotProtected, SQLError
-from dpnotebook.notebook.magics import ask, completion, options
+from dpnotebook.notebook import interactive, preview
+from dpnotebook.notebook.magics import ask, completion, magics, options
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session
@@ -165,7 +167,7 @@ def test_dry_run_spends_nothing_and_returns_the_query(cell, ip, session, no_data
     assert isinstance(query, Query)
     assert query.plan.cost.epsilon == pytest.approx(0.3)
     assert cell("q << -n -e 0.3", BY_REGION) is None
-    assert "nothing has been spent" in capsys.readouterr().out
+    assert "nothing is spent by looking" in capsys.readouterr().out
     assert ip.user_ns["q"].question == query.question
     assert spent(session) == 0
     assert session.history().empty
@@ -241,9 +243,90 @@ def test_quiet_shows_the_table_only(ip, session, capsys):
 def test_the_card_comes_before_the_answer_and_each_once(ip, session, capsys):
     ip.run_cell(f"%%dpsql -y -e 0.2\n{BY_REGION}")
     shown = capsys.readouterr().out
-    assert shown.count("nothing has been spent") == 1
-    assert shown.index("nothing has been spent") < shown.index("release #1")
+    assert shown.count("nothing is spent by looking") == 1
+    assert shown.index("nothing is spent by looking") < shown.index("release #1")
     assert len(re.findall(r"release #1\b", shown)) == 1
+
+
+@pytest.fixture
+def in_place(ip, monkeypatch):
+    """Let the shell be one of a kernel, whose outputs can be replaced; return what stands in each, by its identity."""
+    outputs = {}
+
+    class Handle:
+        def __init__(self):
+            self.place = len(outputs)
+
+        def update(self, bundle, raw=False):
+            outputs[self.place] = bundle["text/plain"]
+
+    def display(bundle, updatable=False):
+        made = Handle()
+        outputs[made.place] = bundle["text/plain"]
+        return made if updatable else None
+
+    for module in (preview, magics):
+        monkeypatch.setattr(module, "display_bundle", display)
+    monkeypatch.setattr(interactive, "in_notebook", lambda: True)
+    return outputs
+
+
+@pytest.mark.parametrize("way", ["-y", "--ask", ""])
+def test_the_answer_stands_in_place_of_its_plan(ip, session, replies, in_place, capsys, way):
+    prompts = replies("y")
+    ip.run_cell(f"%%dpsql {way} -e 0.2\n{BY_REGION}", store_history=True)  # as a kernel does: cells are counted
+    assert len(prompts) == (way != "-y")
+    (shown,) = in_place.values()
+    assert "paid 20% (ε 0.2) · left 80%" in shown
+    assert "nothing is spent" not in shown
+    assert "COUNT" not in capsys.readouterr().out  # the value of the cell is not shown once more
+    assert ip.user_ns["_"].number == 1
+    ip.run_cell("_", store_history=True)
+    assert len(in_place) == 2  # in another cell it is shown
+    ip.run_cell(f"r = %dpsql -y -e 0.3 {SQL}\nr.simultaneous()")
+    assert "all at once" in capsys.readouterr().out  # what is made of it is not yet shown
+
+
+def test_what_is_kept_leaves_its_plan_and_what_was_paid(ip, session, in_place):
+    ip.run_cell(f"%%dpsql r << -y -e 0.2\n{SQL}")
+    ip.run_cell(f"%%dpsql again << -y -e 0.2\n{SQL}")
+    first, second = in_place.values()
+    assert "(paid 20% of the budget (ε 0.2): release #1, kept as r)" in first
+    assert "(costs nothing: release #1, kept as again)" in second
+    assert "nothing is spent" not in first + second
+
+
+@pytest.mark.parametrize(
+    ("line", "reply", "says"),
+    [
+        ("-e 0.2", "n", "not run: nothing was spent"),
+        ("-e 0.2", KeyboardInterrupt, "not run: nothing was spent"),
+        ("-ye 7", None, "not answered (BudgetExceeded): nothing was spent"),
+    ],
+)
+def test_what_was_not_run_says_so(ip, session, replies, in_place, line, reply, says):
+    replies(reply)
+    ip.run_cell(f"%%dpsql {line}\n{SQL}")
+    (shown,) = in_place.values()
+    assert f"({says})" in shown
+    assert spent(session) == 0
+
+
+def test_dots_instead_of_intervals(ip, session, page):
+    release = ip.run_cell_magic("dpsql", "-ye 0.5", BY_REGION)
+    assert "dots" not in "".join(page(release_html(release)).alts)
+    ip.run_line_magic("config", "DPMagics.dots = True")
+    alts = [alt for alt in page(release_html(release)).alts if "dots" in alt]
+    assert len(alts) == len(release.frame)
+    for alt, row in zip(alts, release.frame.itertuples(), strict=True):
+        least, most = (float(end.replace(",", "")) for end in re.findall(r"-?[\d,.]+\d", alt.split("from")[1]))
+        # The outermost of twenty dots are middles of the outer twentieths: about the ends of the 95% interval.
+        assert row.n_lower - 2 <= least < row.n < most <= row.n_upper + 2
+    single = ip.run_cell_magic("dpsql", "-ye 0.1", SQL)
+    assert any("20 dots, each as likely" in alt for alt in page(release_html(single)).alts)
+    ip.run_line_magic("unload_ext", "dpnotebook")
+    assert "dots" not in "".join(page(release_html(release)).alts)
+    ip.run_line_magic("load_ext", "dpnotebook")
 
 
 def test_a_stored_answer_is_free_and_shown_at_once(cell, ip, session, replies, capsys):
@@ -275,7 +358,8 @@ def test_what_is_cheap_is_not_asked(cell, session, replies):
 def test_yes(cell, session, replies):
     prompts = replies("Y")
     assert cell("-e 0.2").epsilon == pytest.approx(0.2)
-    assert re.fullmatch(r"Spend ε 0\.2 for ±1[5-6][.\d]* rows\? \[y\]es / \[n\]o / another ε: ", prompts[0])
+    asked = r"Spend 20% of the budget \(ε 0\.2\) for ±1[5-6][.\d]* rows\? "
+    assert re.fullmatch(asked + r"\[y\]es / \[n\]o / another price, as 10% or ε: ", prompts[0])
     assert spent(session) == pytest.approx(0.2)
 
 
@@ -292,8 +376,14 @@ def test_another_epsilon_is_shown_and_asked_again(cell, session, replies, capsys
     assert cell("-e 0.2").epsilon == pytest.approx(0.5)
     assert len(prompts) == 2
     assert "ε 0.5" in prompts[1]
-    assert capsys.readouterr().out.count("nothing has been spent") == 2
+    assert capsys.readouterr().out.count("nothing is spent by looking") == 2
     assert spent(session) == pytest.approx(0.5)
+
+
+def test_another_percentage_is_a_part_of_the_budget(cell, session, replies):
+    prompts = replies("50%", "y")
+    assert cell("-e 0.2").epsilon == pytest.approx(0.5)
+    assert "Spend 50% of the budget (ε 0.5)" in prompts[1]
 
 
 def test_another_epsilon_that_is_too_much_is_asked_again(cell, session, replies):
@@ -327,8 +417,8 @@ def test_a_price_that_rose_while_asked_is_asked_again(cell, session, replies, mo
 
     monkeypatch.setattr("builtins.input", read)
     cell("--ask -e 0.3 --fresh", disjoint[1])
-    assert ["ε 0 " in prompt for prompt in prompts] == [True, False]
-    assert "ε 0.2 " in prompts[1]
+    assert ["Spend nothing " in prompt for prompt in prompts] == [True, False]
+    assert "Spend 20% of the budget (ε 0.2) " in prompts[1]
     assert spent(session) == pytest.approx(0.6)
 
 
@@ -569,7 +659,9 @@ def test_completion_names_the_columns_of_the_tables_in_the_cell(ip, session):
 def test_tab_after_epsilon_lists_what_it_buys(ip, session, no_data, before, after):
     found = dict(completions(ip, before + after, len(before)))
     assert list(found) == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
-    errors = [float(re.fullmatch("±([0-9.,]+)\u00a0rows", text).group(1).replace(",", "")) for text in found.values()]
+    said = [re.fullmatch("([0-9.]+)%,\u00a0±([0-9.,]+)\u00a0rows", text).groups() for text in found.values()]
+    assert [float(percent) for percent, _ in said] == [1, 2, 5, 10, 20, 50, 100]
+    errors = [float(error.replace(",", "")) for _, error in said]
     assert errors == sorted(errors, reverse=True)
     assert errors[3] == pytest.approx(session.sql(SQL, epsilon=0.1).plan.error, rel=0.01)
     assert spent(session) == 0
@@ -580,7 +672,7 @@ def test_tab_after_epsilon_says_what_is_stored_and_stops_at_what_is_left(ip, ses
     cell("-ye 0.3")
     found = dict(completions(ip, f"%%dpsql -e 0.\n{SQL}", len("%%dpsql -e 0.")))
     assert list(found) == ["0.005", "0.01", "0.02", "0.05", "0.1", "0.2", "0.5"]
-    assert [text.endswith("stored:\u00a0free") for text in found.values()] == [True] * 6 + [False]
+    assert [text.startswith("stored:\u00a0free") for text in found.values()] == [True] * 6 + [False]
 
 
 @pytest.mark.parametrize(

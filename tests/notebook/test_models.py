@@ -7,7 +7,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 from jupyter_client.manager import start_new_kernel
 
-from dpnotebook.notebook import controls, models
+from dpnotebook.notebook import controls, models, preview
 from dpnotebook.notebook.controls import MOST, Strip, show
 
 
@@ -16,6 +16,8 @@ def alone():
     """Put away what other tests have left."""
     for strip in list(controls._live):
         strip.put_away("")
+    for card in list(preview._open):
+        card.leave()
     before = set(_instances)
     yield
     for strip in list(controls._live):
@@ -39,7 +41,8 @@ def displayed(monkeypatch):
         outputs.append(bundle)
         return Handle(len(outputs) - 1)
 
-    monkeypatch.setattr(controls, "display_bundle", display)
+    for module in (controls, preview):
+        monkeypatch.setattr(module, "display_bundle", display)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return outputs
 
@@ -87,7 +90,7 @@ def test_fifty_cards_have_the_models_of_ten(session, displayed):
     del displayed[:]
     strips = [show(query, controls=True) for query in queries]
     assert opened(before) == MOST * each
-    assert len(session._callbacks) == len(session._endings) == MOST
+    assert len(session._callbacks) == len(session._endings) == MOST + preview.FOLLOWED
     assert [strip.state for strip in strips] == ["put away"] * (50 - MOST) + ["ready"] * MOST
     assert "run the cell again to bring them back" in displayed[1]["text/html"]
     strips[0].run_button.click()  # by a front end that did not hear of it

@@ -1,8 +1,9 @@
 """Cards of answers that may have been picked for what they showed say so, and measure anew when they are told to."""
 
+import card_texts
 import pytest
 
-from dpnotebook.notebook import cards, controls, formatting
+from dpnotebook.notebook import controls, currency, preview
 from dpnotebook.notebook.controls import show
 
 
@@ -16,32 +17,33 @@ def picked(session, people):
 
 def test_the_plan_card_says_it_once_and_what_helps(picked, page):
     plan = picked.plan
-    rows, price = plan.picked.rows, formatting.cost(plan.afresh.cost.epsilon)
-    html, text = page(cards.plan_html(plan)).text, cards.plan_text(plan)
+    rows = plan.picked.rows
+    price = currency.price(plan.afresh.budget.cost_fraction, plan.afresh.cost.epsilon)
+    html, text = page(card_texts.plan_html(plan)).text, card_texts.plan_text(plan)
     for shown in (html, text):
         assert shown.count(f"because this stood out among the {rows} rows of release #1, ±") == 1
         assert f"session.release(1).simultaneous() intervals hold for all {rows} rows at once, for nothing" in shown
         assert "people.dp.count(where='age == 12', error=40, fresh=True)" in shown
-    assert f"Measured afresh it costs ε {price}:" in html
-    assert f"  afresh    costs ε {price}: people" in text
+    assert f"Measured afresh it costs {price}: people" in html
+    assert f"  afresh    Measured afresh it costs {price}: people" in text
 
 
 def test_the_release_card_says_it_in_a_line(picked, page):
     release = picked.run()
-    for shown in (page(cards.release_html(release)).text, cards.release_text(release)):
+    for shown in (page(card_texts.release_html(release)).text, card_texts.release_text(release)):
         assert "because it stood out among the" in shown
         assert "fresh=True measures anew" in shown
     joint = picked.session.release(1).simultaneous()
-    assert "95% intervals from noise, all at once" in cards.release_text(joint)
-    assert "stood out" not in cards.release_text(joint)
+    assert "95% intervals from noise, all at once" in card_texts.release_text(joint)
+    assert "stood out" not in card_texts.release_text(joint)
 
 
 def test_other_cards_say_nothing(session, people):
     first = people.dp.histogram("age", error=40)
-    assert "stood out" not in cards.plan_text(first.plan)
-    assert "stood out" not in cards.release_text(first.run())
-    assert "stood out" not in cards.plan_text(first.plan)
-    assert "stood out" not in cards.plan_text(people.dp.count(error=400).plan)
+    assert "stood out" not in card_texts.plan_text(first.plan)
+    assert "stood out" not in card_texts.release_text(first.run())
+    assert "stood out" not in card_texts.plan_text(first.plan)
+    assert "stood out" not in card_texts.plan_text(people.dp.count(error=400).plan)
 
 
 @pytest.fixture
@@ -52,7 +54,8 @@ def displayed(monkeypatch):
     def display(bundle, updatable=False):
         texts.append(bundle["text/plain"])
 
-    monkeypatch.setattr(controls, "display_bundle", display)
+    for module in (controls, preview):
+        monkeypatch.setattr(module, "display_bundle", display)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return texts
 
@@ -62,7 +65,7 @@ def test_a_button_measures_it_afresh(picked, session, displayed):
     before = session.spent.epsilon
     strip = show(picked, controls=True)
     assert session.spent.epsilon == before
-    assert strip.run_button.description == f"Measure afresh: spend ε {formatting.cost(price)}"
+    assert strip.run_button.description == f"Measure afresh: spend {currency.short_price(price, price)}"
     assert "error=40, fresh=True).run() does the same" in strip._waiting()
     assert "".join(displayed).count("stood out") == 1  # the answer does not repeat what the card says
     strip.run_button.click()

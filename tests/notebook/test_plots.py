@@ -143,7 +143,10 @@ def test_the_caption_says_where_the_numbers_come_from(people_table):
     figure = plot_release(people_table.count(where="age >= 10", epsilon=0.25).run())
     assert figure.layout.title.text.startswith("COUNT <span")
     assert "in people where age &gt;= 10" in figure.layout.title.text
-    assert figure.layout.title.subtitle.text == "release #1 · ε 0.25 · 95% intervals from noise"
+    assert (
+        figure.layout.title.subtitle.text
+        == "release #1 · measured for 25% of the budget (ε 0.25) · 95% intervals from noise"
+    )
 
 
 def test_which_measure(session):

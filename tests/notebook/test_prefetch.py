@@ -2,11 +2,12 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from card_texts import offer_html, offer_text
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
-from dpnotebook.notebook.cards.offer import listed, offer_html, offer_text
 from dpnotebook.notebook.magics.prefetch import prefetch, read
+from dpnotebook.planner.plan import BudgetState
 
 TABLES = ["patients", "visits"]
 
@@ -21,6 +22,7 @@ def offer():
         unit="rows",
         answers=6_670,
         confidence=0.95,
+        budget=BudgetState(1.0, 0.4, 0.6, 0.4, 0.0),
         code='session.prefetch(dpn.ranges("age"), table="patients")',
         prices=pd.DataFrame(
             {
@@ -89,30 +91,30 @@ def test_nothing_in_a_line_is_executed():
 
 
 def test_the_card_lists_prices_with_what_would_be_left(offer, page):
-    parsed = page(offer_html(listed(offer)))
-    assert "For sale · nothing is spent by looking" in parsed.text
-    assert 'ranges("age") in patients · 6,670 answers' in parsed.text
+    parsed = page(offer_html(offer))
+    assert 'For sale: ranges("age") in patients · 6,670 answers · nothing is spent by looking' in parsed.text
     assert parsed.rows == [
-        ["error, 95%", "", "ε, once", "left after"],
-        ["±100 rows", "", "0.05", "0.55"],
-        ["±50 rows", "", "0.1", "0.5"],
-        ["±12.5 rows", "", "0.8", "not enough budget"],
+        ["error, 95%", "", "of the budget, once", "ε", "left after"],
+        ["±100 rows", "", "5%", "0.05", "55%"],
+        ["±50 rows", "", "10%", "0.1", "50%"],
+        ["±12.5 rows", "", "80%", "0.8", "not enough budget"],
     ]
     assert parsed.alts == ["plus or minus 100", "plus or minus 50", "plus or minus 12.5"]
 
 
 def test_the_card_has_the_code_for_every_price_that_can_be_paid(offer, page):
-    text = page(offer_html(listed(offer))).text
+    text = page(offer_html(offer)).text
     for error in ("100", "50"):
         assert f'session.prefetch(dpn.ranges("age"), table="patients").buy(error={error})' in text
     assert "buy(error=12.5)" not in text
 
 
 def test_the_text_of_an_offer(offer):
-    lines = offer_text(listed(offer)).splitlines()
-    assert lines[0].startswith("For sale (nothing is spent by looking)")
-    assert lines[2].split() == ["±100", "rows", "ε", "0.05", "leaves", "ε", "0.55", *buy(100).split()]
-    assert lines[4].endswith("not enough budget")
+    lines = offer_text(offer).splitlines()
+    assert lines[0] == 'For sale: ranges("age") in patients · 6,670 answers (nothing is spent by looking)'
+    assert lines[3].split() == ["±100", "rows", "5%", "0.05", "55%"]
+    assert lines[5].endswith("not enough budget")
+    assert lines[6:] == [f"  code      {buy(error)}" for error in (100, 50)]
 
 
 def buy(error):
@@ -121,16 +123,16 @@ def buy(error):
 
 def test_an_offer_that_nothing_is_left_for_says_what_the_least_needs(offer, page):
     offer.prices["affordable"] = False
-    assert "None of these fits what is left; the least needs ε 0.05." in page(offer_html(listed(offer))).text
-    assert "the least needs ε 0.05" in offer_text(listed(offer))
+    assert "None of these fits what is left; the least needs 5% of the budget (ε 0.05)." in page(offer_html(offer)).text
+    assert "the least needs 5% of the budget (ε 0.05)" in offer_text(offer)
 
 
 def test_what_is_known_already_is_free(offer, page):
     offer.prices.loc[0, "epsilon"] = 0.0
-    parsed = page(offer_html(listed(offer)))
-    assert parsed.rows[1] == ["±100 rows", "", "free", "0.55"]
+    parsed = page(offer_html(offer))
+    assert parsed.rows[1] == ["±100 rows", "", "free", "0", "60%"]
     assert "answered by what is recorded already" in parsed.text
-    assert "free" in offer_text(listed(offer)).splitlines()[2]
+    assert "free" in offer_text(offer).splitlines()[3]
 
 
 def test_the_magic_makes_an_offer_that_can_be_bought(session, page):
@@ -153,4 +155,4 @@ def parsed_error(code):
 
 def test_texts_of_an_offer_are_escaped(offer, page, evil):
     offer.title = offer.table = offer.where = offer.unit = offer.code = evil
-    assert page(offer_html(listed(offer))).text.count("<script>alert") > 4
+    assert page(offer_html(offer)).text.count("<script>alert") > 4

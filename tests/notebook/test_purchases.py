@@ -2,12 +2,13 @@
 
 from functools import partial
 
+import card_texts
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.notebook import cards, controls, formatting
+from dpnotebook.notebook import controls, currency, preview
 from dpnotebook.notebook.controls import show
 
 
@@ -38,7 +39,8 @@ def until_choice():
 @pytest.fixture
 def shown(monkeypatch):
     """Stand for a notebook."""
-    monkeypatch.setattr(controls, "display_bundle", lambda bundle, updatable=False: None)
+    for module in (controls, preview):
+        monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False: None)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return partial(show, controls=True)
 
@@ -51,10 +53,10 @@ def test_the_card_announces_a_purchase_and_the_price_without(until_choice, page)
     assert plan.forecast.extra == pytest.approx(plan.cost.epsilon - plan.otherwise.cost.epsilon, abs=1e-9)
     others = [other for other in plan.alternatives if not other.chosen]
     assert all(other.epsilon >= plan.cost.epsilon or other.error > plan.error for other in others)
-    price, questions = formatting.cost(plan.otherwise.cost.epsilon), plan.forecast.pays_after
-    for text in (page(cards.plan_html(plan)).text, cards.plan_text(plan)):
-        assert f"This answer alone costs ε {price} (query.without_purchase())." in text
-        assert f"Questions like this have cost ε {formatting.cost(plan.forecast.without)} each" in text
+    price, questions = currency.cost_in(plan.budget, plan.otherwise.cost.epsilon), plan.forecast.pays_after
+    for text in (page(card_texts.plan_html(plan)).text, card_texts.plan_text(plan)):
+        assert f"This answer alone costs {price} (query.without_purchase())." in text
+        assert f"Questions like this have cost {currency.cost_in(plan.budget, plan.forecast.without)} each" in text
         assert f"it pays after {questions} questions." in text
 
 
@@ -71,7 +73,10 @@ def test_answered_alone_by_code_and_by_button(until_choice, shown):
         alone, before = query.plan.otherwise.cost.epsilon, query.session.spent.epsilon
         if press:
             strip = shown(query)
-            assert strip.other_button.description == f"Answer this one alone: spend ε {formatting.cost(alone)}"
+            assert (
+                strip.other_button.description
+                == f"Answer this one alone: spend {currency.cost_in(query.plan.budget, alone)}"
+            )
             strip.other_button.click()
             assert strip.state == "done"
             release = strip.release
@@ -86,12 +91,12 @@ def test_an_offer_is_bought_by_consent_only(until_choice, shown, page):
     plan, before = query.plan, query.session.spent.epsilon
     assert not plan.bought
     assert plan.otherwise.bought
-    price = formatting.cost(plan.otherwise.cost.epsilon)
-    for text in (page(cards.plan_html(plan)).text, cards.plan_text(plan)):
-        assert f"for ε {price} in all, query.with_purchase() buys a strategy for all ranges of x" in text
+    price = currency.cost_in(plan.budget, plan.otherwise.cost.epsilon)
+    for text in (page(card_texts.plan_html(plan)).text, card_texts.plan_text(plan)):
+        assert f"for {price} in all, query.with_purchase() buys a strategy for all ranges of x" in text
     assert query.session.spent.epsilon == before
     strip = shown(query)
-    assert strip.other_button.description == f"With the purchase: spend ε {price}"
+    assert strip.other_button.description == f"With the purchase: spend {price}"
     strip.other_button.click()
     assert query.session.spent.epsilon == pytest.approx(before + plan.otherwise.cost.epsilon)
     again = query.session.table("t").count(where="x >= 25 and x < 50", variance=2_500)

@@ -1,14 +1,15 @@
 from types import SimpleNamespace
 
 import pytest
+from card_texts import plan_html, plan_text
 
 from dpnotebook.notebook import formatting, svg
-from dpnotebook.notebook.cards import plan_html, plan_text
 from dpnotebook.notebook.cards.reuse_lines import saved_share
+from dpnotebook.planner.plan import BudgetState
 
 
-def action(kind, text, releases=(), epsilon=0.0):
-    return SimpleNamespace(kind=kind, text=text, releases=releases, epsilon=epsilon)
+def action(kind, text, releases=(), epsilon=0.0, instead_of=0.0):
+    return SimpleNamespace(kind=kind, text=text, releases=releases, epsilon=epsilon, instead_of=instead_of)
 
 
 def cost(epsilon):
@@ -18,7 +19,7 @@ def cost(epsilon):
 @pytest.fixture
 def free(make_plan):
     """Return a plan that history answers."""
-    budget = SimpleNamespace(total=1.0, spent=0.4, left_after=0.6, spent_fraction=0.4, cost_fraction=0.0)
+    budget = BudgetState(total=1.0, spent=0.4, left_after=0.6, spent_fraction=0.4, cost_fraction=0.0)
     return make_plan(
         free=True,
         reused=(3, 7, 12),
@@ -39,7 +40,7 @@ def refined(make_plan):
         without_reuse=cost(0.033),
         actions=(
             action("reuse", "releases #3 and #7 already give ±80 rows", (3, 7)),
-            action("refine", "refines release #7 from ±40 to ±25: ε = 0.012 instead of 0.033", (7,), 0.012),
+            action("refine", "refines release #7 from ±40 to ±25", (7,), 0.012, 0.033),
         ),
     )
 
@@ -47,16 +48,16 @@ def refined(make_plan):
 @pytest.fixture
 def purchase(make_plan):
     """Return a plan that buys a strategy."""
-    text = "buys a strategy for ranges of age: ε = 0.1 once, then most ranges within ±25 are free"
+    text = "buys a strategy for ranges of age, then most ranges within ±25 are free"
     return make_plan(bought=True, without_reuse=cost(0.033), actions=(action("buy", text, (), 0.1),))
 
 
 def test_a_free_plan_names_what_answers_it_and_what_that_spares(free, page):
     text = page(plan_html(free)).text
-    assert "Answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033." in text
-    assert "this query nothing" in text
+    assert "Answered from releases #3, #7 and #12: costs nothing, instead of 3.3% (ε 0.033)." in text
+    assert "this question nothing" in text
     lines = plan_text(free).splitlines()
-    assert lines[2] == "  reused    answered from releases #3, #7 and #12: costs nothing, instead of ε 0.033"
+    assert lines[2] == "  reused    Answered from releases #3, #7 and #12: costs nothing, instead of 3.3% (ε 0.033)."
     assert lines[3].startswith("  budget")
 
 
@@ -64,9 +65,10 @@ def test_what_is_reused_and_refined_stands_before_the_budget(refined, page):
     text = page(plan_html(refined)).text
     said = [
         "↻ Releases #3 and #7 already give ±80 rows",
-        "↓ Refines release #7 from ±40 to ±25: ε = 0.012 instead of 0.033",
-        "Costs ε 0.012 instead of ε 0.033 for measuring it alone: 63% saved.",
-        "this query ε 0.012",
+        "↓ Refines release #7 from ±40 to ±25: 1.2% (ε 0.012) instead of 3.3% (ε 0.033)",
+        "Costs 1.2% (ε 0.012) instead of 3.3% (ε 0.033) for measuring it alone: 63% saved.",
+        "Sharper because past answers are reused, not because less is protected.",
+        "this question 10% (ε 0.012)",
     ]
     places = [text.index(part) for part in said]
     assert places == sorted(places)
@@ -74,7 +76,7 @@ def test_what_is_reused_and_refined_stands_before_the_budget(refined, page):
         "reused",
         "refined",
         "compared",
-        "budget",
+        "sharper",
     ]
 
 
@@ -92,11 +94,12 @@ def test_what_is_saved_is_rounded_down(refined):
 
 def test_a_purchase_is_announced_before_it_is_bought(purchase, page):
     parsed = page(plan_html(purchase))
-    assert "■ A purchase: buys a strategy for ranges of age: ε = 0.1 once" in parsed.text
-    assert "This answer alone costs ε 0.033." in parsed.text
-    assert "this query with its purchase ε 0.1" in parsed.text
-    assert "this query with its purchase ε 0.1" in parsed.alts[0]
-    assert "  purchase  buys a strategy" in plan_text(purchase)
+    said = "buys a strategy for ranges of age, then most ranges within ±25 are free"
+    assert f"■ A purchase: {said}" in parsed.text
+    assert "This answer alone costs 3.3% (ε 0.033)." in parsed.text
+    assert "this question with its purchase 10% (ε 0.1)" in parsed.text
+    assert "this question with its purchase 10% (ε 0.1)" in parsed.alts[0]
+    assert f"  purchase  A purchase: {said}" in plan_text(purchase)
 
 
 def test_a_purchase_has_another_pattern_than_a_query(purchase, make_plan):
@@ -110,14 +113,14 @@ def test_measuring_alone_says_nothing_of_reuse(make_plan, page):
     assert "counts over ward (12)" in text  # among the steps
     assert "Counts over ward" not in text
     assert "saved" not in text
-    assert "but only ε 0.1 is new" in text
+    assert "but only 10% (ε 0.1) is new" in text
 
 
 def test_measuring_something_cheaper_instead_is_told(make_plan, page):
     plan = make_plan(actions=(action("measure", "measures a part"),) * 2, without_reuse=cost(0.3), epsilon=0.3)
     text = page(plan_html(plan)).text
     assert text.count("+ Measures a part") == 2
-    assert "Costs ε 0.1 instead of ε 0.3 for measuring it alone: 66% saved." in text
+    assert "Costs 10% (ε 0.1) instead of 30% (ε 0.3) for measuring it alone: 66% saved." in text
 
 
 def test_nothing_is_said_to_be_saved_where_nothing_is(refined, page):
@@ -132,7 +135,7 @@ def test_a_plan_of_a_recorded_answer_has_no_price_to_compare_with(free, page):
 
 def test_alternatives_that_are_free_say_so(refined, page):
     refined.alternatives[0].epsilon = 0.0
-    assert page(plan_html(refined)).rows[1][:3] == ["", "free", "±62 rows"]
+    assert page(plan_html(refined)).rows[1][:4] == ["", "free", "0", "±62 rows"]
     assert "free: ±62" in plan_text(refined)
 
 
@@ -141,9 +144,10 @@ def test_prices_that_are_the_same_are_listed_once(free, page):
     same = [SimpleNamespace(**known, chosen=chosen) for chosen in (False, True, False)]
     free.alternatives = tuple(same)
     assert page(plan_html(free)).rows == []
-    assert "instead" not in plan_text(free).split("costs nothing, instead of ε")[1]
+    assert "prices" not in plan_text(free)
     free.alternatives = (*same, SimpleNamespace(epsilon=0.1, error=10.0, left_after=0.5, affordable=True, chosen=False))
-    assert [row[:3] for row in page(plan_html(free)).rows[1:]] == [["▶", "free", "±31 rows"], ["", "0.1", "±10 rows"]]
+    rows = [row[:4] for row in page(plan_html(free)).rows[1:]]
+    assert rows == [["▶", "free", "0", "±31 rows"], ["", "10%", "0.1", "±10 rows"]]
 
 
 def test_what_is_dearer_and_no_better_is_not_offered(purchase, page):
@@ -152,7 +156,7 @@ def test_what_is_dearer_and_no_better_is_not_offered(purchase, page):
         SimpleNamespace(epsilon=epsilon, error=error, left_after=0.5, affordable=True, chosen=chosen)
         for epsilon, error, chosen in values
     )
-    assert [row[1] for row in page(plan_html(purchase)).rows[1:]] == ["0.04", "0.0582", "0.08"]
+    assert [row[2] for row in page(plan_html(purchase)).rows[1:]] == ["0.04", "0.0582", "0.08"]
 
 
 def test_texts_of_actions_are_escaped(make_plan, page, evil):

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from card_texts import plan_html, plan_text, release_html, release_text
 
 from dpnotebook.errors import SQLError, WorkloadError
-from dpnotebook.notebook.cards import plan_html, plan_text, release_html, release_text
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.plots.release import plot_release
+from dpnotebook.planner.plan import BudgetState
 from dpnotebook.session.release import Release
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect, plainly
 from dpnotebook.sql.statement import Statement
@@ -36,9 +37,7 @@ def statement_plan(make_plan):
 
     def make(*parts, delta=Fraction(2, 10**8), left=Fraction(1, 10**7), **changes):
         usual = {"parts": parts, "threshold_delta": delta, "delta_left": left, "answers": 0, "delta": 9e-7}
-        budget = SimpleNamespace(
-            total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1, delta=1e-6
-        )
+        budget = BudgetState(total=1.0, spent=0.4, left_after=0.5, spent_fraction=0.4, cost_fraction=0.1, delta=1e-6)
         known = [one.half_width for one in parts if math.isfinite(one.half_width)]
         error = known[0] if known else math.nan
         question = SimpleNamespace(tables=("visits", "patients"))
@@ -97,35 +96,31 @@ QUARTILES = Aggregate("quantiles", "quartiles", input=0, fractions=(0, 0.5, 1), 
 def test_every_aggregate_has_its_error(statement_plan, page):
     plan = statement_plan(COUNT, SUM)
     parsed = page(plan_html(plan))
-    assert parsed.rows[:3] == [
-        ["", "error", ""],
-        ["n: COUNT(*)", "±31 rows", ""],
-        ["total: SUM(cost)", "±4,200 SUM(cost)", ""],
-    ]
-    assert "error of n, 95%" in parsed.rows[3]
+    assert "n = COUNT(*): ±31 rows total = SUM(cost): ±4,200 SUM(cost) 95 of 100" in parsed.text
+    assert "error of n, 95%" in parsed.rows[0]
     assert "95 of 100 such answers fall this close to the exact answer over bounded contributions" in parsed.text
     lines = plan_text(plan).splitlines()
-    assert lines[1:3] == ["  errors    n: COUNT(*)       ±31 rows", "            total: SUM(cost)  ±4,200 SUM(cost)"]
+    assert lines[1:3] == ["  error     n = COUNT(*): ±31 rows", "  error     total = SUM(cost): ±4,200 SUM(cost)"]
     assert in_short(plan) == "n ±31 rows, total ±4,200 SUM(cost)"
 
 
 def test_one_aggregate_is_shown_large(statement_plan, page):
     plan = statement_plan(COUNT)
-    assert '<b style="font-size:20px">±31 rows</b>' in plan_html(plan)
-    assert plan_text(plan).splitlines()[1].startswith("  error     ±31 rows: 95 of 100")
+    assert '<b style="font-size:18px">±31 rows</b>' in plan_html(plan)
+    assert plan_text(plan).splitlines()[1].startswith("  error     ±31 rows · 95 of 100")
     assert in_short(plan) == "±31 rows"
 
 
 def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, page):
     """No number and no picture stands in for it, and the prices are about what is known."""
     text = page(plan_html(statement_plan(AUTO, COUNT))).text
-    assert "mean: AVG(cost) not known yet bounds are found first" in text
+    assert "mean = AVG(cost): not known yet bounds are found first" in text
     assert "error of n, 95%" in text
     alone = statement_plan(AUTO, assumption="bounds are found first")
     html = plan_html(alone)
     assert "nan" not in (html + plan_text(alone)).lower()
     assert "font-weight:600" not in html  # no table of other prices
-    assert "instead" not in plan_text(alone)
+    assert "prices" not in plan_text(alone)
     assert "Bounds are found first" in page(html).text
     assert in_short(alone) == "mean not known yet"
 
@@ -140,17 +135,14 @@ def test_what_thresholds_take(statement_plan, page):
     parsed = page(plan_html(plan))
     assert "Hiding small groups takes δ 2e-8 of the 1e-7 that is left for thresholds" in parsed.text
     assert "groups with fewer than about 34 units stay hidden" in parsed.text
-    assert "but for a chance of 9.2e-7" in parsed.text  # of the noise and of the threshold together
+    assert "but for a chance of 1 in 1,000,000 (δ)" in parsed.text  # of the whole budget, thresholds included
     assert "in visits and patients" in parsed.text
-    assert "  threshold hiding small groups takes δ 2e-8" in plan_text(plan)
+    assert "  threshold Hiding small groups takes δ 2e-8" in plan_text(plan)
 
 
 def test_a_pure_budget_with_thresholds_has_a_chance_too(statement_plan, page):
     text = page(plan_html(statement_plan(COUNT, delta=Fraction(3, 10**7), **{"left": Fraction(1, 10**6)}))).text
     assert "δ 3e-7" in text
-    pure = statement_plan(COUNT, delta=Fraction(3, 10**7))
-    pure.delta = 0.0
-    assert "but for a chance of 3e-7" in page(plan_html(pure)).text
 
 
 def test_no_threshold_no_word_of_it(statement_plan, page):
@@ -181,9 +173,9 @@ def test_groups_with_two_aggregates(page):
     parsed = page(release_html(made))
     assert [cells[0] for cells in parsed.rows[1:]] == ["A", "(missing)"]
     assert parsed.rows[1][1:3] == ["120", "±31"]
-    assert "release #3 · ε 0.1, δ 9.2e-7 · 95% intervals from noise" in parsed.text
+    assert "release #3 · ε 0.1, δ 9.2e-7 · 95% intervals from noise" in parsed.text  # no session was asked
     assert "what a person adds is bounded first" in parsed.text
-    assert "  ward       n        total" in release_text(made)
+    assert release_text(made).splitlines()[1].split() == ["ward", "n", "±", "total", "±"]
 
 
 def test_what_is_worked_out_stands_beside_without_an_interval(page):
@@ -192,7 +184,7 @@ def test_what_is_worked_out_stands_beside_without_an_interval(page):
     parsed = page(release_html(made))
     assert parsed.rows[0] == ["ward", "n", "±", "", "each"]
     assert [cells[-1] for cells in parsed.rows[1:]] == ["7.512", "(missing)"]
-    assert release_text(made).splitlines()[2].split() == ["ward", "n", "each"]
+    assert release_text(made).splitlines()[1].split() == ["ward", "n", "±", "each"]
 
 
 def test_only_what_is_worked_out(page):
@@ -257,7 +249,7 @@ def test_values_that_do_not_exist_do_not_break_the_card(page):
 
 def test_a_single_number_of_a_statement(page):
     made = release(pd.DataFrame(with_error("n", [120], 31)), N, keys=())
-    assert '<b style="font-size:24px">120</b>' in release_html(made)
+    assert '<b style="font-size:22px">120</b>' in release_html(made)
     assert (made.value, made.interval) == (120, (89, 151))
 
 

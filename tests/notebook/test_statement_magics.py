@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from card_texts import budget_text, plan_text, release_text
 from IPython.core.completer import provisionalcompleter
 from IPython.core.error import UsageError
 
 import dpnotebook as dpn
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.errors import AccuracyError, BudgetExceeded, NotProtected, SQLError
-from dpnotebook.notebook.cards import budget_text, plan_text, release_text
 from dpnotebook.notebook.controls import Strip
 from dpnotebook.notebook.magics import completion, options
 from dpnotebook.session.query import Query
@@ -163,7 +163,7 @@ def test_dry_run_spends_nothing_and_reads_nothing(cell, session, no_data, capsys
     query = cell("-n -e 0.4")
     assert isinstance(query, Query)
     text = plan_text(query.plan)
-    assert "nothing has been spent" in text
+    assert "nothing is spent by looking" in text
     assert "stay hidden" in text
     assert "clamped" in text
     assert (session.spent.epsilon, session.history().empty) == (0, True)
@@ -180,7 +180,7 @@ def test_the_question_before_spending_names_every_error(cell, ip, monkeypatch, s
     ip.user_ns["oldest"] = 20
     release = cell("-e 0.8", JOINED)
     (prompt,) = prompts
-    assert re.match(r"Spend ε 0\.8 for people ±[\d.,]+ units, total ±[\d.,]+ ", prompt)
+    assert re.match(r"Spend 5\.3% of the budget \(ε 0\.8\) for people ±[\d.,]+ units, total ±[\d.,]+ ", prompt)
     assert session.history()["number"].tolist() == [release.number]
 
 
@@ -296,7 +296,7 @@ def test_tab_after_epsilon_lists_the_errors_of_every_aggregate(ip, session, no_d
     ip.user_ns["oldest"] = 20
     line = "%%dpsql -e "
     found = dict(completions(ip, f"{line}\n{JOINED}", len(line)))
-    assert re.fullmatch(r"people ±[\d.,]+ units, total ±.*", found["1"].replace("\u00a0", " "))
+    assert re.fullmatch(r"8%, people ±[\d.,]+ units, total ±.*", found["1"].replace("\u00a0", " "))
 
 
 def test_tab_knows_a_text_that_says_its_epsilon(session):

@@ -82,3 +82,14 @@ def test_progress_of_unknown_length_wanders():
     starts = {drawing(svg.progress(None, tick, "x")).find(f"{SVG}rect").get("x") for tick in range(16)}
     assert len(starts) > 5
     assert widths(svg.progress(0.5, 0, "x", width=200))[0] == 100.0
+
+
+def test_dots_stand_on_each_other_where_values_are_close():
+    values = [5.0, 5.0, 5.0, 1.0, 9.0]
+    circles = drawing(svg.dots(values, 0.0, 10.0, "x", width=112)).findall(f"{SVG}circle")
+    places = [(float(one.get("cx")), float(one.get("cy"))) for one in circles]
+    assert len(set(places)) == len(values)
+    middle = [across for across, _ in places[:3]]
+    assert len(set(middle)) == 1
+    assert places[3][0] < middle[0] < places[4][0]
+    assert [up for _, up in places[:3]] == sorted((up for _, up in places[:3]), reverse=True)

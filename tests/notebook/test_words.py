@@ -73,12 +73,6 @@ def test_a_confidence_is_a_count_of_cases(confidence, shown):
     assert formatting.share(confidence) == shown
 
 
-def test_odds_are_rounded_up():
-    assert formatting.odds(0.1) == "1.11"
-    assert formatting.odds(5.0) == "149"
-    assert "million" in formatting.odds(1000.0)
-
-
 @given(st.floats(0, 1), st.floats(0, 1), st.integers(3, 60))
 def test_the_bar_has_its_width_and_shows_whatever_is_spent(spent, this, width):
     bar = formatting.bar(spent, this, width)

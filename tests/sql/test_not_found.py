@@ -1,11 +1,11 @@
 """Bounds that noise hides: "not found" is an answer: said, recorded, shown again, and NULL to what is worked out."""
 
+import card_texts
 import numpy as np
 import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.notebook import cards
 
 BUDGETS = [dpn.Budget(100.0), dpn.Budget(100.0, 1e-6)]
 NOTE = "not found. At this epsilon noise hides the bounds that so few people have; write bounds, as in"
@@ -46,12 +46,12 @@ def test_it_is_said_in_the_answer(opened, aggregate):
     assert release.frame["n"].notna().all()
     (note,) = release.notes
     assert note.startswith(f"{aggregate}: {NOTE}")
-    for shown in (cards.release_text(release), cards.release_html(release)):
+    for shown in (card_texts.release_text(release), card_texts.release_html(release)):
         assert "not found" in shown
         assert NOTE in shown
     alone = session.sql(f"SELECT {aggregate} AS a FROM people", epsilon=0.3).run()
     assert np.isnan(alone.value)
-    assert "not found" in cards.release_text(alone)
+    assert "not found" in card_texts.release_text(alone)
     with pytest.raises(dpn.SQLError, match=r"nothing to draw: .*not found"):
         alone.plot()
 
@@ -87,8 +87,8 @@ def test_it_is_null_to_what_is_worked_out(opened):
     assert frame["unknown"].tolist() == [True, True]
     empty = session.sql("SELECT ANON_SUM(income) AS total FROM people HAVING total > 0", epsilon=0.3).run()
     assert not len(empty.frame)
-    assert NOTE in cards.release_text(empty)
-    assert "no group has enough people" not in cards.release_text(empty)
+    assert NOTE in card_texts.release_text(empty)
+    assert "no group has enough people" not in card_texts.release_text(empty)
 
 
 def test_with_enough_people_it_is_found(opened):

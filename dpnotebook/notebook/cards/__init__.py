@@ -1,20 +1,21 @@
-"""Cards, each as text and as HTML that untrusted notebooks keep: a plan, a release, an offer, a strategy, a budget."""
+"""Cards of plans, releases, offers, strategies and budgets: made as data, then rendered as HTML and as text."""
 
-from dpnotebook.notebook.cards.budget import budget_html, budget_text
-from dpnotebook.notebook.cards.offer import offer_html, offer_text
-from dpnotebook.notebook.cards.plan import plan_html, plan_text
-from dpnotebook.notebook.cards.release import release_html, release_text
-from dpnotebook.notebook.cards.strategy import strategy_html, strategy_text
+from dpnotebook.notebook.cards.budget import budget_card
+from dpnotebook.notebook.cards.model import Card
+from dpnotebook.notebook.cards.offer import offer_card
+from dpnotebook.notebook.cards.plan import plan_card
+from dpnotebook.notebook.cards.release import release_card
+from dpnotebook.notebook.cards.render import as_bundle, as_html, as_text
+from dpnotebook.notebook.cards.strategy import strategy_card
 
 __all__ = [
-    "budget_html",
-    "budget_text",
-    "offer_html",
-    "offer_text",
-    "plan_html",
-    "plan_text",
-    "release_html",
-    "release_text",
-    "strategy_html",
-    "strategy_text",
+    "Card",
+    "as_bundle",
+    "as_html",
+    "as_text",
+    "budget_card",
+    "offer_card",
+    "plan_card",
+    "release_card",
+    "strategy_card",
 ]

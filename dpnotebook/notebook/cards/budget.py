@@ -1,45 +1,46 @@
-"""The budget card of a session: what is spent, what is left, and how many answers it bought."""
+"""The budget card of a session: what is spent, what is left, and what it means."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import formatting, svg
-from dpnotebook.notebook.html import box, escape, line, quiet
+from dpnotebook.notebook import currency, formatting, svg
+from dpnotebook.notebook.cards.model import Block, Card, Heading, Picture, line, quiet
+from dpnotebook.notebook.cards.plan import BAR
+from dpnotebook.planner.plan import BudgetState
 
 if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 MOST_RAISES = 3  # of the budget that a card lists: the last ones
+NO_SUM = "With delta these ε do not add up to the total; the percents do."
 
 
-def budget_html(session: Session) -> str:
-    """Return the state of a session's budget as HTML that untrusted notebooks keep."""
-    text = budget_line(session)
-    left = f"ε {formatting.left(session.remaining.epsilon)} left"
-    return box(
-        f'<div><b style="font-size:20px">{left}</b> {quiet(_of(session))}</div>',
-        line(svg.budget_bar(spent_fraction(session), 0.0, alt=text), "margin:8px 0 2px"),
-        f"<div>{quiet(text)}</div>",
-        *([f"<div>{quiet(escape(raised))}</div>"] if (raised := raised_line(session)) else []),
-        *([line(quiet(NO_SUM))] if session.budget.law.needs_delta else []),
-    )
+def budget_card(session: Session) -> Card:
+    """Return the state of a session's budget."""
+    return Card(tuple(_blocks(session)))
 
 
-def budget_text(session: Session) -> str:
-    """Return the state of a session's budget as text, with a bar of block characters."""
-    raised = f"\n  {text}" if (text := raised_line(session)) else ""
-    return f"Budget  {formatting.bar(spent_fraction(session))}  {budget_line(session)}{raised}"
+def budget_state(session: Session) -> BudgetState:
+    """Return the budget as it stands, with nothing asked."""
+    return BudgetState.around(session.ledger.accountant, session.ledger.spent, 0)
 
 
-def budget_line(session: Session) -> str:
-    """Return what is spent and what is left, and by how many releases, in one line."""
+def _blocks(session: Session) -> Iterator[Block]:
+    state = budget_state(session)
+    spent, _, left = currency.percents(state.spent_fraction, 0.0)
+    whole = currency.written(session.budget.epsilon, session.budget.delta)
     releases = formatting.plural(session.ledger.releases, "release")
-    spent = f"ε {formatting.cost(session.spent.epsilon)}"
+    yield Heading(f"{left} of the budget left", f"of {whole} · {releases}{_hidden(session)}", look="large")
+    words = f"spent {spent} (ε {formatting.cost(state.spent)}) · left {left} (ε {formatting.left(state.left_after)})"
+    picture = svg.budget_bar(state.spent_fraction, 0.0, alt=words, width=BAR, height=12)
+    yield line(Picture(picture, formatting.bar(state.spent_fraction)), quiet(words))
+    if raised := raised_line(session):
+        yield line(quiet(raised))
+    yield line(quiet(f"What it means: {currency.meaning(session.budget.epsilon, session.budget.delta)}."))
     if session.budget.law.needs_delta:
-        spent += f" ({formatting.percent(spent_fraction(session))})"
-    hidden = _hidden(session)
-    return f"spent {spent} · left ε {formatting.left(session.remaining.epsilon)} {_of(session)} · {releases}{hidden}"
+        yield line(quiet(NO_SUM))
 
 
 def raised_line(session: Session) -> str:
@@ -52,14 +53,6 @@ def raised_line(session: Session) -> str:
     return f"raised from {first.budget} · {earlier}{told}"
 
 
-NO_SUM = "Gaussian costs add up as μ², so these ε do not add up to the total; the shares of the bar do."
-
-
-def spent_fraction(session: Session) -> float:
-    """Return the share of the budget that is spent, in the notion that is enforced (epsilon, or mu^2)."""
-    return float(session.ledger.spent / session.ledger.accountant.total)
-
-
 def _hidden(session: Session) -> str:
     """Return what thresholds have taken of delta; empty before the first."""
     spent, left = session.spent.threshold_delta, session.remaining.threshold_delta
@@ -68,8 +61,3 @@ def _hidden(session: Session) -> str:
         if spent
         else ""
     )
-
-
-def _of(session: Session) -> str:
-    delta = f", δ {formatting.rounded(session.budget.delta)}" if session.budget.delta else ""
-    return f"of {formatting.rounded(session.budget.epsilon)}{delta}"

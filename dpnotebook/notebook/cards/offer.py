@@ -3,101 +3,57 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.notebook import formatting, svg
-from dpnotebook.notebook.html import box, details, escape, line, quiet, table
+from dpnotebook.notebook import currency, formatting, svg
+from dpnotebook.notebook.cards.model import Block, Card, Code, Fold, Heading, Picture, Table, cell, line
+from dpnotebook.notebook.cards.plan import NOT_ENOUGH, NOTHING_SPENT
 
 if TYPE_CHECKING:
     from dpnotebook.session.offer import Offer
 
-NOTHING = "nothing is spent by looking"
-
 
 @dataclass(frozen=True)
 class PriceLine:
-    """One line of the list: half-width of the worst answer's interval, what it costs, what would be left."""
+    """One price: half-width of the worst answer's interval, what it costs, also as a part of the budget."""
 
     error: float
     epsilon: float
-    left: float
+    share: float
     affordable: bool
 
 
-@dataclass(frozen=True)
-class Listing:
-    """An offer as it stands now: every price of it is a plan, so they are worked out once for text and picture.
-
-    Parameters
-    ----------
-    title, scope, unit
-        What is offered; of which table, which rows and how many answers; what they are counted in.
-    confidence
-        Probability that an interval holds the exact answer.
-    code
-        The Python that makes the offer.
-    prices
-        The list.
-    """
-
-    title: str
-    scope: str
-    unit: str
-    confidence: float
-    code: str
-    prices: tuple[PriceLine, ...]
-
-
-def listed(offer: Offer) -> Listing:
-    """Return an offer with its prices as the ledger stands now."""
-    where = f" where {offer.where}" if offer.where else ""
-    scope = f"in {offer.table}{where} · {formatting.plural(offer.answers, 'answer')}"
-    found = []
+def offer_card(offer: Offer) -> Card:
+    """Return the price list of an offer as the ledger stands now."""
+    state, prices = offer.budget, []
     for row in offer.prices.itertuples(index=False):
         values: Any = row
-        price = PriceLine(float(values.error), float(values.epsilon), float(values.remaining), bool(values.affordable))
-        found.append(price)
-    return Listing(offer.title, scope, offer.unit, offer.confidence, offer.code, tuple(found))
+        error, epsilon = float(values.error), float(values.epsilon)
+        prices.append(PriceLine(error, epsilon, state.share(epsilon), bool(values.affordable)))
+    where = f" where {offer.where}" if offer.where else ""
+    scope = f"in {offer.table}{where} · {formatting.plural(offer.answers, 'answer')}"
+    return Card(
+        (Heading(f"For sale: {offer.title}", scope, NOTHING_SPENT), *_blocks(offer, prices, state.spent_fraction))
+    )
 
 
-def offer_html(offer: Listing) -> str:
-    """Return the price list as HTML that untrusted notebooks keep."""
-    parts = [
-        f"<div><b>For sale</b> {quiet(f'· {NOTHING}')}</div>",
-        line(f"<b>{escape(offer.title)}</b> {quiet(escape(offer.scope))}"),
-        line(escape(meaning(offer))),
-    ]
-    if offer.prices:
-        parts += [_table(offer), *map(line, _advice(offer))]
-    rows = "\n".join(buying(offer, each) for each in offer.prices if each.affordable)
-    if rows:
-        parts.append(details("The code that buys it", f'<pre style="margin:4px 0">{escape(rows)}</pre>'))
-    return box(*parts)
-
-
-def offer_text(offer: Listing) -> str:
-    """Return the price list as aligned text."""
-    rows = [f"For sale ({NOTHING})  {offer.title} {offer.scope}", f"  {meaning(offer)}"]
-    for each in offer.prices:
-        error = f"±{formatting.error(each.error)} {offer.unit}"
-        after = f"leaves ε {formatting.left(each.left)}" if each.affordable else "not enough budget"
-        code = buying(offer, each) if each.affordable else ""
-        rows.append(f"  {error:<16} {_price(each):<11} {after:<18} {code}".rstrip())
-    return "\n".join([*rows, *(f"  {text}" for text in _advice(offer))])
-
-
-def meaning(offer: Listing) -> str:
-    """Return what is bought."""
-    return (
+def _blocks(offer: Offer, prices: Sequence[PriceLine], spent: float) -> Iterator[Block]:
+    yield line(
         "Bought once, each of these answers costs nothing after that, within the error that was bought "
         f"({formatting.percent(offer.confidence)}). "
         "What follows from them costs nothing either, at an error of its own."
     )
+    if prices:
+        yield _table(offer, prices, spent)
+        yield from map(line, _advice(prices))
+    rows = "\n".join(buying(offer, each) for each in prices if each.affordable)
+    if rows:
+        yield Fold("The code that buys it", (Code("", rows, name="code"),))
 
 
-def buying(offer: Listing, price: PriceLine) -> str:
+def buying(offer: Offer, price: PriceLine) -> str:
     """Return the code that buys at a price."""
     return f"{offer.code}.buy(error={written(price.error)})"
 
@@ -107,26 +63,28 @@ def written(number: float) -> str:
     return repr(float(number)).removesuffix(".0")
 
 
-def _price(price: PriceLine) -> str:
-    return f"ε {formatting.cost(price.epsilon)}" if price.epsilon else "free"
-
-
-def _table(offer: Listing) -> str:
-    high = max(each.error for each in offer.prices)
-    rows, styles = [], []
-    for each in offer.prices:
+def _table(offer: Offer, prices: Sequence[PriceLine], spent: float) -> Table:
+    high = max(each.error for each in prices)
+    rows = []
+    for each in prices:
         error = formatting.error(each.error)
         picture = svg.interval(-each.error, 0.0, each.error, -high, high, f"plus or minus {error}")
-        after = formatting.left(each.left) if each.affordable else "not enough budget"
-        rows.append((f"±{error} {escape(offer.unit)}", picture, _price(each).removeprefix("ε "), after))
-        styles.append("" if each.affordable else "opacity:0.55")
-    return table((f"error, {formatting.percent(offer.confidence)}", "", "ε, once", "left after"), rows, "llrr", styles)
+        price = currency.percent(each.share) if each.share else "free"
+        epsilon = formatting.cost(each.epsilon) if each.epsilon else "0"
+        left = currency.percents(spent, each.share)[2] if each.affordable else NOT_ENOUGH
+        rows.append((cell(f"±{error} {offer.unit}"), cell(Picture(picture)), cell(price), cell(epsilon), cell(left)))
+    return Table(
+        head=(f"error, {formatting.percent(offer.confidence)}", "", "of the budget, once", "ε", "left after"),
+        align="llrrr",
+        rows=tuple(rows),
+        faint=frozenset(place for place, each in enumerate(prices) if not each.affordable),
+    )
 
 
-def _advice(offer: Listing) -> Iterator[str]:
-    if any(each.epsilon == 0 for each in offer.prices):
+def _advice(prices: Sequence[PriceLine]) -> Iterator[str]:
+    if any(each.share == 0 for each in prices):
         yield "What is free is answered by what is recorded already."
-    if offer.prices and not any(each.affordable for each in offer.prices):
-        least = min(each.epsilon for each in offer.prices)
-        if math.isfinite(least):
-            yield f"None of these fits what is left; the least needs ε {formatting.cost(least)}."
+    if not any(each.affordable for each in prices):
+        least = min(prices, key=lambda each: each.epsilon)
+        if math.isfinite(least.epsilon):
+            yield f"None of these fits what is left; the least needs {currency.price(least.share, least.epsilon)}."

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import formatting
-from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook import currency, formatting
+from dpnotebook.notebook.cards.model import Line, line, strong
 
 if TYPE_CHECKING:
     from dpnotebook.planner.picked import Picked
@@ -13,26 +13,18 @@ if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
 
-def picked_html(plan: Plan) -> list[str]:
+def picked_lines(plan: Plan) -> list[Line]:
     """Return the lines of a plan card; none where there is nothing to pick from."""
     if plan.picked is None:
         return []
-    ways = f"In {escape(_joint(plan.picked))} {_holds(plan.picked)}."
+    found = [
+        line(f"{_sentence(plan)}.", name="picked?", mark="⚠"),
+        line(f"In {_joint(plan.picked)} {_holds(plan.picked)}.", name="joint"),
+    ]
     if plan.afresh is not None:
-        price = f"costs ε {formatting.cost(plan.afresh.cost.epsilon)}"
-        ways += f" <b>Measured afresh</b> it {price}: {escape(code_afresh(plan.afresh))}"
-    return [line(f"⚠ {escape(_sentence(plan))}. {ways}")]
-
-
-def picked_text(plan: Plan) -> list[tuple[str, str]]:
-    """Return the same as pairs of a name and what it says."""
-    if plan.picked is None:
-        return []
-    sentence = _sentence(plan)
-    found = [("picked?", sentence[:1].lower() + sentence[1:]), ("", f"in {_joint(plan.picked)} {_holds(plan.picked)}")]
-    if plan.afresh is not None:
-        price = f"costs ε {formatting.cost(plan.afresh.cost.epsilon)}"
-        found.append(("afresh", f"{price}: {code_afresh(plan.afresh)}"))
+        again = plan.afresh
+        price = currency.price(again.budget.cost_fraction, again.cost.epsilon)
+        found.append(line(strong("Measured afresh"), f"it costs {price}: {code_afresh(again)}", name="afresh"))
     return found
 
 

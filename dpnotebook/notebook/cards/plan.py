@@ -1,129 +1,167 @@
-"""The plan card: what a query will cost and how wrong its answer will be, before anything runs."""
+"""The plan card: what a question will cost and how wrong its answer will be, before anything runs."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpnotebook.notebook import formatting, svg
+from dpnotebook.notebook import currency, formatting, svg
 from dpnotebook.notebook.cards import statement_lines
-from dpnotebook.notebook.cards.picked_lines import picked_html, picked_text
-from dpnotebook.notebook.cards.reuse_lines import reuse_html, reuse_text, sentence, shown
-from dpnotebook.notebook.html import box, details, escape, line, quiet, table
+from dpnotebook.notebook.cards.model import (
+    Block,
+    Card,
+    Code,
+    Fold,
+    Heading,
+    Line,
+    Picture,
+    Span,
+    Steps,
+    Table,
+    cell,
+    line,
+    quiet,
+    strong,
+)
+from dpnotebook.notebook.cards.picked_lines import picked_lines
+from dpnotebook.notebook.cards.reuse_lines import measured_lines, reuse_lines, sentence, shown
 
 if TYPE_CHECKING:
-    from dpnotebook.planner.plan import Alternative, Plan
+    from dpnotebook.planner.plan import Alternative, BudgetState, Plan
 
-NOTHING_SPENT = "nothing has been spent"
+NOTHING_SPENT = "nothing is spent by looking"
+PREVIEW = f"preview: {NOTHING_SPENT}"
 ALIKE = 0.95  # of the largest standard error: where all pass it, there is no most certain answer to speak of
+FITS = 1 + 1e-9  # of the budget: what is more by rounding is not
 WHOLE = 0.999  # of a price: what is less is a saving, and not rounding
+BAR = 180  # pixels of the budget's bar, which leaves room for its words beside it
+UNFOLDS = "Other prices, what the budget means, how it is computed, the code"
 
 
-def plan_html(plan: Plan, status: str = NOTHING_SPENT) -> str:
-    """Return the plan card as HTML that untrusted notebooks keep.
+def plan_card(plan: Plan, status: str = PREVIEW) -> Card:
+    """Return the card of a plan.
 
     Parameters
     ----------
     plan
         What was planned.
     status
-        What has happened to it, after the word Preview; plain text.
+        What has become of it.
     """
-    parts = [
-        f"<div><b>Preview</b> {quiet(f'· {escape(status)}')}</div>",
-        line(f"<b>{escape(plan.title)}</b> {quiet(escape(_scope(plan)))}"),
-    ]
-    if statement_lines.several(plan):
-        parts += statement_lines.errors_html(plan, _meaning(plan))
-    else:
-        large = f'<b style="font-size:20px">±{_error(plan.error, plan)}</b> {quiet(escape(_meaning(plan)))}'
-        parts.append(line(large, "margin:4px 0 2px"))
-    parts += [*reuse_html(plan), *picked_html(plan)]
-    picture = svg.budget_bar(*_fractions(plan), alt=budget_line(plan), bought=plan.bought)
-    parts += [line(picture, "margin:8px 0 2px"), _budget_html(plan)]
-    if thresholds := statement_lines.threshold_line(plan):
-        parts.append(line(quiet(escape(thresholds))))
-    if len(_distinct(plan)) > 1 and np.isfinite(plan.error):
-        parts.append(_alternatives_html(plan))
-    if not plan.affordable:
-        parts.append(line(f"✕ <b>{escape(_refusal(plan))}</b>"))
-    if extra := _parallel(plan):
-        parts.append(line(f"↻ {escape(extra)}"))
-    if assumed := _assumed(plan):
-        parts.append(line(quiet(escape(sentence(assumed)))))
-    parts += [line(f"⚠ {escape(warning)}") for warning in plan.warnings]
-    if plan.steps:
-        items = "".join(f"<li>{escape(step)}</li>" for step in plan.steps)
-        parts.append(details("How this is computed", f'<ol style="margin:4px 0 4px 20px">{items}</ol>'))
-    parts.append(details("The same question as code", f'<pre style="margin:4px 0">{escape(plan.code)}</pre>'))
-    if not plan.free:
-        parts.append(line(quiet(escape(_risk(plan)))))
-    return box(*parts)
+    return Card((Heading(plan.title, _scope(plan), status), *_body(plan), Fold(UNFOLDS, tuple(_more(plan)))))
 
 
-def plan_text(plan: Plan, status: str = NOTHING_SPENT) -> str:
-    """Return the plan card as aligned lines of text, with the budget as a bar of block characters."""
-    rows = [f"Preview ({status})  {plan.title} {_scope(plan)}"]
-
-    def add(name: str, content: str) -> None:
-        rows.append(f"  {name:<9} {content}")
-
-    if statement_lines.several(plan):
-        for number, content in enumerate(statement_lines.errors_text(plan, _meaning(plan))):
-            add("" if number else "errors", content)
-    else:
-        add("error", f"±{formatting.error(plan.error)} {plan.unit}: {_meaning(plan)}")
-    for name, content in (*reuse_text(plan), *picked_text(plan)):
-        add(name, content)
-    add("budget", f"{formatting.bar(*_fractions(plan))} {budget_line(plan)}")
-    if thresholds := statement_lines.threshold_line(plan):
-        add("threshold", thresholds[:1].lower() + thresholds[1:])
-    others = [_alternative_text(other) for other in _distinct(plan) if not other.chosen]
-    if others and np.isfinite(plan.error):
-        of = statement_lines.of_what(plan)
-        add("instead", (f"{of} at " if of else "") + "   ".join(others))
-    if not plan.affordable:
-        add("refused", _refusal(plan))
-    if extra := _parallel(plan):
-        add("parallel", extra)
-    if assumed := _assumed(plan):
-        add("assumes", assumed.removeprefix("assuming "))
-    for warning in plan.warnings:
-        add("warning", warning)
-    if not plan.free:
-        add("risk", _risk(plan))
-    return "\n".join(rows)
+def how_and_code(plan: Plan) -> tuple[Block, ...]:
+    """Return how an answer is computed, and the question as code: what unfolds below it."""
+    steps = (Steps("How this is computed", plan.steps),) if plan.steps else ()
+    return (*steps, Code("The same question as code", plan.code))
 
 
-def budget_line(plan: Plan) -> str:
-    """Return what is spent, what this query takes and what would remain, in one line."""
-    spent, this, after = _amounts(plan)
-    return f"spent {spent} · {_what(plan)} {this} · left after {after}"
+def budget_parts(state: BudgetState, price: float, what: str, *, bought: bool = False) -> tuple[Picture | Span, ...]:
+    """Return the budget as a bar and in words: what was spent, what this takes, what is left.
 
-
-def _amounts(plan: Plan) -> tuple[str, str, str]:
-    state = plan.budget
-    total = f"of {formatting.rounded(state.total)}"
-    spent, this, after = (
-        f"ε {formatting.cost(state.spent)}",
-        "nothing" if not plan.cost.units else f"ε {formatting.cost(plan.cost.epsilon)}",
-        f"ε {formatting.left(state.left_after)}",
-    )
-    if not plan.delta:
-        return spent, this, f"{after} {total}"
-    # Gaussian costs add up as mu^2, so the epsilons do not: the shares of the budget do.
-    rest = max(0.0, 1 - state.spent_fraction - state.cost_fraction)
+    Parameters
+    ----------
+    state, price
+        The budget around a question, and what that costs, as epsilon.
+    what
+        What this is called: "this question", or what was paid.
+    bought
+        Whether it also buys for later ones.
+    """
+    fractions = state.spent_fraction, state.cost_fraction
+    before, this, left = currency.percents(*fractions)
+    if sum(fractions) > FITS:  # then nothing of it would be taken
+        before, _, left = currency.percents(state.spent_fraction, 0.0)
+    taken = f"{what} {this} (ε {formatting.cost(price)})" if state.cost_fraction else f"{what} nothing"
+    words = f"spent {before} · {taken} · left {left}"
+    picture = svg.budget_bar(*fractions, alt=words, width=BAR, height=12, bought=bought)
     return (
-        f"{spent} ({formatting.percent(state.spent_fraction)})",
-        this if not plan.cost.units else f"{this} ({formatting.percent(state.cost_fraction)})",
-        f"{after} ({formatting.percent(rest)}) {total}, δ {formatting.rounded(state.delta)}",
+        Picture(picture, formatting.bar(*fractions)),
+        quiet(f"spent {before} ·"),
+        strong(taken),
+        quiet(f"· left {left}"),
     )
 
 
-def _budget_html(plan: Plan) -> str:
-    spent, this, after = (escape(text) for text in _amounts(plan))
-    return f"<div>{quiet(f'spent {spent} ·')} <b>{_what(plan)} {this}</b> {quiet(f'· left after {after}')}</div>"
+def _body(plan: Plan) -> Iterator[Block]:
+    """Yield what is always seen: errors, what the budget has to do with it, and what would change one's mind."""
+    if statement_lines.several(plan):
+        yield from statement_lines.errors(plan, _meaning(plan))
+    else:
+        error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
+        yield line(Span(error, "large"), quiet(f"· {_meaning(plan)}"), name="error")
+    yield from reuse_lines(plan)
+    yield from picked_lines(plan)
+    what = "this question with its purchase" if plan.bought else "this question"
+    yield Line(budget_parts(plan.budget, plan.cost.epsilon, what, bought=plan.bought), "budget")
+    if not plan.affordable:
+        yield line(strong(refusal(plan)), name="refused", mark="✕")
+    for warning in plan.warnings:
+        yield line(warning, name="warning", mark="⚠")
+
+
+def _more(plan: Plan) -> Iterator[Block]:
+    """Yield what unfolds."""
+    found = distinct(plan)
+    if len(found) > 1 and np.isfinite(plan.error):
+        yield _prices(plan, found)
+    yield from measured_lines(plan)
+    if thresholds := statement_lines.threshold_line(plan):
+        yield line(quiet(thresholds), name="threshold")
+    if extra := _parallel(plan):
+        yield line(quiet(extra), name="parallel")
+    if assumed := _assumed(plan):
+        yield line(quiet(sentence(assumed)), name="given")
+    state = plan.budget
+    whole = currency.written(state.total, state.delta)
+    yield line(quiet(f"The whole budget is {whole}: {currency.meaning(state.total, state.delta)}."))
+    yield from how_and_code(plan)
+
+
+def _prices(plan: Plan, found: list[Alternative]) -> Table:
+    high = max(other.error for other in found)
+    rows, brief = [], []
+    for other in found:
+        error, price, left = formatting.error(other.error), *_price(plan, other)
+        picture = svg.interval(-other.error, 0.0, other.error, -high, high, f"plus or minus {error}")
+        mark = "▶" if other.chosen else ""
+        epsilon = formatting.cost(other.epsilon) if other.epsilon else "0"
+        rows.append(
+            (cell(mark), cell(price), cell(epsilon), cell(f"±{error} {plan.unit}"), cell(Picture(picture)), cell(left))
+        )
+        if not other.chosen:
+            said = f"{price} (ε {epsilon})" if other.epsilon else price
+            brief.append(f"{said}: ±{error}" + ("" if other.affordable else f" ({NOT_ENOUGH})"))
+    of = statement_lines.of_what(plan)
+    title = (f"error of {of}" if of else "error") + f", {formatting.percent(plan.confidence)}"
+    return Table(
+        head=("", "of the budget", "ε", title, "", "left after"),
+        align="lrrrlr",
+        rows=tuple(rows),
+        strong=frozenset(place for place, other in enumerate(found) if other.chosen),
+        faint=frozenset(place for place, other in enumerate(found) if not other.affordable),
+        name="prices",
+        brief=(f"{of} at " if of else "") + "   ".join(brief),
+    )
+
+
+NOT_ENOUGH = "not enough budget"
+
+
+def _price(plan: Plan, other: Alternative) -> tuple[str, str]:
+    """Return what an alternative takes of the budget, and what it would leave."""
+    state = plan.budget
+    if not other.affordable:
+        return currency.percent(state.share(other.epsilon)), NOT_ENOUGH
+    taken = state.cost_fraction
+    if not other.chosen:  # what the session would pay may be less than what the question takes: others have paid more
+        taken = max(0.0, 1 - state.spent_fraction - state.share(other.left_after)) if other.epsilon else 0.0
+    _, this, left = currency.percents(state.spent_fraction, taken)
+    return (this if taken > 0 else "free"), left
 
 
 def _assumed(plan: Plan) -> str:
@@ -132,22 +170,10 @@ def _assumed(plan: Plan) -> str:
     return "" if len(notes) > 1 else plan.assumption
 
 
-def _what(plan: Plan) -> str:
-    return "this query with its purchase" if plan.bought else "this query"
-
-
-def _fractions(plan: Plan) -> tuple[float, float]:
-    return plan.budget.spent_fraction, plan.budget.cost_fraction
-
-
 def _scope(plan: Plan) -> str:
     where = f" where {plan.where}" if plan.where else ""
     tables = " and ".join(getattr(getattr(plan, "question", None), "tables", ())) or plan.table
     return f"in {tables}{where}" + (f" · {formatting.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
-
-
-def _error(error: float, plan: Plan) -> str:
-    return f"{formatting.error(error)} {escape(plan.unit)}"
 
 
 def _meaning(plan: Plan) -> str:
@@ -162,64 +188,32 @@ def _meaning(plan: Plan) -> str:
     return text
 
 
-def _distinct(plan: Plan) -> list[Alternative]:
+def distinct(plan: Plan) -> list[Alternative]:
     """Return the alternatives, the cheapest first, and none that costs as much as another without being more accurate:
     where past answers help, several errors may be free, and one may come with a purchase.
     """
     found: list[Alternative] = []
     for other in sorted(plan.alternatives, key=lambda other: (other.epsilon, not other.chosen, other.error)):
-        reached = min((one.error for one in found), default=np.inf)
+        reached = min((one.error for one in found), default=math.inf)
         if other.chosen or (other.error < reached and formatting.error(other.error) != formatting.error(reached)):
             found.append(other)
     return found
 
 
-def _alternatives_html(plan: Plan) -> str:
-    found = _distinct(plan)
-    high = max(other.error for other in found)
-    rows, styles = [], []
-    for other in found:
-        error = formatting.error(other.error)
-        picture = svg.interval(-other.error, 0.0, other.error, -high, high, f"plus or minus {error}")
-        mark = "▶" if other.chosen else ""
-        after = formatting.left(other.left_after) if other.affordable else "not enough budget"
-        price = formatting.cost(other.epsilon) if other.epsilon else "free"
-        rows.append((mark, price, f"±{error} {escape(plan.unit)}", picture, after))
-        styles.append(";".join(["font-weight:600"] * other.chosen + ["opacity:0.55"] * (not other.affordable)))
-    of = statement_lines.of_what(plan)
-    title = (f"error of {of}" if of else "error") + f", {formatting.percent(plan.confidence)}"
-    return table(("", "ε", title, "", "left after"), rows, "lrrlr", styles)
-
-
-def _alternative_text(other: Alternative) -> str:
-    price = f"ε {formatting.cost(other.epsilon)}" if other.epsilon else "free"
-    text = f"{price}: ±{formatting.error(other.error)}"
-    return text if other.affordable else f"{text} (not enough budget)"
-
-
-def _refusal(plan: Plan) -> str:
+def refusal(plan: Plan) -> str:
+    """Return why the budget does not allow a plan."""
     if short := statement_lines.short_of_delta(plan):
         return short
     state = plan.budget
-    return (
-        f"Not enough budget: this needs ε {formatting.cost(plan.cost.epsilon)}, and "
-        f"ε {formatting.cost(state.spent)} of {formatting.rounded(state.total)} is spent"
-    )
+    needs = currency.price(state.cost_fraction, plan.cost.epsilon)
+    return f"Not enough budget: this needs {needs}, and {currency.percents(state.spent_fraction, 0.0)[2]} is left"
 
 
 def _parallel(plan: Plan) -> str:
     if plan.free or shown(plan) or plan.cost.epsilon > WHOLE * plan.epsilon:
         return ""
+    state = plan.budget
     return (
-        f"The query alone is ε {formatting.cost(plan.epsilon)}, but only "
-        f"ε {formatting.cost(plan.cost.epsilon)} is new: other rows have paid more already"
+        f"The question alone takes {currency.cost_in(state, plan.epsilon)}, but only "
+        f"{currency.short_price(state.cost_fraction, plan.cost.epsilon)} is new: other rows have paid more already"
     )
-
-
-def _risk(plan: Plan) -> str:
-    factor = formatting.odds(plan.epsilon)
-    text = f"Worst case: this answer changes the odds of any statement about one person by a factor of {factor}"
-    if chance := statement_lines.chance(plan):
-        return f"{text}, but for a chance of {formatting.rounded(chance)}"
-    whole = max(plan.budget.spent + plan.cost.epsilon, plan.epsilon)
-    return text + (f"; all answers so far together, {formatting.odds(whole)}" if plan.budget.spent > 0 else "")

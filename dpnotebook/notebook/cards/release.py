@@ -10,19 +10,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.notebook import formatting, svg
+from dpnotebook.notebook import currency, formatting, svg
+from dpnotebook.notebook.cards import dots
+from dpnotebook.notebook.cards.model import (
+    Block,
+    Card,
+    Cell,
+    Fold,
+    Heading,
+    Line,
+    Picture,
+    Span,
+    Table,
+    cell,
+    line,
+    quiet,
+    strong,
+)
 from dpnotebook.notebook.cards.picked_lines import picked_note
-from dpnotebook.notebook.cards.plan import WHOLE
-from dpnotebook.notebook.html import box, escape, line, quiet, table
+from dpnotebook.notebook.cards.plan import WHOLE, budget_parts, how_and_code
+from dpnotebook.notebook.cards.reuse_lines import SHARPER
 from dpnotebook.query.question import Question
 from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name
 
 if TYPE_CHECKING:
+    from dpnotebook.planner.plan import Plan
     from dpnotebook.session.release import Release
 
 ROWS = 20  # of a release that a card lists; all are in its frame
 MIDDLE = 1e-6  # of the widest half-width: what a value is off the middle by is rounding
 DIGITS = 6  # of bounds
+FREE = "Answered from the ledger: costs nothing"
 EMPTY = "no group has enough people to be shown"
 BOUNDED = "what a person adds is bounded first; intervals show the noise, not what the bounds leave out"
 WORKED_OUT = "worked out from noisy answers; select the aggregates themselves to see their intervals"
@@ -85,10 +103,10 @@ def beside(release: Release) -> tuple[str, ...]:
     return tuple(str(name) for name in release.frame.columns if name not in taken)
 
 
-def cell(value: Any) -> str:
+def written(value: Any) -> str:
     """Return a value without an interval as people read it."""
     if isinstance(value, (list, tuple, np.ndarray)):
-        return ", ".join(map(cell, value))
+        return ", ".join(map(written, value))
     if isinstance(value, (float, np.floating)) and not math.isnan(value):
         return formatting.rounded(float(value), 4)
     return label(value)
@@ -104,16 +122,27 @@ def scope(release: Release) -> str:
     return f"in {tables}" + (f" where {release.where}" if release.where else "")
 
 
-def facts(release: Release) -> str:
-    """Return number, price, and what the intervals mean, in one line."""
-    delta = f", δ {formatting.rounded(release.delta)}" if release.delta else ""
-    paid = "answered from the ledger, cost nothing" if not release.paid else ""
-    if release.paid and release.paid < WHOLE * release.epsilon:
-        paid = f"the session paid ε {formatting.cost(release.paid)}"
-    alone = f"ε {formatting.cost(release.epsilon)}{delta}" if release.epsilon else ""
+def facts(release: Release, *, price: bool = True) -> str:
+    """Return number, price unless that stands beside it, and what the intervals mean, in one line."""
     named = f"release #{release.number}" if release.number else f"from {formatting.releases(release.sources)}"
-    parts = (named, combined(release) if release.number else "", alone, paid, intervals(release))
+    parts = (
+        named,
+        combined(release) if release.number else "",
+        measured_for(release) if price else "",
+        intervals(release),
+    )
     return " · ".join(part for part in parts if part)
+
+
+def measured_for(release: Release) -> str:
+    """Return what the answers were measured for; empty where nothing was measured for them alone."""
+    if not release.epsilon:
+        return ""
+    delta = f", δ {formatting.rounded(release.delta)}" if release.delta else ""
+    epsilon = f"ε {formatting.cost(release.epsilon)}{delta}"
+    if release.budget is None:
+        return epsilon
+    return f"measured for {currency.percent(release.budget.share(release.epsilon))} of the budget ({epsilon})"
 
 
 def combined(release: Release) -> str:
@@ -133,50 +162,50 @@ def intervals(release: Release) -> str:
     )
 
 
-def release_html(release: Release) -> str:
-    """Return a release as HTML that untrusted notebooks keep: one large number, or the first rows of a table."""
+def release_card(release: Release, plan: Plan | None = None) -> Card:
+    """Return the card of an answer.
+
+    Parameters
+    ----------
+    release
+        What was answered.
+    plan
+        How, where that is at hand: it unfolds.
+    """
+    return Card((Heading(release.title, scope(release)), *_blocks(release, plan)))
+
+
+def _blocks(release: Release, plan: Plan | None) -> Iterator[Block]:
     found = list(series_of(release))
-    parts = [f"<div><b>{escape(release.title)}</b> {quiet(escape(scope(release)))}</div>"]
     if not len(release.frame):
-        parts += [] if release.notes else [line(escape(EMPTY))]
+        if not release.notes:
+            yield line(EMPTY)
     elif _single(release, found):
-        parts += [_large(series, release) for series in found]
+        yield from (_large(series, release) for series in found)
     else:
-        parts.append(_table(release, found))
+        yield _table(release, found)
         if len(release.frame) > ROWS:
-            parts.append(line(quiet(f"… and {len(release.frame) - ROWS:,} more rows, in .frame")))
-    parts += [line(f"⚠ {escape(note)}") for note in _warnings(release)]
-    parts.append(line(quiet(escape(facts(release)))))
-    parts += [line(quiet(escape(note))) for note in _notes(release)]
-    return box(*parts)
+            yield line(quiet(f"… and {len(release.frame) - ROWS:,} more rows, in .frame"))
+    for note in _warnings(release):
+        yield line(note, mark="⚠")
+    yield from _paid(release)
+    yield line(quiet(facts(release, price=not release.budget or release.paid < WHOLE * release.epsilon)))
+    if combined(release):
+        yield line(quiet(SHARPER))
+    yield from (line(quiet(note)) for note in _notes(release))
+    if plan is not None:
+        yield Fold("How it is computed, the code", how_and_code(plan))
 
 
-def release_text(release: Release) -> str:
-    """Return a release as aligned text: number, price, and the first rows with their intervals."""
-    rows = [f"{release.title} {scope(release)}", f"  {facts(release)}"]
-    found, others = list(series_of(release)), beside(release)
-    if not len(release.frame):
-        return "\n".join([*rows, *(f"  {note}" for note in release.notes or (EMPTY,))])
-    if _single(release, found):
-        rows += [f"  {series.words}: {_with_unit(series)}" for series in found]
-        return "\n".join([*rows, *(f"  {note}" for note in _warnings(release))])
-    head = [*release.keys, *(series.name for series in found), *others]
-    body = [
-        [
-            *(label(release.frame[key].iloc[row]) for key in release.keys),
-            *(_with_error(series, row) for series in found),
-            *(cell(release.frame[name].iloc[row]) for name in others),
-        ]
-        for row in range(min(ROWS, len(release.frame)))
-    ]
-    widths = [max(len(str(row[column])) for row in [head, *body]) for column in range(len(head))]
-    rows += [
-        "  " + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [head, *body]
-    ]
-    if len(release.frame) > ROWS:
-        rows.append(f"  … and {len(release.frame) - ROWS:,} more rows, in .frame")
-    return "\n".join([*rows, *(f"  {note}" for note in _warnings(release))])
+def _paid(release: Release) -> Iterator[Block]:
+    """Yield what became of the question: what this answer took of the budget, and what that leaves."""
+    if release.budget is None:
+        return
+    if release.paid:
+        yield Line(budget_parts(release.budget, release.paid, "paid"))
+        return
+    _, _, left = currency.percents(release.budget.spent_fraction, 0.0)
+    yield line(strong(FREE), quiet(f"· left {left}"), mark="↻", stripe="free")
 
 
 def _warnings(release: Release) -> list[str]:
@@ -188,66 +217,76 @@ def _single(release: Release, found: list[Series]) -> bool:
     return len(release.frame) == 1 and not release.keys and bool(found) and not beside(release)
 
 
-def _large(series: Series, release: Release) -> str:
-    value, lower, upper = float(series.value[0]), float(series.lower[0]), float(series.upper[0])
+def _large(series: Series, release: Release) -> Line:
+    """Return one answer in large digits, with its error and a picture of its interval."""
+    value, lower, upper = (float(part[0]) for part in (series.value, series.lower, series.upper))
     half = float(series.half[0])
-    name = f"{escape(series.words)}: " if len(release.measures) > 1 else ""
+    name = f"{series.words}:" if len(release.measures) > 1 else ""
     if not _known(series, 0):
-        return line(f'{name}<b style="font-size:24px">{NOT_FOUND}</b>', "margin:4px 0")
+        return line(name, Span(NOT_FOUND, "huge"))
     if not math.isfinite(half):
-        told = f'<b style="font-size:24px">{formatting.rounded(value)}</b> {quiet(_instead(value, half))}'
-        return line(f"{name}{told}", "margin:4px 0")
-    error = (
-        f"±{formatting.error(half)}"
-        if series.symmetric
-        else f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
-    )
+        return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(value, half)))
+    error = f"±{formatting.error_of(half)}" if series.symmetric else _ends(series, 0)
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
-    picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
-    return line(
-        f'{name}<b style="font-size:24px">{formatting.value(value, half)}</b> '
-        f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
-        "margin:4px 0",
-    )
+    alt = _alt(series, 0)
+    pictures = [Picture(svg.interval(lower, value, upper, low, high, alt, zero=zero, width=220))]
+    if (quantiles := dots.of(release, series.name)) is not None:
+        row = [float(one) for one in quantiles[0]]
+        pictures = [Picture(svg.dots(row, min(low, *row), max(high, *row), dots.words(row, half), width=220))]
+    return line(name, Span(formatting.value(value, half), "huge"), Span(error, "large"), quiet(series.unit), *pictures)
 
 
-def _table(release: Release, found: list[Series]) -> str:
+def _table(release: Release, found: list[Series]) -> Table:
+    """Return the first rows of a release, each value with its interval."""
     shown = min(ROWS, len(release.frame))
     head, align = list(release.keys), "l" * len(release.keys)
     others = beside(release)
     pictures = len(found) + len(others) < PICTURES
     for series in found:
-        name = series.unit if series.name == "value" else series.name
+        name = series.unit if series.name == "value" and series.unit else series.name
         head += [name, f"{formatting.percent(release.confidence)} interval" if not series.symmetric else "±"]
         head += [""] * pictures
         align += "rr" + "l" * pictures
-    head += others
-    align += "r" * len(others)
-    axes = [_axis(series, shown) for series in found]
+    drawn = [_pictures(release, series, shown) if pictures else None for series in found]
     rows = []
     for row in range(shown):
-        cells = [escape(label(release.frame[key].iloc[row])) for key in release.keys]
-        for series, (low, high, zero) in zip(found, axes, strict=True):
-            value, lower, upper = (float(part[row]) for part in (series.value, series.lower, series.upper))
-            if not _known(series, row):
-                cells += [NOT_FOUND, "", ""][: 2 + pictures]
-                continue
-            half = float(series.half[row])
-            if not math.isfinite(half):
-                cells += [f"<b>{formatting.rounded(value)}</b>", _instead(value, half), ""][: 2 + pictures]
-                continue
-            error = f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
-            cells += [
-                f"<b>{formatting.value(value, half)}</b>",
-                f"±{formatting.error(half)}"
-                if series.symmetric
-                else f'<span style="white-space:nowrap">{error}</span>',
-            ]
-            if pictures:
-                cells.append(svg.interval(lower, value, upper, low, high, _alt(series, row), zero=zero, width=130))
-        rows.append([*cells, *(escape(cell(release.frame[name].iloc[row])) for name in others)])
-    return table(head, rows, align)
+        cells = [cell(label(release.frame[key].iloc[row])) for key in release.keys]
+        for series, images in zip(found, drawn, strict=True):
+            cells += _answer(series, row, None if images is None else images[row])
+        rows.append((*cells, *(cell(written(release.frame[name].iloc[row])) for name in others)))
+    return Table((*head, *others), align + "r" * len(others), tuple(rows))
+
+
+def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
+    """Return the cells of one answer: value, error, and its picture where there is room for that."""
+    empty = [] if image is None else [cell()]
+    if not _known(series, row):
+        return [cell(NOT_FOUND), cell(), *empty]
+    value, half = float(series.value[row]), float(series.half[row])
+    if not math.isfinite(half):
+        return [cell(strong(formatting.rounded(value))), cell(_instead(value, half)), *empty]
+    error = cell(f"±{formatting.error_of(half)}") if series.symmetric else cell(_ends(series, row), nowrap=True)
+    return [cell(strong(formatting.value(value, half))), error, *([] if image is None else [cell(Picture(image))])]
+
+
+def _pictures(release: Release, series: Series, shown: int) -> list[str]:
+    """Return a picture of every shown row on one axis: its interval, or dots."""
+    low, high, zero = _axis(series, shown)
+    quantiles = dots.of(release, series.name)
+    if quantiles is not None and np.isfinite(quantiles[:shown]).all():
+        low, high = min(low, float(quantiles[:shown].min())), max(high, float(quantiles[:shown].max()))
+        return [
+            svg.dots(row.tolist(), low, high, dots.words(row.tolist(), float(series.half[place])), width=130)
+            for place, row in enumerate(quantiles[:shown])
+        ]
+    found = []
+    for row in range(shown):
+        lower, value, upper = (float(part[row]) for part in (series.lower, series.value, series.upper))
+        known = all(map(math.isfinite, (lower, value, upper)))
+        alt = _alt(series, row)
+        found.append(svg.interval(lower, value, upper, low, high, alt, zero=zero, width=130) if known else "")
+    return found
 
 
 def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
@@ -264,27 +303,14 @@ def _alt(series: Series, row: int) -> str:
     return "{}, interval {} to {}".format(*numbers)
 
 
-def _with_unit(series: Series) -> str:
-    return f"{_with_error(series, 0)} {series.unit}" if _known(series, 0) else NOT_FOUND
-
-
 def _known(series: Series, row: int) -> bool:
     return not (series.searched and math.isnan(series.value[row]) and math.isnan(series.half[row]))
 
 
-def _with_error(series: Series, row: int) -> str:
-    if not _known(series, row):
-        return NOT_FOUND
+def _ends(series: Series, row: int) -> str:
     half = float(series.half[row])
-    if not math.isfinite(half):
-        number = float(series.value[row])
-        said = _instead(number, half)
-        return f"{cell(number)} ({said})" if said else formatting.rounded(number)
-    value = formatting.value(float(series.value[row]), half)
-    if series.symmetric:
-        return f"{value} ±{formatting.error(half)}"
     lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
-    return f"{value} ({lower} to {upper})"
+    return f"{lower} to {upper}"
 
 
 def _instead(value: float, half: float) -> str:

@@ -5,55 +5,49 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import formatting, svg
-from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook import currency
+from dpnotebook.notebook.cards.model import Line, Mark, line, quiet, strong
+from dpnotebook.notebook.formatting import plural, releases
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Action, Plan
 
 # Kind of an action: its mark, and what its line is called in text. The mark is never alone: the text says the same.
-MARKS = {
+MARKS: dict[str, tuple[Mark, str]] = {
     "free": ("↻", "reused"),
     "reuse": ("↻", "reused"),
     "refine": ("↓", "refined"),
     "measure": ("+", "measured"),
     "buy": ("■", "purchase"),
 }
-# Bars at the left of a line; the line says the same in words.
-FREE, BOUGHT, PART = "#2e8b57", svg.BOUGHT, svg.LINE
 LEAST_SHARE = 0.01  # less saved than this is not worth a sentence
+SHARPER = "Sharper because past answers are reused, not because less is protected."
 
 
-def reuse_html(plan: Plan) -> list[str]:
+def reuse_lines(plan: Plan) -> list[Line]:
     """Return the lines of a plan card that say what is reused, refined, measured, bought and saved."""
     if plan.free:
-        return [_barred(f"↻ <b>{escape(answered(plan))}</b>", FREE)]
-    found = [_barred(_action_html(action), BOUGHT if action.kind == "buy" else PART) for action in shown(plan)]
-    if found and (text := compared(plan)):
-        found.append(line(quiet(escape(text))))
+        return [line(strong(answered(plan)), name="reused", mark="↻", stripe="free")]
+    found = [_action_line(plan, action) for action in shown(plan) if action.kind != "measure"]
+    if text := compared(plan):
+        found.append(line(quiet(text), name="compared"))
+    if any(action.kind in ("reuse", "refine") for action in plan.actions):
+        found.append(line(quiet(SHARPER), name="sharper"))
     if offer := offered(plan):
-        found.append(_barred(f"□ <b>On offer:</b> {escape(offer)}", BOUGHT))
+        found.append(line(strong("On offer:"), offer, name="on offer", mark="□", stripe="bought"))
     return found
 
 
-def reuse_text(plan: Plan) -> list[tuple[str, str]]:
-    """Return the same as pairs of a name and what it says."""
-    if plan.free:
-        said = answered(plan)
-        return [("reused", said[:1].lower() + said[1:].removesuffix("."))]
-    found = [(MARKS[action.kind][1], action.text) for action in shown(plan)]
-    if found and (text := compared(plan)):
-        found.append(("compared", text))
-    if offer := offered(plan):
-        found.append(("on offer", offer))
-    return found
+def measured_lines(plan: Plan) -> list[Line]:
+    """Return what is measured beside what is reused: it unfolds."""
+    return [_action_line(plan, action) for action in shown(plan) if action.kind == "measure"]
 
 
 def answered(plan: Plan) -> str:
     """Return what a free plan is answered from."""
     alone = plan.without_reuse
-    instead = f", instead of ε {formatting.cost(alone.epsilon)}" if alone is not None and alone.units else ""
-    return f"Answered from {formatting.releases(plan.reused)}: costs nothing{instead}."
+    instead = f", instead of {_price(plan, alone.epsilon)}" if alone is not None and alone.units else ""
+    return f"Answered from {releases(plan.reused)}: costs nothing{instead}."
 
 
 def shown(plan: Plan) -> tuple[Action, ...]:
@@ -71,13 +65,13 @@ def compared(plan: Plan) -> str:
         return ""
     if plan.bought:
         answered_alone = alone if plan.otherwise is None else plan.otherwise.cost
-        return f"This answer alone costs ε {formatting.cost(answered_alone.epsilon)}{_code_alone(plan)}.{_pays(plan)}"
+        return f"This answer alone costs {_price(plan, answered_alone.epsilon)}{_code_alone(plan)}.{_pays(plan)}"
     share = saved_share(plan)
     if share < LEAST_SHARE:
         return ""
     return (
-        f"Costs ε {formatting.cost(paid.epsilon)} instead of ε {formatting.cost(alone.epsilon)} "
-        f"for measuring it alone: {math.floor(100 * share)}% saved."
+        f"Costs {_price(plan, paid.epsilon)} instead of {_price(plan, alone.epsilon)} for measuring it alone: "
+        f"{math.floor(100 * share)}% saved."
     )
 
 
@@ -87,7 +81,7 @@ def offered(plan: Plan) -> str:
         return ""
     other = plan.otherwise
     bought = " and ".join(action.text for action in other.actions if action.kind == "buy")
-    price = f"for ε {formatting.cost(other.cost.epsilon)} in all, query.with_purchase()"
+    price = f"for {_price(plan, other.cost.epsilon)} in all, query.with_purchase()"
     return f"{price} {bought}.{_pays(other)}"
 
 
@@ -100,13 +94,13 @@ def _pays(plan: Plan) -> str:
     if plan.forecast is None:
         return ""
     forecast = plan.forecast
-    text = f" Questions like this have cost ε {formatting.cost(forecast.without)} each"
+    text = f" Questions like this have cost {_price(plan, forecast.without)} each"
     if forecast.pays_after is None:
         return f"{text}."
-    later = f"{text}; with the purchase, later ones should cost about ε {formatting.cost(forecast.later)}"
+    later = f"{text}; with the purchase, later ones should cost about {_price(plan, forecast.later)}"
     if not forecast.pays_after:
         return f"{later}."
-    return f"{later}: it pays after {formatting.plural(forecast.pays_after, 'question')}."
+    return f"{later}: it pays after {plural(forecast.pays_after, 'question')}."
 
 
 def saved_share(plan: Plan) -> float:
@@ -115,16 +109,17 @@ def saved_share(plan: Plan) -> float:
     return max(0.0, 1 - plan.cost.units / alone.units) if alone is not None and alone.units else 0.0
 
 
-def _action_html(action: Action) -> str:
-    mark = MARKS[action.kind][0]
-    text = escape(sentence(action.text))
-    if action.kind == "buy":
-        return f"{mark} <b>A purchase:</b> {escape(action.text)}"
-    return f"{mark} {text}"
+def _action_line(plan: Plan, action: Action) -> Line:
+    mark, name = MARKS[action.kind]
+    if action.kind == "buy":  # the budget's line has its price: by itself it may cost more than what is new of it
+        return line(strong("A purchase:"), action.text, name=name, mark=mark, stripe="bought")
+    price = f": {_price(plan, action.epsilon)}" if action.epsilon else ""
+    instead = f" instead of {_price(plan, action.instead_of)}" if action.instead_of else ""
+    return line(sentence(f"{action.text}{price}{instead}"), name=name, mark=mark, stripe="part")
 
 
-def _barred(content: str, colour: str) -> str:
-    return line(content, f"border-left:3px solid {colour};padding-left:8px")
+def _price(plan: Plan, epsilon: float) -> str:
+    return currency.cost_in(plan.budget, epsilon)
 
 
 def sentence(text: str) -> str:

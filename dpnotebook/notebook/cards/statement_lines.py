@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
-from dpnotebook.notebook.html import escape, line, quiet, table
+from dpnotebook.notebook.cards.model import Line, line, quiet, strong
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -21,21 +21,12 @@ def several(plan: Plan) -> bool:
     return len(found) > 1 or any(not math.isfinite(part.half_width) for part in found)
 
 
-def errors_html(plan: Plan, meaning: str) -> list[str]:
-    """Return the error of every aggregate as a table, and below it what the errors mean."""
-    rows = [
-        (escape(_title(part)), f"<b>{escape(_error(part))}</b>", quiet(escape(_note(part, plan))))
-        for part in plan.parts
+def errors(plan: Plan, meaning: str) -> list[Line]:
+    """Return the error of every aggregate, a line each, and below them what the errors mean."""
+    found = [
+        line(f"{_title(part)}:", strong(_error(part)), quiet(_note(part, plan)), name="error") for part in plan.parts
     ]
-    return [table(("", "error", ""), rows, "lrl"), line(quiet(escape(meaning)))]
-
-
-def errors_text(plan: Plan, meaning: str) -> list[str]:
-    """Return the error of every aggregate, a line each, and what the errors mean."""
-    found = plan.parts
-    width = max(len(_title(part)) for part in found)
-    lines = [f"{_title(part):<{width}}  {_error(part)}  {_note(part, plan)}".rstrip() for part in found]
-    return [*lines, meaning]
+    return [*found, line(quiet(meaning), name="meaning")]
 
 
 def in_short(plan: Plan) -> str:
@@ -79,13 +70,8 @@ def short_of_delta(plan: Plan) -> str:
     )
 
 
-def chance(plan: Plan) -> float:
-    """Return the probability with which the worst case of a plan does not hold: its delta, with that of thresholds."""
-    return float(plan.delta) + float(getattr(plan, "threshold_delta", 0))
-
-
 def _title(part: PlannedMeasure) -> str:
-    return part.words if part.words == part.name else f"{part.name}: {part.words}"
+    return part.words if part.words == part.name else f"{part.name} = {part.words}"
 
 
 def _error(part: PlannedMeasure) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Literal
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.notebook import formatting
+from dpnotebook.notebook.cards.model import Card, Heading, Picture, line, quiet
 from dpnotebook.notebook.explorer.choices import DELTA, Privacy, attribute_names
 from dpnotebook.notebook.formatting import BEST
-from dpnotebook.notebook.html import box, escape, line, quiet
 from dpnotebook.notebook.plots.strategy_figures import figure
 from dpnotebook.notebook.plots.strategy_pictures import pictures
 from dpnotebook.notebook.plots.strategy_views import described, measured, query_errors
@@ -17,19 +17,19 @@ from dpnotebook.strategy.strategy import Strategy
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-
-def strategy_text(strategy: Strategy) -> str:
-    """Return a strategy in three lines."""
-    return f"Strategy: {strategy.name}\n  {_answers(strategy)}\n  {_optimality(strategy)}"
+MOST_VIEWS = 2  # pictures of what is measured
 
 
-def strategy_html(strategy: Strategy) -> str:
-    """Return a strategy as HTML that untrusted notebooks keep."""
-    return box(
-        f"<b>Strategy: {escape(strategy.name)}</b>",
-        line(escape(_answers(strategy))),
-        line(quiet(escape(_optimality(strategy)))),
-        pictures(measured(strategy, attribute_names(strategy.workload))[:2]),
+def strategy_card(strategy: Strategy) -> Card:
+    """Return what a strategy answers, how far it is from the best possible, and pictures of what it measures."""
+    views = measured(strategy, attribute_names(strategy.workload))[:MOST_VIEWS]
+    return Card(
+        (
+            Heading(f"Strategy: {strategy.name}"),
+            line(_answers(strategy)),
+            line(quiet(_optimality(strategy))),
+            line(Picture(pictures(views))),
+        )
     )
 
 

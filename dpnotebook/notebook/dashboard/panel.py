@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import cards, formatting
+from dpnotebook.notebook import cards, currency
+from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep, columns, timeline
 from dpnotebook.notebook.dashboard.summary import history_html, summary_html
 from dpnotebook.notebook.html import escape, line
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
     from dpnotebook.session.session import Session
+
+
+WHOLE = 100.0  # percent
 
 
 class DashboardPanel:
@@ -55,15 +59,18 @@ class DashboardPanel:
 
     def draw(self) -> None:
         """Draw everything anew from the ledger."""
-        history, spared = self.session.history(), self.session.saved
+        history, spared, state = self.session.history(), self.session.saved, budget_state(self.session)
         self.summary.value = summary_html(self.session, spared)
         _put(self.spend_plot, spend_figure(timeline(self.session, history), self.session))
         _put(self.column_plot, column_figure(columns(self.session), self.session))
-        self.history.value = history_html(history, how=spared.how)
+        self.history.value = history_html(history, state, how=spared.how)
         recorded = history[history["state"] == "recorded"].iloc[::-1]
         chosen = self.choice.value
         self.choice.options = [
-            (f"#{entry['number']}  {entry['question']}  ε {formatting.cost(entry['epsilon'])}", int(entry["number"]))
+            (
+                f"#{entry['number']}  {entry['question']}  {currency.cost_in(state, entry['paid'])}",
+                int(entry["number"]),
+            )
             for entry in recorded.to_dict("records")
         ]
         numbers = [number for _, number in self.choice.options]
@@ -76,7 +83,7 @@ class DashboardPanel:
         if self.choice.value is None:
             return
         try:
-            self.again.value = cards.release_html(self.session.release(self.choice.value))
+            self.again.value = cards.as_html(cards.release_card(self.session.release(self.choice.value)))
         except DPError as error:
             self.again.value = line(f"⚠ {escape(str(error))}")
 
@@ -101,12 +108,14 @@ def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
     """Return the total spend after each release as a staircase below the line of the budget."""
     import plotly.graph_objects as go
 
-    total = session.budget.epsilon
     numbers = [0, *(step.number for step in steps)]
-    spent = [0.0, *(step.epsilon for step in steps)]
+    spent = [0.0, *(100 * step.share for step in steps)]
     said = [
         "nothing spent",
-        *(f"#{step.number} {plain(step.question)}: ε {formatting.cost(step.epsilon)} in all" for step in steps),
+        *(
+            f"#{step.number} {plain(step.question)}: {currency.short_price(step.share, step.epsilon)} in all"
+            for step in steps
+        ),
     ]
     end = max(numbers[-1] * 1.05, numbers[-1] + 1)
     figure = go.Figure()
@@ -121,7 +130,7 @@ def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
         hovertemplate="%{customdata}<extra></extra>",
         showlegend=False,
     )
-    figure.add_hline(y=total, line={"dash": "dash", "color": COLOURS[4]})
+    figure.add_hline(y=WHOLE, line={"dash": "dash", "color": COLOURS[4]})
     figure.update_layout(
         base_layout(
             xaxis={
@@ -130,12 +139,12 @@ def spend_figure(steps: Sequence[SpendingStep], session: Session) -> go.Figure:
                 "tickformat": ",d",
                 "dtick": -(-int(end) // 10),
             },
-            yaxis={"title": {"text": "ε spent in all"}, "range": [0, 1.12 * total]},
+            yaxis={"title": {"text": "spent of the budget"}, "ticksuffix": "%", "range": [0, 1.12 * WHOLE]},
         ),
         height=300,
         margin={"l": 60, "r": 20, "t": 24, "b": 52},
     )
-    _note(figure, f"budget ε {formatting.rounded(total)}", end, total)
+    _note(figure, f"budget {currency.written(session.budget.epsilon, session.budget.delta)}", end, WHOLE)
     return figure
 
 
@@ -144,31 +153,31 @@ def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.
     import plotly.graph_objects as go
 
     several = len({column.table for column in columns}) > 1
+    state = budget_state(session)
     names = [plain(f"{column.table}.{column.attribute}" if several else column.attribute) for column in columns]
     figure = go.Figure()
     figure.add_bar(
         y=names,
-        x=[column.most for column in columns],
+        x=[100 * state.share(column.most) for column in columns],
         orientation="h",
         name="dearest level",
         marker_color=COLOURS[0],
-        customdata=[formatting.cost(column.most) for column in columns],
-        hovertemplate="%{y}: ε %{customdata} on its dearest level<extra></extra>",
+        customdata=[currency.cost_in(state, column.most) for column in columns],
+        hovertemplate="%{y}: %{customdata} on its dearest level<extra></extra>",
     )
     figure.add_scatter(
         y=names,
-        x=[column.least for column in columns],
+        x=[100 * state.share(column.least) for column in columns],
         mode="markers",
         name="cheapest level",
         marker={"symbol": "diamond", "size": 9, "color": COLOURS[1], "line": {"color": "white", "width": 1}},
-        customdata=[formatting.cost(column.least) for column in columns],
-        hovertemplate="%{y}: ε %{customdata} on its cheapest level<extra></extra>",
+        customdata=[currency.cost_in(state, column.least) for column in columns],
+        hovertemplate="%{y}: %{customdata} on its cheapest level<extra></extra>",
     )
-    total = session.budget.epsilon
-    figure.add_vline(x=total, line={"dash": "dash", "color": COLOURS[4]})
+    figure.add_vline(x=WHOLE, line={"dash": "dash", "color": COLOURS[4]})
     figure.update_layout(
         base_layout(
-            xaxis={"title": {"text": "ε spent"}, "range": [0, 1.08 * total]},
+            xaxis={"title": {"text": "spent of the budget"}, "ticksuffix": "%", "range": [0, 1.08 * WHOLE]},
             yaxis={"type": "category", "autorange": "reversed", "showgrid": False},
         ),
         height=max(220, 130 + 26 * len(names)),

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpnotebook.notebook import formatting, svg
-from dpnotebook.notebook.cards.budget import budget_html, budget_text
+from dpnotebook.notebook import cards, currency, formatting, svg
+from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.dashboard.spending import (
     AffordableError,
@@ -24,6 +24,7 @@ from dpnotebook.session.saving import Saving
 if TYPE_CHECKING:
     import pandas as pd
 
+    from dpnotebook.planner.plan import BudgetState
     from dpnotebook.session.session import Session
 
 ROWS = 10  # of the history that are listed: the last ones; session.history() has all
@@ -32,28 +33,30 @@ NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds a
 
 def summary_html(session: Session, spared: Saving | None = None) -> str:
     """Return the budget, what reuse has spared of it, and what the rest of it could buy."""
-    return budget_html(session) + saving_html(spared or session.saved) + offers_html(offers(session))
+    state = budget_state(session)
+    budget = cards.as_html(cards.budget_card(session))
+    return budget + saving_html(spared or session.saved, state) + offers_html(offers(session), state)
 
 
 def dashboard_html(session: Session) -> str:
     """Return the whole dashboard as HTML that untrusted notebooks keep."""
-    history, spared = session.history(), session.saved
+    history, spared, state = session.history(), session.saved, budget_state(session)
     return "".join(
         [
-            budget_html(session),
-            saving_html(spared),
-            offers_html(offers(session)),
+            cards.as_html(cards.budget_card(session)),
+            saving_html(spared, state),
+            offers_html(offers(session), state),
             timeline_html(timeline(session, history)),
-            columns_html(columns(session), session.budget.epsilon),
-            history_html(history, how=spared.how),
+            columns_html(columns(session), state),
+            history_html(history, state, how=spared.how),
         ]
     )
 
 
 def dashboard_text(session: Session) -> str:
     """Return the dashboard as text: the budget, what the rest could buy, and the latest releases."""
-    rows, spared = [budget_text(session)], session.saved
-    if text := saving_line(spared):
+    rows, spared, state = [cards.as_text(cards.budget_card(session))], session.saved, budget_state(session)
+    if text := saving_line(spared, state):
         rows.append(f"  {text}")
     rows += [
         f"  left buys {offer.question} in {offer.table} within ±{formatting.error(offer.error)} {offer.unit}"
@@ -61,13 +64,14 @@ def dashboard_text(session: Session) -> str:
     ]
     for entry in session.history().tail(ROWS).to_dict("records"):
         how = spared.how.get(int(entry["number"]), "")
-        rows.append(f"  #{entry['number']:<4} ε {formatting.cost(entry['paid']):<8} {how:<9}{entry['question']}")
+        paid = currency.cost_in(state, entry["paid"])
+        rows.append(f"  #{entry['number']:<4} {paid:<16} {how:<9}{entry['question']}")
     return "\n".join(rows)
 
 
-def saving_html(found: Saving) -> str:
+def saving_html(found: Saving, state: BudgetState) -> str:
     """Return what reuse has spared; nothing where it has not."""
-    text = saving_line(found)
+    text = saving_line(found, state)
     if not text:
         return ""
     picture = svg.bar(
@@ -76,7 +80,7 @@ def saving_html(found: Saving) -> str:
     return box("<b>Saved by reuse</b>", line(picture), line(escape(sentence(text))))
 
 
-def saving_line(found: Saving) -> str:
+def saving_line(found: Saving, state: BudgetState) -> str:
     """Return what reuse has spared in one sentence; empty where it has not."""
     if found.share < LEAST_SHARE:
         return ""
@@ -85,13 +89,13 @@ def saving_line(found: Saving) -> str:
     if counts["purchase"]:
         kinds.append(formatting.plural(counts["purchase"], "purchase"))
     return (
-        f"saved {math.floor(100 * found.share)}%: paid ε {formatting.cost(found.paid)} "
-        f"where measuring every question alone would have cost ε {formatting.left(found.alone)}"
+        f"saved {math.floor(100 * found.share)}%: paid {currency.price(state.share(found.paid), found.paid)} "
+        f"where measuring every question alone would have cost {currency.cost_in(state, found.alone)}"
         + (f" ({', '.join(kinds)})" if kinds else "")
     )
 
 
-def offers_html(found: Sequence[AffordableError]) -> str:
+def offers_html(found: Sequence[AffordableError], state: BudgetState) -> str:
     """Return what the rest of the budget could buy as a table."""
     if not found:
         return box(quiet(NOTHING_LEFT))
@@ -103,8 +107,8 @@ def offers_html(found: Sequence[AffordableError]) -> str:
         )
         for offer in found
     ]
-    left = found[0].epsilon
-    head = ("", f"with ε {formatting.left(left)}", f"with ε {formatting.left(left / 2)}")
+    left, half = currency.percents(state.spent_fraction, 0.0)[2], found[0].epsilon / 2
+    head = ("", f"with all {left}", f"with {currency.cost_in(state, half)}")
     return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
 
 
@@ -115,30 +119,32 @@ def timeline_html(steps: Sequence[SpendingStep]) -> str:
     last = steps[-1]
     alt = (
         f"After {formatting.plural(len(steps), 'release')} {formatting.percent(last.share)} of the budget is spent: "
-        + ", ".join(f"#{step.number} ε {formatting.cost(step.epsilon)}" for step in steps[-ROWS:])
+        + ", ".join(f"#{step.number} {currency.percent(step.share)}" for step in steps[-ROWS:])
     )
     picture = svg.steps([step.share for step in steps], alt)
     caption = f"{formatting.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
     return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
 
-def columns_html(found: Sequence[AttributeSpending], total: float) -> str:
+def columns_html(found: Sequence[AttributeSpending], state: BudgetState) -> str:
     """Return the spend by column as a table with bars."""
     if not found:
         return ""
     rows = [
         (
             f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
-            svg.bar(column.most / total, f"{formatting.cost(column.most)} of {formatting.rounded(total)}"),
-            formatting.cost(column.most),
-            formatting.cost(column.least),
+            svg.bar(state.share(column.most), f"{currency.percent(state.share(column.most))} of the budget"),
+            currency.cost_in(state, column.most),
+            currency.cost_in(state, column.least),
         )
         for column in found
     ]
-    return box("<b>Spend by column</b>", table(("", "", "dearest level, ε", "cheapest level, ε"), rows, "llrr"))
+    return box("<b>Spend by column</b>", table(("", "", "dearest level", "cheapest level"), rows, "llrr"))
 
 
-def history_html(history: pd.DataFrame, rows: int = ROWS, how: Mapping[int, str] | None = None) -> str:
+def history_html(
+    history: pd.DataFrame, state: BudgetState, rows: int = ROWS, how: Mapping[int, str] | None = None
+) -> str:
     """Return the latest releases as a table, newest first, each with a word on what it took from others."""
     if not len(history):
         return box(quiet("No releases yet: nothing has been spent."))
@@ -149,12 +155,12 @@ def history_html(history: pd.DataFrame, rows: int = ROWS, how: Mapping[int, str]
             escape(f"{entry['time']:%Y-%m-%d %H:%M}"),
             escape(entry["table"]),
             escape(entry["question"]),
-            formatting.cost(entry["epsilon"]),
+            currency.percent(state.share(entry["paid"])),
             formatting.cost(entry["paid"]),
             (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
         )
         for entry in shown.to_dict("records")
     ]
     more = f"{len(history) - rows:,} older in session.history()" if len(history) > rows else ""
-    head = ("", "time", "table", "question", "ε", "paid", "")
+    head = ("", "time", "table", "question", "paid", "ε", "")
     return box("<b>Releases</b>", table(head, cells, "llllrrl"), *([line(quiet(more))] if more else []))

@@ -21,7 +21,7 @@ from dpnotebook.notebook.explorer.choices import (
     question,
 )
 from dpnotebook.notebook.explorer.comparison import Comparison
-from dpnotebook.notebook.explorer.summary import FREE, Card, card_html, card_text
+from dpnotebook.notebook.explorer.summary import FREE, ShownComparison, card_html, card_text
 from dpnotebook.notebook.html import box, line, quiet
 from dpnotebook.notebook.interactive import display_bundle, interactive, replace
 from dpnotebook.notebook.plots.strategy_views import View, measured, query_errors
@@ -261,10 +261,10 @@ class Explorer:
             return f"Strategy explorer: nothing is compared yet. {FREE}"
         return card_text(self._made_card())
 
-    def _made_card(self) -> Card:
+    def _made_card(self) -> ShownComparison:
         assert self.comparison is not None
         errors, matrices = self._views
-        return Card(self.question, self.privacy, self.comparison, self._chosen, (*errors, *matrices))
+        return ShownComparison(self.question, self.privacy, self.comparison, self._chosen, (*errors, *matrices))
 
     def __repr__(self) -> str:
         return self._text()

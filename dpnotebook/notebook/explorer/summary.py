@@ -46,7 +46,7 @@ class Standing(Protocol):
 
 
 @dataclass(frozen=True)
-class Card:
+class ShownComparison:
     """What is shown of a comparison.
 
     Parameters
@@ -77,7 +77,7 @@ class Card:
         return self.rmse(self.standing.bound)
 
 
-def card_html(card: Card) -> str:
+def card_html(card: ShownComparison) -> str:
     """Return a comparison as HTML that untrusted notebooks keep."""
     ranked = card.standing.ranked
     head = f"<b>Strategies for {escape(card.question.title)}</b> {quiet(escape(under(card.privacy)))}"
@@ -103,7 +103,7 @@ def card_html(card: Card) -> str:
     return box(*parts)
 
 
-def card_text(card: Card) -> str:
+def card_text(card: ShownComparison) -> str:
     """Return a comparison as text."""
     rows = [f"Strategies for {card.question.title}, {under(card.privacy)}", f"  {FREE}"]
     ranked = card.standing.ranked
@@ -132,7 +132,7 @@ def facts(candidate: Candidate, strategy: Strategy) -> str:
     return f"<b>{escape(candidate.title)}</b>: {escape(candidate.about)} {size}"
 
 
-def code(card: Card, candidate: Candidate) -> str:
+def code(card: ShownComparison, candidate: Candidate) -> str:
     """Return how to make a strategy without the explorer, and how to answer queries with it."""
     made, asked = candidate.code, card.question.code
     return (
@@ -141,7 +141,7 @@ def code(card: Card, candidate: Candidate) -> str:
     )
 
 
-def _ranking(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
+def _ranking(card: ShownComparison, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     errors = [card.rmse(strategy.objective) for _, strategy in ranked]
     longest = min(max(errors), LONGEST * errors[0])
     rows, styles = [], []
@@ -155,7 +155,7 @@ def _ranking(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     return table(("strategy", "", "RMSE", ""), rows, "llrl", styles)
 
 
-def _best(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
+def _best(card: ShownComparison, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     (best, strategy), plain = ranked[0], next((pair[1] for pair in ranked if pair[0].name == "identity"), None)
     says = (
         f"{escape(best.title)} is the best so far"
@@ -168,18 +168,18 @@ def _best(card: Card, ranked: Sequence[tuple[Candidate, Strategy]]) -> str:
     return f"{says}."
 
 
-def _bound(card: Card) -> str:
+def _bound(card: ShownComparison) -> str:
     weighted = not isinstance(query_weights(card.question.workload), float)
     least = f"No choice of queries to measure can be below {formatting.rounded(card.bound)} (dashed)."
     return f"{least} {MEANING}{WEIGHTED if weighted else ''}."
 
 
-def _times(card: Card, error: float) -> str:
+def _times(card: ShownComparison, error: float) -> str:
     ratio = error / card.bound
     return "the best possible" if ratio < BEST else f"{formatting.error(ratio)} × the bound"
 
 
-def _progress(card: Card) -> str:
+def _progress(card: ShownComparison) -> str:
     waiting = card.standing.waiting
     if card.standing.state == "running" and waiting:
         return f"{len(card.standing.among) - len(waiting)} of {len(card.standing.among)} strategies compared"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpnotebook.errors import NotConfirmed, shorten
-from dpnotebook.notebook import formatting
+from dpnotebook.notebook import currency, formatting
 from dpnotebook.notebook.cards.statement_lines import in_short
+from dpnotebook.notebook.preview import NOT_RUN, PreviewCard
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan
@@ -21,8 +22,8 @@ ROUNDING = 1 + 1e-9  # the same epsilon may come back from the accountant with a
 UNREADABLE = 3  # answers that are no answer before the question is dropped
 
 
-def answer(query: Query, confirm: str, *, cards: bool = True, stored: bool = False) -> Release:
-    """Return the release of a query, having asked first where that is due.
+def answer(query: Query, confirm: str, *, cards: bool = True) -> tuple[Release, PreviewCard | None]:
+    """Return the release of a query, having asked first where that is due, and the card that showed its plan before.
 
     Parameters
     ----------
@@ -32,8 +33,11 @@ def answer(query: Query, confirm: str, *, cards: bool = True, stored: bool = Fal
         "auto" asks where the cost is above the session's `confirm_above`, "always" asks, "never" does not.
     cards
         Whether the plan is shown before anything is spent.
-    stored
-        Whether the plan is shown also when a recorded release answers the query.
+
+    Returns
+    -------
+    Release, PreviewCard or None
+        The card says still that the question is being answered; there is none where the ledger has the answer.
 
     Raises
     ------
@@ -42,21 +46,47 @@ def answer(query: Query, confirm: str, *, cards: bool = True, stored: bool = Fal
     BudgetExceeded
         If the query costs more than is left; nothing is spent, and the text says what would fit.
     """
-    plan = query.plan
+    plan, card = query.plan, None
     while not plan.free:
         if cards:
-            _display(plan)
+            card = _shown(query, card)
         if not plan.affordable or not _asks(confirm, plan, query.session):
-            return query.run()
-        chosen = _asked(query, plan)
+            return _run(query, card), card
+        try:
+            chosen = _asked(query, plan)
+        except NotConfirmed:
+            if card is not None:
+                card.became(NOT_RUN)
+            raise
         latest = chosen.plan
         # What was agreed to is this question at this price; another kernel may have changed the price meanwhile.
         if chosen is query and latest.cost.units <= plan.cost.units:
-            return query.run()
+            return _run(query, card), card
         query, plan = chosen, latest
-    if cards and stored:
-        _display(plan)
-    return query.run()
+    return query.run(), card
+
+
+def _shown(query: Query, card: PreviewCard | None) -> PreviewCard:
+    """Return the card that shows a query: the one that is there already, where it can be replaced."""
+    if card is not None and card.in_place:
+        card.query = query
+        card.show(query.plan)
+        return card
+    card = PreviewCard(query)
+    card.display()
+    return card
+
+
+def _run(query: Query, card: PreviewCard | None) -> Release:
+    if card is None:
+        return query.run()
+    spent = query.session.ledger.spent
+    card.running()
+    try:
+        return query.run()
+    except BaseException as error:
+        card.stopped(error, spent)
+        raise
 
 
 def way(yes: bool, always: bool, configured: str | None, session: SessionProtocol) -> str:
@@ -84,23 +114,23 @@ def _asks(confirm: str, plan: Plan, session: SessionProtocol) -> bool:
 def _asked(query: Query, plan: Plan) -> Query:
     """Return the query that was agreed to, which is the same one after a yes; another one has to be shown first."""
     bought = ", and for later questions like it" if plan.bought else ""
-    question = f"Spend ε {formatting.cost(plan.cost.epsilon)} for {in_short(plan)}{bought}? "
-    hint = "[y]es / [n]o / another ε: "
+    question = f"Spend {_price(plan)} for {in_short(plan)}{bought}? "
+    hint = "[y]es / [n]o / another price, as 10% or ε: "
     for _ in range(UNREADABLE):
         reply = _input(question + hint).strip().lower()
         if reply in ("y", "yes"):
             return query
         if reply in ("", "n", "no"):
             raise NotConfirmed("not run, nothing was spent")
-        epsilon = _number(reply)
+        epsilon = _epsilon(reply, query.session)
         if epsilon is None:
-            question = f"{shorten(reply[:20])} is neither y nor n nor an epsilon such as 0.2. "
+            question = f"{shorten(reply[:20])} is neither y nor n nor a price such as 10% or 0.2. "
             continue
         other = query.at(epsilon=epsilon)
         if other.plan.affordable:
             return other
         left = formatting.left(query.session.remaining.epsilon)
-        question = f"ε {epsilon:g} is more than is left, about {left}. "
+        question = f"{reply} is more than is left, about {_left(plan)} (ε {left}). "
     raise NotConfirmed("no answer that could be read; nothing was spent")
 
 
@@ -118,15 +148,26 @@ def _input(prompt: str) -> str:
         ) from None
 
 
+def _price(plan: Plan) -> str:
+    return currency.price(plan.budget.cost_fraction, plan.cost.epsilon)
+
+
+def _left(plan: Plan) -> str:
+    return currency.percents(plan.budget.spent_fraction, 0.0)[2]
+
+
+def _epsilon(text: str, session: SessionProtocol) -> float | None:
+    """Return the epsilon that somebody typed, or that a percentage of the budget is; None where it is neither."""
+    number = _number(text.removesuffix("%"))
+    if number is None or not text.endswith("%"):
+        return number
+    accountant = session.ledger.accountant
+    return accountant.epsilon(int(number / 100 * accountant.total)) or None
+
+
 def _number(text: str) -> float | None:
     try:
         value = float(text.removeprefix("ε").removeprefix("=").strip())
     except ValueError:
         return None
     return value if math.isfinite(value) and value > 0 else None
-
-
-def _display(shown: Any) -> None:
-    from IPython.display import display
-
-    display(shown)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 
 from dpnotebook.errors import DPError
-from dpnotebook.notebook import formatting
+from dpnotebook.notebook import currency
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.magics import dp_magic, options, prefetch
 from dpnotebook.session.session import Session, active_session
@@ -125,7 +125,8 @@ def _worth(query: Query | None, epsilon: float) -> str:
     except DPError:
         return "epsilon"
     # spaces would break the line in JupyterLab's list
-    text = in_short(plan) + (", stored: free" if plan.free else "")
+    price = "stored: free" if plan.free else currency.percent(plan.budget.cost_fraction)
+    text = f"{price}, {in_short(plan)}"
     return text.replace(" ", "\u00a0")
 
 
@@ -137,7 +138,7 @@ def price_of(query: Query | None, percent: str) -> str:
         plan = query.at(error=percent).plan
     except DPError:  # no past answer says how large this one is
         return "of\u00a0the\u00a0answer"
-    price = f"ε {formatting.cost(plan.cost.epsilon)}" if plan.cost.units else "free"
+    price = currency.short_price(plan.budget.cost_fraction, plan.cost.epsilon) if plan.cost.units else "free"
     return f"{price}, {in_short(plan)}".replace(" ", "\u00a0")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from argparse import Namespace
 from collections import ChainMap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, cast
@@ -12,10 +13,13 @@ from typing import Any, cast
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, needs_local_scope, no_var_expand
 from IPython.display import display
-from traitlets import Enum, Float, TraitError, validate
+from traitlets import Bool, Enum, Float, TraitError, observe, validate
 
 from dpnotebook.errors import brief, shorten
+from dpnotebook.notebook.cards.dots import show_dots
+from dpnotebook.notebook.interactive import display_bundle, shell
 from dpnotebook.notebook.magics import ask, dp_magic, options, prefetch
+from dpnotebook.notebook.preview import PreviewCard
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session, active_session
@@ -34,11 +38,19 @@ class DPMagics(Magics):
         ask.WAYS, None, allow_none=True, help="when to ask before spending; as the session says when None"
     ).tag(config=True)
 
+    dots = Bool(
+        False, help="whether answers show twenty dots, each as likely to be the exact one, in place of intervals"
+    ).tag(config=True)
+
     @validate("epsilon")
     def _positive(self, proposal: Any) -> Any:
         if proposal.value is not None and not 0 < proposal.value < float("inf"):
             raise TraitError(f"epsilon is a number above 0, not {shorten(proposal.value)}")
         return proposal.value
+
+    @observe("dots")
+    def _dotted(self, change: Any) -> None:
+        show_dots(change.new)
 
     @no_var_expand  # {x} and $x are left as they are: values come in by :name only
     @needs_local_scope
@@ -103,8 +115,17 @@ class DPMagics(Magics):
             _ = query.plan  # what cannot be planned is an error of this cell, not of its display
             return self._kept(given.output, query, shown=True)
         confirm = ask.way(given.yes, given.ask, self.confirm, session)
-        release = ask.answer(query, confirm, cards=not given.quiet, stored=given.output is not None)
-        return self._kept(given.output, table_only(release) if given.quiet else release)
+        release, card = ask.answer(query, confirm, cards=not given.quiet)
+        if given.quiet:
+            return self._kept(given.output, table_only(release))
+        if given.output is not None:  # what is kept is not shown: its card says where it comes from
+            card = card or PreviewCard(query)
+            card.keep(release, given.output)
+            return self._kept(given.output, release)
+        if card is None or not card.in_place:
+            return release
+        card.answered(release)
+        return displayed(release)
 
     def _query(self, session: Session, sql: str, given: Namespace, scope: Mapping[str, Any]) -> Query:
         if not sql:
@@ -161,6 +182,31 @@ def find_session(name: str | None, scope: Mapping[str, Any]) -> Session:
         known = ", ".join(sorted(key for key, value in scope.items() if type(value) is Session and key[0] != "_"))
         raise UsageError(f"{name} is no session; sessions here are: {known or 'none'}")
     return cast("Session", found)
+
+
+class DisplayedRelease(Release):
+    """A release that the cell which asked for it shows already: IPython does not show it there once more."""
+
+    def _ipython_display_(self) -> None:
+        cell, shown = _displayed
+        if shown() is not self or cell != _cell():
+            display_bundle(self._repr_mimebundle_())
+
+
+# The cell that ran last, and the release that stands in the place of its card.
+_displayed: tuple[object, Callable[[], Release | None]] = (None, lambda: None)
+
+
+def displayed(release: Release) -> Release:
+    """Return the same release, as one that the running cell shows already."""
+    global _displayed
+    made = DisplayedRelease(**{part.name: getattr(release, part.name) for part in fields(Release)})
+    _displayed = (_cell(), weakref.ref(made))
+    return made
+
+
+def _cell() -> object:
+    return getattr(shell(), "execution_count", None)
 
 
 class TableOnly(Release):
