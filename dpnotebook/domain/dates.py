@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -60,6 +60,8 @@ class Dates(Bounded):
     timezone
         The time zone whose days are meant, such as "Europe/Paris", of a column of moments. A pandas column with a time
         zone has its own unless another is given; columns without one have none.
+    label
+        What people call the column, such as "Day of admission".
 
     Raises
     ------
@@ -81,6 +83,8 @@ class Dates(Bounded):
     outside: str
     nullable: bool
     timezone: str | None
+    unit: str | None = field(default=None, compare=False, init=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "dates"
     holds = "date"
 
@@ -93,6 +97,7 @@ class Dates(Bounded):
         outside: str = DROP,
         nullable: bool = False,
         timezone: str | None = None,
+        label: str | None = None,
     ) -> None:
         begin, end = _declared(first, "first")[0], _declared(last, "last")[1] - 1
         if begin > end:
@@ -105,6 +110,7 @@ class Dates(Bounded):
         if timezone is not None and not isinstance(timezone, str):
             timezone = str(timezone)  # a ZoneInfo is written as its name
         object.__setattr__(self, "timezone", timezone)
+        self._say(None, label)
         try:
             _ = self.zone, self.starts
         except NoDate as error:
@@ -142,7 +148,8 @@ class Dates(Bounded):
 
     def in_zone(self, timezone: str) -> Dates:
         """Return the same dates as days of a time zone."""
-        return Dates(self.first, self.last, by=self.by, outside=self.outside, nullable=self.nullable, timezone=timezone)
+        options = {"outside": self.outside, "nullable": self.nullable, "label": self.label}
+        return Dates(self.first, self.last, by=self.by, timezone=timezone, **options)  # type: ignore[arg-type]
 
     def by_span(self, by: Span) -> Dates | None:
         """Return the same dates by whole spans of the calendar; None where these are shorter than what is declared."""
@@ -152,7 +159,7 @@ class Dates(Bounded):
         if by == self.by:
             return self if first == self.starts[0] else None
         end = (end_of_span(last, by) - 1).astype(object)
-        return Dates(first.astype(object), end, by=by, outside=self.outside, nullable=self.nullable)
+        return Dates(first.astype(object), end, by=by, outside=self.outside, nullable=self.nullable, label=self.label)
 
     def span(self, start: int, stop: int) -> str:
         """Return levels start to stop - 1 as text."""
@@ -318,11 +325,13 @@ class Dates(Bounded):
             "outside": self.outside,
             "nullable": self.nullable,
             "timezone": self.timezone,
+            **self._said(),
         }
 
     def __repr__(self) -> str:
         options = [f"by={self.by!r}"] + [f"outside={self.outside!r}"] * (self.outside != DROP)
         options += ["nullable=True"] * self.nullable + [f"timezone={self.timezone!r}"] * (self.timezone is not None)
+        options += self._written()
         return f"Dates({', '.join([repr(str(self.first)), repr(str(self.last)), *options])})"
 
 

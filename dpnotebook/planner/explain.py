@@ -31,15 +31,9 @@ CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 LISTED = 6  # releases that are named one by one
 
 
-def unit(measure: Measure) -> str:
-    """Return what a measure's answers and errors are counted in."""
-    match measure.kind:
-        case "sum" | "mean":
-            return str(measure.column)
-        case "quantile":
-            return "rows of rank"
-        case _:
-            return "rows"
+def unit(measure: Measure, question: Question) -> str:
+    """Return what the errors of a question's measure are counted in: of a quantile, ranks, and else as its answers."""
+    return "rows of rank" if measure.kind == "quantile" else question.unit_of(measure)
 
 
 def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
@@ -74,9 +68,11 @@ def warnings(
     for measure in question.measures:
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
+            attribute = domain[measure.column]
+            ends = f"{low:g} to {high:g}" if attribute.unit is None else f"{low:,.10g} to {high:,.10g} {attribute.unit}"
             found.append(
-                f"{measure.column} outside {low:g} to {high:g} counts as the nearest bound: the interval is for the "
-                "noise only, clamping can add to it"
+                f"{domain.label_of(measure.column)} outside {ends} counts as the nearest bound: the interval is for "
+                "the noise only, clamping can add to it"
             )
     cells = expected.std_errors.size
     if assumed.rows is not None and question.measures[0].kind in ("count", "cdf") and question.where.is_everything:

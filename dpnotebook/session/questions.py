@@ -299,7 +299,7 @@ def _reveal(
         delta=accountant.delta,
         paid=0.0,
         confidence=confidence,
-        unit=explain.unit(question.measures[0]),
+        unit=explain.unit(question.measures[0], question),
         ordered=ordered,
         adjusted=adjusted,
         sources=(record.number,) if combined is None else tuple(record.details["estimates"]["sources"]),

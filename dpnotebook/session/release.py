@@ -135,6 +135,31 @@ class Release:
             if {measure.name, *(column_name(measure.name, part) for part in PARTS[:3])} <= columns
         )
 
+    def unit_of(self, measure: Measure | ShownColumn) -> str:
+        """Return what the answers of one of its `measures` are counted in: "rows", or the unit of a column.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients, exact_session
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> domain = {"age": dpn.Range(0, 99, unit="years", label="Age at admission")}
+        >>> release = session.protect(example_patients(), "patients", domain=domain).mean("age", epsilon=0.5).run()
+        >>> [(release.words_of(measure), release.unit_of(measure)) for measure in release.measures]
+        [('MEAN of Age at admission', 'years')]
+        """
+        if isinstance(measure, Measure):
+            assert isinstance(self.question, Question)
+            return self.question.unit_of(measure)
+        return measure.counted_in
+
+    def words_of(self, measure: Measure | ShownColumn) -> str:
+        """Return one of its `measures` as a person would say it, by the label of its column."""
+        if isinstance(measure, Measure):
+            assert isinstance(self.question, Question)
+            return self.question.words_of(measure)
+        return measure.words
+
     @property
     def value(self) -> float:
         """The single answer.

@@ -253,8 +253,10 @@ class Statements:
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""
         from dpnotebook.session.statement_answers import recorded_statement
+        from dpnotebook.sql.analysis.analyse import units_of
 
-        return recorded_statement(charge)
+        statement = recorded_statement(charge)
+        return replace(statement, units=units_of(statement, self.relations.known))
 
     def check_same(self, charge: Charge) -> None:
         """Raise FrameChanged if a table is another than when it was charged for, NotProtected if parts are not here."""

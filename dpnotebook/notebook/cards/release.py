@@ -15,7 +15,7 @@ from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE
 from dpnotebook.notebook.html import box, escape, line, quiet, table
 from dpnotebook.query.question import Question
-from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name
+from dpnotebook.session.answer_frame import PARTS, column_name
 
 if TYPE_CHECKING:
     from dpnotebook.session.release import Release
@@ -63,10 +63,8 @@ def series_of(release: Release) -> Iterator[Series]:
     for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
         value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
-        unit = {"units": "units", DERIVED: ""}.get(measure.kind, "rows")
-        if measure.kind in ("sum", "mean", "quantile"):
-            unit = str(measure.column)
-        yield Series(measure.name, measure.words, unit, value, lower, upper, bool(release.notes))
+        unit, words = release.unit_of(measure), release.words_of(measure)
+        yield Series(measure.name, words, unit, value, lower, upper, bool(release.notes))
 
 
 def label(level: Any) -> str:
