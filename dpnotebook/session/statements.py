@@ -240,8 +240,9 @@ class Statements:
         if record.question != query.question.key:
             answers, details = as_recorded(query.question, record)
             record = replace(record, answers=answers, details=details)
-        release = self._revealed(record, query.question, query.accuracy.confidence)
-        return replace(release, paid=self.ledger.accountant.epsilon(paid))
+        found = self._revealed(record, query.question, query.accuracy.confidence)
+        release = replace(found, paid=self.ledger.accountant.epsilon(paid))
+        return release if query.shown is None else query.shown(release)
 
     def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:
         """Return what a record of a statement answers, as if that had cost nothing."""

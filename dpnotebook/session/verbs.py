@@ -21,10 +21,11 @@ from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
-from dpnotebook.session.aggregation import aggregated, described, measures_of
+from dpnotebook.session.aggregation import aggregated, described, measures_of, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
+from dpnotebook.session.moments import StatementVerbs
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.value_counts import as_value_counts
 from dpnotebook.strategy import Strategy
@@ -33,7 +34,7 @@ from dpnotebook.workload import Workload
 Bounds = tuple[float, float]
 
 
-class Grouped:
+class Grouped(StatementVerbs):
     """Questions about one protected table, grouped by keys.
 
     Every verb takes exactly one of `epsilon=` (what it may cost at most: what is known as well already costs nothing),
@@ -339,8 +340,8 @@ class Grouped:
         Parameters
         ----------
         functions
-            A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median" or a
-            quantile such as "90%"; or "count", of all rows.
+            A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median", a
+            quantile such as "90%", or "std", "var", "min" and "max" as in the verbs; or "count", of all rows.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -366,6 +367,11 @@ class Grouped:
         1   M      400.0      49.5        49.0
         """
         pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
+        if stated(pairs):
+            if objective is not None:
+                raise AccuracyError("objective= is for what the planner measures, and std, var, min and max are SQL's")
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            return self._aggregated(pairs, where, given, confidence, fresh)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
 
