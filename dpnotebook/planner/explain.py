@@ -135,7 +135,9 @@ def code(question: Question, accuracy: Accuracy) -> str:
     verbs = f"{name}.dp" if question.table.isidentifier() else name
     if (functions := _as_agg(question)) is not None:
         rest = "" if question.where.is_everything else f"where={question.where.text!r}, "
-        by = f".groupby({list(question.keys)!r})" if question.keys else ""
+        spans = groups_of(question.measures[0].asked, question.keys)
+        by = f".groupby({ {key: spans.get(key) for key in question.keys} if spans else list(question.keys)!r})"
+        by *= bool(question.keys)
         return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy.text})"
     calls = []
     for measure in question.measures:
@@ -148,7 +150,9 @@ def code(question: Question, accuracy: Accuracy) -> str:
             arguments.append(f"[{text}]" if several else text)
         keys = list(question.keys)
         if spans := groups_of(measure.asked, keys):
-            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).count("
+            verb = "count" if measure.kind == "workload" else measure.kind
+            of = "".join(f"{argument}, " for argument in arguments)
+            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).{verb}({of}"
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call, arguments = ".answer(", [asked, f"on={keys!r}"]

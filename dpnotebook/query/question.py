@@ -20,7 +20,7 @@ from dpnotebook.domain import Attribute, Boolean, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.date_groups import groups_of, per_text
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.workload import Workload
 from dpnotebook.workload.packing import canonical_arrays
@@ -252,7 +252,8 @@ class Measure:
     quantile
         The fraction of rows below the answer, in [0, 1]; of several answers, one for each.
     workload
-        The queries asked of the histogram over the keys, shape (answers, cells).
+        The queries asked of the histogram over the keys, shape (answers, cells); of another kind, its groups, one
+        query a group and one factor a key, keys in the domain's order. None where each combination of levels is one.
     asked
         How the workload was asked for, where it was by names of attributes; no part of the question's meaning.
     rows
@@ -284,6 +285,8 @@ class Measure:
     def words_with(self, label: str) -> str:
         """Return the measure as a person would say it who calls its column so."""
         said = self._kind_in_words(label)
+        if self.kind != "workload":
+            said += per_text(self.asked)
         return said if self.rows is None else f"{said} where {self.rows}"
 
     def _kind_in_words(self, label: str) -> str:

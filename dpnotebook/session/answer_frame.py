@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Attribute, Bins, Dates, Domain
 from dpnotebook.domain.calendar import SPANS, begin_of_span
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.planner.to_linear import answer_axes, as_asked
+from dpnotebook.planner.to_linear import answer_axes, as_asked, group_factors
 from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Measure, Question
@@ -84,9 +84,11 @@ def answer_frame(
             axes = axes[:-1]
         last = [axes[-1]] if first.kind == "cdf" else []
         sides = {axis.attribute: axis for axis in axes}
-        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain)
+        spans = groups_of(first.asked, question.keys)
+        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain, spans)
         if isinstance(first.quantile, tuple):
-            groups = np.prod([sides[name].size for name in question.keys], dtype=int)
+            keys = axes[: len(question.keys)]
+            groups = np.prod([factor.shape[0] for factor in group_factors(first, keys)], dtype=int)
             columns = {name: _each(levels, len(first.quantile)) for name, levels in columns.items()}
             columns[quantile_column(question.keys)] = np.tile(first.quantile, groups)
             ordered = (*ordered, True)

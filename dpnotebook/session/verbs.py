@@ -431,21 +431,19 @@ class Grouped(StatementVerbs):
         domain = self._table.domain
         predicate = self._table.within(parsed(where, domain))
         if self._spans:
-            measures = tuple(self._by_span(measure, predicate) for measure in measures)
+            measures = tuple(self._by_span(measure, predicate, alone=len(measures) == 1) for measure in measures)
         question = Question(self._table.name, measures, self._keys, predicate)
         check_rows(question)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
 
-    def _by_span(self, measure: Measure, where: Predicate) -> Measure:
-        """Return a count by longer spans of dates than those that are declared."""
-        if measure.kind != "count" or measure.rows is not None:
-            name, by = next(iter(self._spans.items()))
-            raise DomainError(
-                f"only counts are grouped by longer spans than {shorten(name)} is declared by; declare "
-                f"{shorten(name)} as Dates(..., by={by!r}) for {measure.words} by {by}"
-            )
-        workload = span_workload(self._table.domain, self._keys, self._spans, where)
-        return replace(measure, kind="workload", workload=workload, asked=per_words(self._spans))
+    def _by_span(self, measure: Measure, where: Predicate, alone: bool) -> Measure:
+        """Return a measure by longer spans of dates than those that are declared."""
+        domain, asked = self._table.domain, per_words(self._spans)
+        if measure.kind == "count" and measure.rows is None and alone:
+            workload = span_workload(domain, self._keys, self._spans, where)
+            return replace(measure, kind="workload", workload=workload, asked=asked)
+        keys = sorted(self._keys, key=domain.names.index)
+        return replace(measure, workload=span_workload(domain, keys, self._spans, where), asked=asked)
 
     def _known(self, column: str) -> str:
         return checked_keys([column], self._table)[0]
@@ -467,7 +465,7 @@ class Verbs(Grouped):
         Parameters
         ----------
         keys
-            One or several names; for the counts of dates by longer spans than they are declared by, a dict such as
+            One or several names; for dates by longer spans than they are declared by, a dict such as
             `{"admitted": "month", "sex": None}`: "week", "month", "quarter" or "year", or "weekday", "month of year" or
             "quarter of year"; or a `pandas.Grouper`.
 
