@@ -204,8 +204,7 @@ def test_spans_of_dates_are_said_as_such():
         assert len(eval(f"table.{call}", {"table": table}).run().frame) == 12
         with pytest.raises(dpn.DomainError, match="parts of dates are said so"):
             table.groupby("seen.dt.month")
-        with pytest.raises(dpn.DomainError, match="quantiles are of numbers: cdf"):
-            table.quantile("seen", epsilon=1).run()
+        assert table.quantile("seen", epsilon=1).run().value == pd.Timestamp("2023-05-17")
         with pytest.raises(dpn.DomainError, match="declare it as Dates"):
             session.protect(rows, "again", domain={"seen": ["2023-05-17"]})
-        assert table.groupby({"seen": "year"}).mean("cost", epsilon=1).run().value == 3
+        assert len(table.groupby({"seen": "year"}).mean("cost", epsilon=1).run().frame) == 1

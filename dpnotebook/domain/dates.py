@@ -161,6 +161,11 @@ class Dates(Bounded):
         end = (end_of_span(last, by) - 1).astype(object)
         return Dates(first.astype(object), end, by=by, outside=self.outside, nullable=self.nullable, label=self.label)
 
+    def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last day of each level, numbered from 1970-01-01."""
+        days = self.starts.astype("datetime64[D]").astype(np.int64)
+        return days[:-1], days[1:] - 1
+
     def span(self, start: int, stop: int) -> str:
         """Return levels start to stop - 1 as text."""
         return self.levels[start] if stop == start + 1 else f"{self.levels[start]} to {self.levels[stop - 1]}"

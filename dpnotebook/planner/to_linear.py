@@ -129,15 +129,11 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
     if measure.kind in ("cdf", "quantile"):
         assert measure.column is not None
         ranked = domain[measure.column]
-        if isinstance(ranked, Dates) and measure.kind == "quantile":
-            raise DomainError(
-                f"{shorten(measure.column)} holds dates, and quantiles are of numbers: cdf({shorten(measure.column)}) "
-                "says how many there are up to each date"
-            )
-        if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
+        numbered = ranked.bounds is not None or isinstance(ranked, Dates)
+        if not ranked.ordered or (measure.kind == "quantile" and not numbered):
             raise DomainError(
                 f"{shorten(measure.column)} is declared as {shorten(ranked)}: a {measure.kind} needs an order; "
-                "declare it as Range or Bins"
+                "declare it as Range, Bins or Dates"
             )
         levels = allowed_levels(question.where, measure.column, domain)
         kept = tuple(level for level in levels if level < ranked.regular)

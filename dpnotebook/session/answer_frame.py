@@ -95,10 +95,21 @@ def answer_frame(
     for measure, estimate in zip(question.measures, estimates, strict=True):
         for part in ("value", "std_error", "lower", "upper"):
             name = measure.name if part == "value" else column_name(measure.name, part)
-            columns[name] = as_asked(getattr(estimate, part), measure, question, domain)
+            found = as_asked(getattr(estimate, part), measure, question, domain)
+            columns[name] = days_of(found) if part != "std_error" and is_of_dates(measure, domain) else found
         if measure.kind == "cdf":
             columns[column_name(measure.name, "share")] = shares(columns[measure.name], measure, question, domain)
     return pd.DataFrame(columns), ordered
+
+
+def is_of_dates(measure: Measure, domain: Domain) -> bool:
+    """Whether the answers of a measure are dates: quantiles of them."""
+    return measure.kind == "quantile" and isinstance(domain[str(measure.column)], Dates)
+
+
+def days_of(numbers: NDArray[np.float64]) -> NDArray[np.datetime64]:
+    """Return days, numbered from 1970-01-01, as dates; of a part of a day the day."""
+    return np.floor(numbers).astype("datetime64[D]").astype("datetime64[us]")
 
 
 def quantile_column(keys: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -161,18 +162,18 @@ class Release:
         return measure.words
 
     @property
-    def value(self) -> float:
-        """The single answer.
+    def value(self) -> Any:
+        """The single answer: a number, or of a quantile of dates a Timestamp.
 
         Raises
         ------
         WorkloadError
             If the release has several; they are in `frame`.
         """
-        return float(self._single(self.names[0] if self.names else self._only_column()))
+        return _told(self._single(self.names[0] if self.names else self._only_column()))
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[Any, Any]:
         """The interval of the single answer.
 
         Raises
@@ -183,7 +184,7 @@ class Release:
         if not self.names:
             raise WorkloadError("what a statement works out from its answers has no interval of its own")
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
-        return float(self._single(low)), float(self._single(high))
+        return _told(self._single(low)), _told(self._single(high))
 
     def nonnegative(self, total: float | None = None) -> Release:
         """Return the same release with its counts moved to the nearest that data could have.
@@ -428,3 +429,8 @@ class Release:
         'Figure'
         """
         return view("plot", self)
+
+
+def _told(value: Any) -> Any:
+    """Return a number as one of Python, a date as it is."""
+    return value if isinstance(value, date) else float(value)

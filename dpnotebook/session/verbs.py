@@ -248,12 +248,13 @@ class Grouped(StatementVerbs):
     ) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
 
-        Several cost what one of them does: all are read off one measurement, and they never cross.
+        Several cost what one of them does: all are read off one measurement, and they never cross. Of dates it is a
+        date, and so are the ends of its interval; its standard error is in days.
 
         Parameters
         ----------
         column
-            A column declared as Range or Bins.
+            A column declared as Range, Bins or Dates.
         q
             A fraction from 0 to 1, or a list of them: then the frame has a row for each, in a column `quantile`.
         where

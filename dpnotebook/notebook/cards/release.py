@@ -18,6 +18,8 @@ from dpnotebook.query.question import Question
 from dpnotebook.session.answer_frame import PARTS, column_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpnotebook.session.release import Release
 
 ROWS = 20  # of a release that a card lists; all are in its frame
@@ -43,6 +45,13 @@ class Series:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     searched: bool = False  # whether a value that does not exist was not found
+    dates: bool = False  # whether the values are days, numbered from 1970-01-01
+
+    def said(self, number: float, half: float) -> str:
+        """Return a value, or an end of an interval, with the digits that the interval supports."""
+        if self.dates and math.isfinite(number):
+            return str(np.datetime64(math.floor(number), "D"))
+        return formatting.value(number, half)
 
     @property
     def half(self) -> NDArray[np.float64]:
@@ -55,16 +64,24 @@ class Series:
         known = np.isfinite(self.half)
         lower, upper, half = self.lower[known], self.upper[known], self.half[known]
         atol = MIDDLE * max(float(half.max(initial=0.0)), 1e-12)
-        return bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
+        return not self.dates and bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
 
 
 def series_of(release: Release) -> Iterator[Series]:
     """Yield the measures of a release."""
     for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
-        value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
+        dates = release.frame[measure.name].dtype.kind == "M"
+        value, lower, upper = (_numbers(release.frame[column]) for column in columns)
         unit, words = release.unit_of(measure), release.words_of(measure)
-        yield Series(measure.name, words, unit, value, lower, upper, bool(release.notes))
+        yield Series(measure.name, words, unit, value, lower, upper, bool(release.notes), dates)
+
+
+def _numbers(column: pd.Series) -> NDArray[np.float64]:
+    """Return a column as numbers: dates as days from 1970-01-01."""
+    if column.dtype.kind == "M":
+        return column.to_numpy(dtype="datetime64[D]").astype(np.int64).astype(np.float64)
+    return column.to_numpy(dtype=float)
 
 
 def label(level: Any) -> str:
@@ -198,13 +215,13 @@ def _large(series: Series, release: Release) -> str:
     error = (
         f"±{formatting.error(half)}"
         if series.symmetric
-        else f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
+        else f"{series.said(lower, half)} to {series.said(upper, half)}"
     )
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
     return line(
-        f'{name}<b style="font-size:24px">{formatting.value(value, half)}</b> '
+        f'{name}<b style="font-size:24px">{series.said(value, half)}</b> '
         f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
         "margin:4px 0",
     )
@@ -235,9 +252,9 @@ def _table(release: Release, found: list[Series]) -> str:
             if not math.isfinite(half):
                 cells += [f"<b>{formatting.rounded(value)}</b>", _instead(value, half), ""][: 2 + pictures]
                 continue
-            error = f"{formatting.value(lower, half)} to {formatting.value(upper, half)}"
+            error = f"{series.said(lower, half)} to {series.said(upper, half)}"
             cells += [
-                f"<b>{formatting.value(value, half)}</b>",
+                f"<b>{series.said(value, half)}</b>",
                 f"±{formatting.error(half)}"
                 if series.symmetric
                 else f'<span style="white-space:nowrap">{error}</span>',
@@ -258,7 +275,7 @@ def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
 
 def _alt(series: Series, row: int) -> str:
     half = float(series.half[row])
-    numbers = (formatting.value(float(part[row]), half) for part in (series.value, series.lower, series.upper))
+    numbers = (series.said(float(part[row]), half) for part in (series.value, series.lower, series.upper))
     return "{}, interval {} to {}".format(*numbers)
 
 
@@ -278,10 +295,10 @@ def _with_error(series: Series, row: int) -> str:
         number = float(series.value[row])
         said = _instead(number, half)
         return f"{cell(number)} ({said})" if said else formatting.rounded(number)
-    value = formatting.value(float(series.value[row]), half)
+    value = series.said(float(series.value[row]), half)
     if series.symmetric:
         return f"{value} ±{formatting.error(half)}"
-    lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
+    lower, upper = (series.said(float(ends[row]), half) for ends in (series.lower, series.upper))
     return f"{value} ({lower} to {upper})"
 
 
