@@ -9,7 +9,7 @@ query.run()
 """
 
 from dpnotebook import strategy, workload
-from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.domain.named_workloads import (
     cdf,
     identity,
@@ -89,6 +89,7 @@ __all__ = [
     "Release",
     "SQLError",
     "Session",
+    "Times",
     "Unit",
     "UnknownVerb",
     "WorkloadError",

@@ -21,6 +21,7 @@ from dpnotebook.domain.calendar import (
     begin_of_span,
     clock_changes,
     end_of_span,
+    on_clocks,
     part_of,
     span_label,
     span_of,
@@ -230,6 +231,11 @@ class Dates(Bounded):
         PredicateError
             If there is no such part, or a level has more than one.
         """
+        if part in ("hour", "minute"):
+            raise PredicateError(
+                f"{name} is declared as days; its hours are those of another column: frame['hour'] = frame['{name}'], "
+                "declared as Times(by='hour')"
+            )
         if part not in OF_A_SPAN:
             raise PredicateError(f".dt.{part} is not supported; there are {', '.join(f'.dt.{p}' for p in OF_A_SPAN)}")
         if self.by not in OF_A_SPAN[part]:
@@ -280,21 +286,13 @@ class Dates(Bounded):
     def _codes(self, data: NDArray[Any]) -> Codes:
         edges = self.starts.astype("datetime64[us]")
         if data.dtype.kind == "M":
-            return self._placed(edges, self._on_clocks(data.astype("datetime64[us]")))
+            return self._placed(edges, on_clocks(data.astype("datetime64[us]"), self.clock_changes))
         if data.dtype.kind != "O":
             return np.full(len(data), UNLISTED, dtype=np.int64)
         found = np.array([self._moment(value) for value in data.tolist()], dtype="datetime64[us]")
         codes = self._placed(edges, found)
         codes[np.isnat(found)] = UNLISTED
         return codes
-
-    def _on_clocks(self, moments: Moments) -> Moments:
-        """Return moments of UTC as the clocks of the time zone show them."""
-        if not self.clock_changes:
-            return moments
-        changes, ahead = zip(*self.clock_changes, strict=True)
-        place = np.searchsorted(np.array(changes[1:], dtype="datetime64[us]"), moments, side="right")
-        return np.asarray(moments + np.array(ahead, dtype="timedelta64[s]")[place])
 
     def _placed(self, edges: NDArray[Any], moments: NDArray[Any]) -> Codes:
         """Return the level between whose edges each moment is."""

@@ -21,6 +21,7 @@ from dpnotebook.domain.categorical import Boolean, Categories
 from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.domain_workloads import Asking
 from dpnotebook.domain.numeric import Range
+from dpnotebook.domain.times import Times
 from dpnotebook.errors import DomainError, is_column_of_data, shorten
 
 MAX_ATTRIBUTES = 10_000
@@ -32,8 +33,8 @@ class Domain(Mapping[str, Attribute], Asking):
     Parameters
     ----------
     attributes
-        Column names with what they hold: a `Range`, `Bins`, `Categories`, `Boolean` or `Dates`, or, for short, a list
-        of levels, `bool`, a `range`, or a pandas categorical dtype.
+        Column names with what they hold: a `Range`, `Bins`, `Categories`, `Boolean`, `Dates` or `Times`, or, for
+        short, a list of levels, `bool`, a `range`, or a pandas categorical dtype.
 
     Raises
     ------
@@ -231,6 +232,8 @@ def _levels_from_json(obj: Mapping[str, Any]) -> Attribute:
             case "dates":
                 options = {name: obj[name] for name in ("by", "outside", "nullable", "timezone")}
                 return Dates(obj["first"], obj["last"], **options)
+            case "times":
+                return Times(by=obj["by"], nullable=obj["nullable"], timezone=obj["timezone"])
     except (KeyError, TypeError) as error:
         raise DomainError("this is not a recorded attribute") from error
     raise DomainError("this is not a recorded attribute")

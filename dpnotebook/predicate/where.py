@@ -16,7 +16,7 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from dpnotebook.domain import Categories, Dates, Domain
+from dpnotebook.domain import Categories, Dates, Domain, Times
 from dpnotebook.domain.attribute import OPERATORS
 from dpnotebook.domain.calendar import span_of
 from dpnotebook.errors import PredicateError, shorten
@@ -237,7 +237,7 @@ class _Translation:
             self.refuse(node)
         name = self.column(node.value.value)
         attribute = self.domain[name]
-        if not isinstance(attribute, Dates):
+        if not isinstance(attribute, Dates | Times):
             raise PredicateError(f"{name} holds no dates, so there is no .dt of it; declare it as Dates, if it does")
         return name, attribute.part(node.attr, name)
 

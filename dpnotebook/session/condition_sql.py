@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.dialect.attributes import identifier, literal
-from dpnotebook.domain import Attribute, Bins, Boolean, Dates, Domain, Range
+from dpnotebook.domain import Attribute, Bins, Boolean, Dates, Domain, Range, Times
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.predicate import Predicate
@@ -64,6 +64,8 @@ def condition_sql(where: Predicate, domain: Domain, kinds: Mapping[str, str]) ->
 
 def _levels_sql(name: str, attribute: Attribute, mask: Mask, kind: str) -> list[str]:
     """Return the conditions, all of which hold where a column has one of some levels, which are not all."""
+    if isinstance(attribute, Times):
+        raise DomainError(f"{shorten(name)} is times of day, which cannot be said in SQL here: leave it out of where=")
     column = name_sql(name)
     regular, null = mask[: attribute.regular], attribute.null_index is not None and bool(mask[-1])
     other = attribute.other_index is not None and bool(mask[attribute.other_index])

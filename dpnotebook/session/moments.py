@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
-from dpnotebook.domain import Dates
+from dpnotebook.domain import Dates, Times
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, DomainError, shorten
@@ -328,6 +328,8 @@ class StatementVerbs:
     def _key(self, name: str) -> str:
         """Return what a statement groups by for a key."""
         attribute = self._table.domain[name]
+        if isinstance(attribute, Times):
+            raise DomainError(f"this is not grouped by {shorten(name)}, which is times of day; sums and means are")
         if not isinstance(attribute, Dates):
             return name_sql(name)
         by = self._spans.get(name, attribute.by)
