@@ -189,3 +189,27 @@ def test_missing_dates_are_a_group_of_their_own():
         frame = rows.dp.groupby({"seen": "quarter"}).sum("cost", epsilon=1.0).run().frame
         assert frame["seen"].isna().tolist() == [False] * 4 + [True]
         assert frame["value"].iloc[-1] == rows.loc[::7, "cost"].sum()
+
+
+def test_cards_write_months_as_months_and_frames_have_their_first_day():
+    rows = made()
+    rows.loc[::7, "seen"] = pd.NaT
+    with exact_session(dpn.Budget(epsilon=1_000.0)) as session:
+        seen = dpn.Dates("2023", "2023", nullable=True)
+        session.protect(rows, "visits", domain=DOMAIN | {"seen": seen})
+        for by, first in {"month": "2023-01", "quarter": "2023-Q1", "year": "2023", "day": "2023-01-01",
+                          "week": "2022-12-26/2023-01-01", "weekday": "Monday"}.items():  # fmt: skip
+            release = rows.dp.groupby({"seen": by}).sum("cost", epsilon=1.0).run()
+            labels = release.labels("seen")
+            assert (labels[0], labels[-1]) == (first, None)
+            if by != "weekday":
+                assert release.frame["seen"].dtype.kind == "M"
+            shown = release._repr_mimebundle_()
+            for text in (shown["text/plain"], shown["text/html"]):
+                assert first in text
+                assert by == "day" or "2023-01-01 " not in text.replace("/2023-01-01", "")
+        for by, first in {"month": "2023-01", "quarter": "2023-Q1", "day": "2023-01-01"}.items():
+            assert rows.dp.groupby({"seen": by}).std("cost", epsilon=1.0).run().labels("seen")[0] == first
+        declared = DOMAIN | {"seen": dpn.Dates("2023", "2023", by="month")}
+        table = session.protect(rows.copy(), "other", domain=declared)
+        assert table.histogram("seen", epsilon=1.0).run().labels("seen")[4] == "2023-05"

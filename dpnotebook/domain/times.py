@@ -70,8 +70,8 @@ class Times(Attribute):
 
     def __init__(
         self,
-        *,
         by: str = "hour",
+        *,
         nullable: bool = False,
         timezone: str | None = None,
         label: str | None = None,

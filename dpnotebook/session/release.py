@@ -16,6 +16,7 @@ from dpnotebook.planner.picked import Picked
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import PARTS, column_name, sampled
+from dpnotebook.session.date_groups import key_labels
 from dpnotebook.session.views import view
 
 if TYPE_CHECKING:
@@ -160,6 +161,24 @@ class Release:
             assert isinstance(self.question, Question)
             return self.question.words_of(measure)
         return measure.words
+
+    def labels(self, key: str) -> list[Any]:
+        """Return the levels of a key, row by row, as people write them: "2023-05" for a month, whose frame has a day.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import exact_session
+        >>> visits = pd.DataFrame({"seen": pd.date_range("2023-01-01", "2023-03-31")})
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> table = session.protect(visits, "visits", domain={"seen": dpn.Dates("2023-01", "2023-03")})
+        >>> release = table.groupby({"seen": "month"}).count(epsilon=0.5).run()
+        >>> release.labels("seen"), str(release.frame["seen"][0])
+        (['2023-01', '2023-02', '2023-03'], '2023-01-01 00:00:00')
+        """
+        column = self.frame[key]
+        return key_labels(self.question, key, column) if column.dtype.kind == "M" else column.tolist()
 
     @property
     def value(self) -> Any:

@@ -176,9 +176,10 @@ def release_text(release: Release) -> str:
         rows += [f"  {series.words}: {_with_unit(series)}" for series in found]
         return "\n".join([*rows, *(f"  {note}" for note in _warnings(release))])
     head = [*release.keys, *(series.name for series in found), *others]
+    levels = [release.labels(key) for key in release.keys]
     body = [
         [
-            *(label(release.frame[key].iloc[row]) for key in release.keys),
+            *(label(each[row]) for each in levels),
             *(_with_error(series, row) for series in found),
             *(cell(release.frame[name].iloc[row]) for name in others),
         ]
@@ -239,10 +240,10 @@ def _table(release: Release, found: list[Series]) -> str:
         align += "rr" + "l" * pictures
     head += others
     align += "r" * len(others)
-    axes = [_axis(series, shown) for series in found]
+    axes, levels = [_axis(series, shown) for series in found], [release.labels(key) for key in release.keys]
     rows = []
     for row in range(shown):
-        cells = [escape(label(release.frame[key].iloc[row])) for key in release.keys]
+        cells = [escape(label(each[row])) for each in levels]
         for series, (low, high, zero) in zip(found, axes, strict=True):
             value, lower, upper = (float(part[row]) for part in (series.value, series.lower, series.upper))
             if not _known(series, row):
