@@ -108,7 +108,7 @@ class StatementVerbs:
         >>> from dpnotebook.testing import example_session
         >>> patients = example_session().table("patients")
         >>> round(patients.var("age", ddof=0, where="sex == 'F'", epsilon=0.5).run().value, 1)
-        833.2
+        833.3
         """
         name = ("VAR_POP", "VAR_SAMP")[_degrees(ddof)]
         return self._of("var", name, (column,), where, epsilon, error, variance, confidence, fresh)
@@ -181,8 +181,8 @@ class StatementVerbs:
         --------
         >>> from dpnotebook.testing import example_session
         >>> patients = example_session().table("patients")
-        >>> round(patients.min("age", where="age >= 50", epsilon=0.5).run().value)
-        50
+        >>> round(patients.min("age", where="age >= 50", epsilon=0.5).run().value)  # three years have enough rows
+        53
         """
         return self._of("min", "MIN", (column,), where, epsilon, error, variance, confidence, fresh)
 
@@ -204,7 +204,7 @@ class StatementVerbs:
         >>> from dpnotebook.testing import example_session
         >>> patients = example_session().table("patients")
         >>> round(patients.max("age", where="age < 50", epsilon=0.5).run().value)
-        49
+        46
         """
         return self._of("max", "MAX", (column,), where, epsilon, error, variance, confidence, fresh)
 

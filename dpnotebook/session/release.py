@@ -156,7 +156,15 @@ class Release:
         return measure.counted_in
 
     def words_of(self, measure: Measure | ShownColumn) -> str:
-        """Return one of its `measures` as a person would say it, by the label of its column."""
+        """Return one of its `measures` as a person would say it, by the label of its column; see `unit_of`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").mean("age", epsilon=0.5).run()
+        >>> release.words_of(release.measures[0])
+        'MEAN of age'
+        """
         if isinstance(measure, Measure):
             assert isinstance(self.question, Question)
             return self.question.words_of(measure)
