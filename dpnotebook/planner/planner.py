@@ -238,7 +238,7 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law)
     if not accuracy.by_part or workload is None or accuracy.error is None:
         return ()
     weights = row_weights(workload)
-    unit, reach, found = explain.unit(question.measures[0]), law.kappa(accuracy.confidence), []
+    unit, reach, found = explain.unit(question.measures[0], question), law.kappa(accuracy.confidence), []
     for target in dict.fromkeys(target for _, target in accuracy.within):
         name = " + ".join(part for part, error in accuracy.within if error == target)
         rows = np.isclose(weights, max(accuracy.error / target, 1.0))

@@ -80,8 +80,8 @@ def series_of(release: Release) -> Iterator[Series]:
 def _numbers(column: pd.Series) -> NDArray[np.float64]:
     """Return a column as numbers: dates as days from 1970-01-01."""
     if column.dtype.kind == "M":
-        return column.to_numpy(dtype="datetime64[D]").astype(np.int64).astype(np.float64)
-    return column.to_numpy(dtype=float)
+        return np.asarray(column.to_numpy(dtype="datetime64[D]").astype(np.int64), dtype=np.float64)
+    return np.asarray(column.to_numpy(dtype=float))
 
 
 def label(level: Any) -> str:
@@ -223,7 +223,7 @@ def _large(series: Series, release: Release) -> str:
     picture = svg.interval(lower, value, upper, low, high, _alt(series, 0), zero=zero, width=220)
     return line(
         f'{name}<b style="font-size:24px">{series.said(value, half)}</b> '
-        f'<span style="font-size:16px">{error}</span> {quiet(escape(series.unit))} {picture}',
+        f'<span style="font-size:16px">{error}</span> {quiet("" if series.dates else escape(series.unit))} {picture}',
         "margin:4px 0",
     )
 
@@ -281,7 +281,8 @@ def _alt(series: Series, row: int) -> str:
 
 
 def _with_unit(series: Series) -> str:
-    return f"{_with_error(series, 0)} {series.unit}" if _known(series, 0) else NOT_FOUND
+    unit = "" if series.dates else f" {series.unit}"  # a date is counted in nothing
+    return f"{_with_error(series, 0)}{unit}" if _known(series, 0) else NOT_FOUND
 
 
 def _known(series: Series, row: int) -> bool:
