@@ -151,8 +151,7 @@ def code(question: Question, accuracy: Accuracy) -> str:
         keys = list(question.keys)
         if spans := groups_of(measure.asked, keys):
             verb = "count" if measure.kind == "workload" else measure.kind
-            of = "".join(f"{argument}, " for argument in arguments)
-            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).{verb}({of}"
+            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).{verb}("
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call, arguments = ".answer(", [asked, f"on={keys!r}"]
