@@ -6,13 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from dpnotebook.domain import Attribute, Dates, Domain
-=======
-import numpy as np
-
 from dpnotebook.domain import Attribute, Dates, Domain, Times
->>>>>>> cab64ec (Times: the time of day as an ordered attribute)
 from dpnotebook.domain.parts import check_no_part
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import check_together, without_units
