@@ -9,7 +9,7 @@ query.run()
 """
 
 from dpnotebook import strategy, workload
-from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.domain.named_workloads import (
     cdf,
     identity,
@@ -91,6 +91,7 @@ __all__ = [
     "Release",
     "SQLError",
     "Session",
+    "Times",
     "Unit",
     "UnknownVerb",
     "WorkloadError",

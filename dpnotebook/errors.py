@@ -76,10 +76,10 @@ class UnknownVerb(DPError, AttributeError):
     Examples
     --------
     >>> from dpnotebook.testing import example_session
-    >>> example_session().table("patients").std("age", epsilon=0.1)
+    >>> example_session().table("patients").average("age", epsilon=0.1)
     Traceback (most recent call last):
         ...
-    dpnotebook.errors.UnknownVerb: std is asked in SQL: session.sql('SELECT STDDEV(age) FROM patients', epsilon=0.1)
+    dpnotebook.errors.UnknownVerb: average is called mean here: mean('age', epsilon=0.1)
     """
 
 

@@ -5,6 +5,7 @@ What is listed takes some twenty milliseconds a test, a few seconds a file: no b
 
 PART = (
     "domain/test_domain.py",
+    "domain/test_labels.py",
     "domain/test_suggest.py",
     "engine/test_protocol.py",
     "engine/test_released.py",
@@ -42,6 +43,7 @@ PART = (
     "planner/test_sequences.py",
     "planner/test_written.py",
     "predicate/test_predicate.py",
+    "predicate/test_text_filters.py",
     "privacy/test_accountant.py",
     "privacy/test_budget.py",
     "privacy/test_laws.py",

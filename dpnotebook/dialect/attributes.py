@@ -5,14 +5,14 @@ Everything here is composed from quoted identifiers, escaped literals and number
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Summand
 
@@ -106,9 +106,23 @@ def day_number(attribute: Dates, column: str) -> str:
     def day(time: str) -> str:
         return f"datediff('day', TIMESTAMP '1970-01-01 00:00:00', {time})"
 
+    return _on_clocks(attribute, column, day)
+
+
+def minute_number(attribute: Times, column: str) -> str:
+    """Return an expression for the minute of its day of a moment, on the clocks of its time zone."""
+
+    def minute(time: str) -> str:
+        return f"CAST(EXTRACT(HOUR FROM {time}) * 60 + EXTRACT(MINUTE FROM {time}) AS BIGINT)"
+
+    return _on_clocks(attribute, column, minute)
+
+
+def _on_clocks(attribute: Dates | Times, column: str, part: Callable[[str], str]) -> str:
+    """Return an expression for a part of moments as clocks show them."""
     changes = attribute.clock_changes
-    days = [day(f"{column} + INTERVAL '{ahead}' SECOND") for _, ahead in changes] or [day(column)]
-    return _bin_search(column, [moment(change) for change, _ in changes[1:]], days)
+    found = [part(f"({column} + INTERVAL '{ahead}' SECOND)") for _, ahead in changes] or [part(column)]
+    return _bin_search(column, [moment(change) for change, _ in changes[1:]], found)
 
 
 def span_number(attribute: Dates, column: str) -> str:
@@ -194,6 +208,11 @@ def _in_mask(attribute: Attribute, column: str, kind: str, mask: NDArray[np.bool
             conditions = [_in_days(attribute, column, [run for run in runs if run not in apart])]
             runs = apart
         conditions += [_in_run(attribute, column, kind, start, stop) for start, stop in runs]
+    elif isinstance(attribute, Times):
+        minute, step = minute_number(attribute, column), attribute.minutes
+        minutes = (str(m) for start, stop in _runs(mask[: attribute.regular]) for m in range(start * step, stop * step))
+        if listed := ", ".join(minutes):
+            conditions.append(f"{minute} IN ({listed})")
     else:
         conditions = _in_categories(attribute, column, mask)
     if attribute.other_index is not None and mask[attribute.other_index]:

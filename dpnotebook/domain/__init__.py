@@ -6,5 +6,6 @@ from dpnotebook.domain.categorical import Boolean, Categories
 from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.numeric import Range
 from dpnotebook.domain.schema import Domain, attribute_from_json
+from dpnotebook.domain.times import Times
 
-__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Dates", "Domain", "Range", "attribute_from_json"]
+__all__ = ["Attribute", "Bins", "Boolean", "Categories", "Dates", "Domain", "Range", "Times", "attribute_from_json"]

@@ -7,17 +7,18 @@ no level is not part of the protected table.
 
 from __future__ import annotations
 
+import copy
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.domain.values import Mask, check_value, column, plain
+from dpnotebook.domain.values import Mask, check_value, column, plain, said
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
 UNLISTED = -1
@@ -30,16 +31,24 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 
+SAID = ("unit", "label")  # what is for people, and no part of what an attribute is
+
 Codes = NDArray[np.int64]
 
 
 class Attribute(ABC):
-    """What `Range`, `Bins`, `Categories`, `Boolean` and `Dates` have in common. Immutable, hashable, equal by value."""
+    """What `Range`, `Bins`, `Categories`, `Boolean` and `Dates` have in common. Immutable, hashable, equal by value.
+
+    How a column is called (`label`), and what its values are counted in (`unit`), are for people: attributes that
+    differ in nothing else are equal, so that a label can be given or changed without touching what was answered.
+    """
 
     kind: ClassVar[str]
     holds: str  # "number", "text", "boolean" or "date"
     ordered: bool = False
     nullable: bool
+    unit: str | None
+    label: str | None
 
     if TYPE_CHECKING:  # at run time a property here would hide the fields and properties of the subclasses
 
@@ -87,6 +96,44 @@ class Attribute(ABC):
     def null_index(self) -> int | None:
         """The level of missing values."""
         return self.size - 1 if self.nullable else None
+
+    def named(self, unit: str | None = None, label: str | None = None) -> Self:
+        """Return the same levels with another unit and label, or without them.
+
+        Parameters
+        ----------
+        unit
+            What the values are counted in, in the plural, such as "dollars"; None where nothing is said.
+        label
+            What people call the column, such as "Yearly income"; None for its name.
+
+        Raises
+        ------
+        DomainError
+            If one is not a short text.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> dpn.Range(0, 115).named(unit="years", label="Age at admission")
+        Range(0, 115, unit='years', label='Age at admission')
+        """
+        made = copy.copy(self)
+        made._say(unit, label)
+        return made
+
+    def _say(self, unit: str | None, label: str | None) -> None:
+        """Set unit and label of an attribute that is being made."""
+        object.__setattr__(self, "unit", said(unit, "unit="))
+        object.__setattr__(self, "label", said(label, "label="))
+
+    def _said(self) -> dict[str, str]:
+        """Return unit and label where they are given, as JSON values."""
+        return {name: text for name in SAID if (text := getattr(self, name)) is not None}
+
+    def _written(self) -> list[str]:
+        """Return unit and label where they are given, as arguments."""
+        return [f"{name}={text!r}" for name, text in self._said().items()]
 
     def level_bounds(self) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the least and the greatest value that a row at each regular level can have, each of shape (regular,).

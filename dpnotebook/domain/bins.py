@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import islice, pairwise
@@ -43,6 +43,8 @@ class Bins(Numeric):
         "clamp" counts a value beyond a bound in the first or last bin; "other" counts it in a level of its own.
     nullable
         Whether missing values have a level of their own; if not, their rows are left out of the table.
+    unit, label
+        What the values are counted in and what people call the column, such as "dollars" and "Yearly income".
 
     Raises
     ------
@@ -56,11 +58,15 @@ class Bins(Numeric):
     ('[0, 50,000)', '[50,000, 100,000)', '[100,000, 150,000)', '[150,000, 200,000]')
     >>> dpn.Bins(edges=[0, 18, 65, 120]).size
     3
+    >>> dpn.Bins(0, 200_000, width=5_000, unit="dollars", label="Yearly income").unit
+    'dollars'
     """
 
     edges: tuple[int | float, ...]
     outside: str
     nullable: bool
+    unit: str | None = field(default=None, compare=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "bins"
 
     def __init__(
@@ -74,6 +80,8 @@ class Bins(Numeric):
         intervals: Iterable[tuple[float, float]] | None = None,
         outside: str = "clamp",
         nullable: bool = False,
+        unit: str | None = None,
+        label: str | None = None,
     ) -> None:
         ways = [width is not None, count is not None, edges is not None, intervals is not None]
         grid = width is not None or count is not None
@@ -98,6 +106,7 @@ class Bins(Numeric):
         object.__setattr__(self, "edges", found)
         object.__setattr__(self, "outside", choice(outside, "outside=", OUTSIDE))
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
+        self._say(unit, label)
 
     @property
     def regular(self) -> int:
@@ -194,7 +203,7 @@ class Bins(Numeric):
         """Return the attribute as JSON values."""
         even: dict[str, Any] = {"low": self.edges[0], "high": self.edges[-1], "count": self.regular}
         where = even if self._even else {"edges": list(self.edges)}
-        return {"kind": self.kind, **where, "outside": self.outside, "nullable": self.nullable}
+        return {"kind": self.kind, **where, "outside": self.outside, "nullable": self.nullable, **self._said()}
 
     def __repr__(self) -> str:
         if not self._even or self.regular == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
@@ -214,6 +215,15 @@ def clock_changes(first: datetime.date, last: datetime.date, zone: datetime.tzin
                 early, late = (early, middle) if ahead(middle) == after else (middle, late)
             found.append((late, after))
     return [(np.datetime64(START, "us") + np.timedelta64(second, "s"), offset) for second, offset in found]
+
+
+def on_clocks(moments: Moments, changes: Sequence[tuple[np.datetime64, int]]) -> Moments:
+    """Return moments of UTC as clocks show them that change so; see `clock_changes`. datetime64[us]."""
+    if not changes:
+        return moments
+    since, ahead = zip(*changes, strict=True)
+    place = np.searchsorted(np.array(since[1:], dtype="datetime64[us]"), moments, side="right")
+    return np.asarray(moments + np.array(ahead, dtype="timedelta64[s]")[place])
 
 
 def _span_of_text(text: str, zone: datetime.tzinfo | None) -> tuple[np.datetime64, np.datetime64]:

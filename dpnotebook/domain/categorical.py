@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, ClassVar
@@ -93,6 +93,8 @@ class Categories(Listed):
         Whether missing values have a level of their own; if not, their rows are left out of the table.
     ordered
         Whether `<` and `>` compare levels by their place in the list.
+    unit, label
+        What the values are counted in, if anything, and what people call the column, such as "Ward".
 
     Raises
     ------
@@ -113,6 +115,8 @@ class Categories(Listed):
     nullable: bool
     ordered: bool
     holds: str
+    unit: str | None = field(default=None, compare=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "categories"
 
     def __init__(
@@ -122,6 +126,8 @@ class Categories(Listed):
         other: str | None = None,
         nullable: bool = False,
         ordered: bool = False,
+        unit: str | None = None,
+        label: str | None = None,
     ) -> None:
         data = holds_data(levels)
         if isinstance(levels, str | bytes | dict) or is_column_of_data(levels) or not isinstance(levels, Iterable):
@@ -157,6 +163,7 @@ class Categories(Listed):
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)) or len(given) > len(found))
         object.__setattr__(self, "ordered", choice(ordered, "ordered=", (False, True)))
         object.__setattr__(self, "holds", held[0])
+        self._say(unit, label)
 
     @property
     def regular(self) -> int:
@@ -197,11 +204,12 @@ class Categories(Listed):
             "other": self.other,
             "nullable": self.nullable,
             "ordered": self.ordered,
+            **self._said(),
         }
 
     def __repr__(self) -> str:
         options = [f"other={self.other!r}"] * (self.other is not None)
-        options += ["nullable=True"] * self.nullable + ["ordered=True"] * self.ordered
+        options += ["nullable=True"] * self.nullable + ["ordered=True"] * self.ordered + self._written()
         return f"Categories({', '.join([repr(list(self.levels)), *options])})"
 
 
@@ -213,6 +221,8 @@ class Boolean(Listed):
     ----------
     nullable
         Whether missing values have a level of their own; if not, their rows are left out of the table.
+    label
+        What people call the column, such as "Insured".
 
     Examples
     --------
@@ -222,14 +232,17 @@ class Boolean(Listed):
     """
 
     nullable: bool
+    unit: str | None = field(default=None, compare=False, init=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "boolean"
     holds = "boolean"
     levels: ClassVar[Sequence[Any]] = (False, True)
     regular: ClassVar[int] = 2
     other_label: ClassVar[None] = None
 
-    def __init__(self, *, nullable: bool = False) -> None:
+    def __init__(self, *, nullable: bool = False, label: str | None = None) -> None:
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
+        self._say(None, label)
 
     def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return what a row at each regular level adds to a number of True, twice: 0 and 1."""
@@ -240,10 +253,10 @@ class Boolean(Listed):
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute as JSON values."""
-        return {"kind": self.kind, "nullable": self.nullable}
+        return {"kind": self.kind, "nullable": self.nullable, **self._said()}
 
     def __repr__(self) -> str:
-        return f"Boolean({'nullable=True' if self.nullable else ''})"
+        return f"Boolean({', '.join(['nullable=True'] * self.nullable + self._written())})"
 
 
 def _written(level: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -21,6 +21,7 @@ from dpnotebook.domain.calendar import (
     begin_of_span,
     clock_changes,
     end_of_span,
+    on_clocks,
     part_of,
     span_label,
     span_of,
@@ -60,6 +61,8 @@ class Dates(Bounded):
     timezone
         The time zone whose days are meant, such as "Europe/Paris", of a column of moments. A pandas column with a time
         zone has its own unless another is given; columns without one have none.
+    label
+        What people call the column, such as "Day of admission".
 
     Raises
     ------
@@ -81,6 +84,8 @@ class Dates(Bounded):
     outside: str
     nullable: bool
     timezone: str | None
+    unit: str | None = field(default=None, compare=False, init=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "dates"
     holds = "date"
 
@@ -93,6 +98,7 @@ class Dates(Bounded):
         outside: str = DROP,
         nullable: bool = False,
         timezone: str | None = None,
+        label: str | None = None,
     ) -> None:
         begin, end = _declared(first, "first")[0], _declared(last, "last")[1] - 1
         if begin > end:
@@ -105,6 +111,7 @@ class Dates(Bounded):
         if timezone is not None and not isinstance(timezone, str):
             timezone = str(timezone)  # a ZoneInfo is written as its name
         object.__setattr__(self, "timezone", timezone)
+        self._say(None, label)
         try:
             _ = self.zone, self.starts
         except NoDate as error:
@@ -142,7 +149,8 @@ class Dates(Bounded):
 
     def in_zone(self, timezone: str) -> Dates:
         """Return the same dates as days of a time zone."""
-        return Dates(self.first, self.last, by=self.by, outside=self.outside, nullable=self.nullable, timezone=timezone)
+        options = {"outside": self.outside, "nullable": self.nullable, "label": self.label}
+        return Dates(self.first, self.last, by=self.by, timezone=timezone, **options)  # type: ignore[arg-type]
 
     def by_span(self, by: Span) -> Dates | None:
         """Return the same dates by whole spans of the calendar; None where these are shorter than what is declared."""
@@ -152,7 +160,12 @@ class Dates(Bounded):
         if by == self.by:
             return self if first == self.starts[0] else None
         end = (end_of_span(last, by) - 1).astype(object)
-        return Dates(first.astype(object), end, by=by, outside=self.outside, nullable=self.nullable)
+        return Dates(first.astype(object), end, by=by, outside=self.outside, nullable=self.nullable, label=self.label)
+
+    def level_bounds(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the first and the last day of each level, numbered from 1970-01-01."""
+        days = self.starts.astype("datetime64[D]").astype(np.int64)
+        return days[:-1], days[1:] - 1
 
     def span(self, start: int, stop: int) -> str:
         """Return levels start to stop - 1 as text."""
@@ -218,6 +231,11 @@ class Dates(Bounded):
         PredicateError
             If there is no such part, or a level has more than one.
         """
+        if part in ("hour", "minute"):
+            raise PredicateError(
+                f"{name} is declared as days; its hours are those of another column: frame['hour'] = frame['{name}'], "
+                "declared as Times(by='hour')"
+            )
         if part not in OF_A_SPAN:
             raise PredicateError(f".dt.{part} is not supported; there are {', '.join(f'.dt.{p}' for p in OF_A_SPAN)}")
         if self.by not in OF_A_SPAN[part]:
@@ -268,21 +286,13 @@ class Dates(Bounded):
     def _codes(self, data: NDArray[Any]) -> Codes:
         edges = self.starts.astype("datetime64[us]")
         if data.dtype.kind == "M":
-            return self._placed(edges, self._on_clocks(data.astype("datetime64[us]")))
+            return self._placed(edges, on_clocks(data.astype("datetime64[us]"), self.clock_changes))
         if data.dtype.kind != "O":
             return np.full(len(data), UNLISTED, dtype=np.int64)
         found = np.array([self._moment(value) for value in data.tolist()], dtype="datetime64[us]")
         codes = self._placed(edges, found)
         codes[np.isnat(found)] = UNLISTED
         return codes
-
-    def _on_clocks(self, moments: Moments) -> Moments:
-        """Return moments of UTC as the clocks of the time zone show them."""
-        if not self.clock_changes:
-            return moments
-        changes, ahead = zip(*self.clock_changes, strict=True)
-        place = np.searchsorted(np.array(changes[1:], dtype="datetime64[us]"), moments, side="right")
-        return np.asarray(moments + np.array(ahead, dtype="timedelta64[s]")[place])
 
     def _placed(self, edges: NDArray[Any], moments: NDArray[Any]) -> Codes:
         """Return the level between whose edges each moment is."""
@@ -318,11 +328,13 @@ class Dates(Bounded):
             "outside": self.outside,
             "nullable": self.nullable,
             "timezone": self.timezone,
+            **self._said(),
         }
 
     def __repr__(self) -> str:
         options = [f"by={self.by!r}"] + [f"outside={self.outside!r}"] * (self.outside != DROP)
         options += ["nullable=True"] * self.nullable + [f"timezone={self.timezone!r}"] * (self.timezone is not None)
+        options += self._written()
         return f"Dates({', '.join([repr(str(self.first)), repr(str(self.last)), *options])})"
 
 

@@ -19,6 +19,7 @@ from dpnotebook.domain.categorical import Categories
 from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.numeric import Numeric, Range
 from dpnotebook.domain.schema import Domain
+from dpnotebook.domain.times import Times
 from dpnotebook.errors import DomainError, shorten
 
 NONE = -1  # in place of a level: rows that had none
@@ -109,6 +110,8 @@ def _levels(name: str, before: Attribute, after: Attribute) -> Levels:
         why = _bounded_otherwise(before, after)
     elif isinstance(before, Dates) and isinstance(after, Dates):
         why = _dated_otherwise(before, after)
+    elif isinstance(before, Times) and isinstance(after, Times):
+        why = _timed_otherwise(before, after)
     else:
         why = ""
     if why:
@@ -163,6 +166,13 @@ def _dated_otherwise(before: Dates, after: Dates) -> str:
     return "" if np.isin(inner, after.starts).all() else "a level would be in two of the earlier ones"
 
 
+def _timed_otherwise(before: Times, after: Times) -> str:
+    """Return why times of day do not extend others; empty if they do."""
+    if before.timezone != after.timezone:
+        return "hours of another time zone are other hours"
+    return "a level would be in two of the earlier ones" if before.minutes % after.minutes else ""
+
+
 def _regular_levels(before: Attribute, after: Attribute, others: int) -> Levels:
     """Return which level of an attribute the rows at each regular level of an extension of it had."""
     if isinstance(before, Range) and isinstance(after, Range):
@@ -178,6 +188,8 @@ def _regular_levels(before: Attribute, after: Attribute, others: int) -> Levels:
         place = np.searchsorted(before.starts, after.starts[:-1], side="right") - 1
         outside = (place < 0) | (place >= before.regular)
         return np.clip(place, 0, before.regular - 1) if before.clamps else np.where(outside, others, place)
+    if isinstance(before, Times) and isinstance(after, Times):
+        return np.arange(after.regular) * after.minutes // before.minutes
     if isinstance(before, Categories) and isinstance(after, Categories):
         known = {level: place for place, level in enumerate(before.levels)}
         return np.array([known.get(level, others) for level in after.levels], dtype=np.int64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,7 +46,8 @@ class Numeric(Bounded):
         return PredicateError(text)
 
     def _options(self) -> list[str]:
-        return [f"outside={self.outside!r}"] * (self.outside != "clamp") + ["nullable=True"] * self.nullable
+        options = [f"outside={self.outside!r}"] * (self.outside != "clamp") + ["nullable=True"] * self.nullable
+        return options + self._written()
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -61,6 +62,8 @@ class Range(Numeric):
         "clamp" counts a value beyond a bound at that bound; "other" counts it in a level of its own.
     nullable
         Whether missing values have a level of their own; if not, their rows are left out of the table.
+    unit, label
+        What the values are counted in and what people call the column, such as "dollars" and "Yearly income".
 
     Raises
     ------
@@ -81,9 +84,20 @@ class Range(Numeric):
     high: int
     outside: str
     nullable: bool
+    unit: str | None = field(default=None, compare=False)
+    label: str | None = field(default=None, compare=False)
     kind: ClassVar[str] = "range"
 
-    def __init__(self, low: int, high: int, *, outside: str = "clamp", nullable: bool = False) -> None:
+    def __init__(
+        self,
+        low: int,
+        high: int,
+        *,
+        outside: str = "clamp",
+        nullable: bool = False,
+        unit: str | None = None,
+        label: str | None = None,
+    ) -> None:
         low, high = whole(low, "the low end of a Range"), whole(high, "the high end of a Range")
         if low > high:
             raise DomainError(f"Range({code(low)}, {code(high)}) is empty: its low end is above its high end")
@@ -96,6 +110,7 @@ class Range(Numeric):
         object.__setattr__(self, "high", high)
         object.__setattr__(self, "outside", choice(outside, "outside=", OUTSIDE))
         object.__setattr__(self, "nullable", choice(nullable, "nullable=", (False, True)))
+        self._say(unit, label)
 
     @property
     def regular(self) -> int:
@@ -154,6 +169,7 @@ class Range(Numeric):
             "high": self.high,
             "outside": self.outside,
             "nullable": self.nullable,
+            **self._said(),
         }
 
     def __repr__(self) -> str:

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.domain.attribute import Attribute
+from dpnotebook.domain.attribute import SAID, Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.categorical import Boolean, Categories
 from dpnotebook.domain.dates import Dates
 from dpnotebook.domain.domain_workloads import Asking
 from dpnotebook.domain.numeric import Range
+from dpnotebook.domain.times import Times
 from dpnotebook.errors import DomainError, is_column_of_data, shorten
 
 MAX_ATTRIBUTES = 10_000
@@ -32,8 +33,8 @@ class Domain(Mapping[str, Attribute], Asking):
     Parameters
     ----------
     attributes
-        Column names with what they hold: a `Range`, `Bins`, `Categories`, `Boolean` or `Dates`, or, for short, a list
-        of levels, `bool`, a `range`, or a pandas categorical dtype.
+        Column names with what they hold: a `Range`, `Bins`, `Categories`, `Boolean`, `Dates` or `Times`, or, for
+        short, a list of levels, `bool`, a `range`, or a pandas categorical dtype.
 
     Raises
     ------
@@ -118,6 +119,24 @@ class Domain(Mapping[str, Attribute], Asking):
         """The number of cells, an exact int however large."""
         return math.prod(self.shape)
 
+    def label_of(self, name: str) -> str:
+        """Return what people call a column: its label, or else its name.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> domain = dpn.Domain({"pay": dpn.Range(0, 99, unit="dollars", label="Pay an hour"), "sex": ["F", "M"]})
+        >>> domain.label_of("pay"), domain.unit_of("pay"), domain.label_of("sex"), domain.unit_of("sex")
+        ('Pay an hour', 'dollars', 'sex', 'sex')
+        """
+        attribute = self._attributes.get(name)
+        return name if attribute is None or attribute.label is None else attribute.label
+
+    def unit_of(self, name: str) -> str:
+        """Return what the values of a column are counted in: its unit, or else what the column is called."""
+        attribute = self._attributes.get(name)
+        return self.label_of(name) if attribute is None or attribute.unit is None else attribute.unit
+
     def project(self, names: Iterable[str]) -> Domain:
         """Return the domain of some columns, in the order given; of none, a domain of one cell.
 
@@ -176,6 +195,14 @@ class Domain(Mapping[str, Attribute], Asking):
         return f"Domain({{{', '.join(f'{name!r}: {item!r}' for name, item in self._attributes.items())}}})"
 
 
+def without_words(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a domain that `Domain.to_json` wrote without units and labels, which tell no domains apart."""
+    if "attributes" not in recorded:
+        return dict(recorded)
+    attributes = [{name: value for name, value in each.items() if name not in SAID} for each in recorded["attributes"]]
+    return {**recorded, "attributes": attributes}
+
+
 def attribute_from_json(obj: Mapping[str, Any]) -> Attribute:
     """Return the attribute that `Attribute.to_json` wrote.
 
@@ -184,6 +211,11 @@ def attribute_from_json(obj: Mapping[str, Any]) -> Attribute:
     DomainError
         If the object does not describe an attribute.
     """
+    found = _levels_from_json(obj)
+    return found.named(*(obj.get(name) for name in SAID)) if any(name in obj for name in SAID) else found
+
+
+def _levels_from_json(obj: Mapping[str, Any]) -> Attribute:
     try:
         match obj["kind"]:
             case "range":
@@ -200,6 +232,8 @@ def attribute_from_json(obj: Mapping[str, Any]) -> Attribute:
             case "dates":
                 options = {name: obj[name] for name in ("by", "outside", "nullable", "timezone")}
                 return Dates(obj["first"], obj["last"], **options)
+            case "times":
+                return Times(by=obj["by"], nullable=obj["nullable"], timezone=obj["timezone"])
     except (KeyError, TypeError) as error:
         raise DomainError("this is not a recorded attribute") from error
     raise DomainError("this is not a recorded attribute")

@@ -31,7 +31,25 @@ FEW_DAYS, MANY_DAYS = 92, 3660  # that are declared one by one, and by months
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?$")
 SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}( \d{1,2}:\d{2})?(:\d{2})?")
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+SIGNS = re.compile(r"[\s,$€£¥%]+")  # around and within numbers: thousands, currencies, percents
+COMMA = re.compile(r",\d{1,2}\D*$|,\d{4,}|\d,\d+,?\.")  # a comma that may stand for the point
+POINTED = re.compile(r"[+-]?\d+(,\d{1,2})?")
+FEW_WORDS = 5  # such as "unknown" among numbers
 CODE = re.compile(r"[+-]?0\d")  # begins with a zero: a number would lose it
+
+# What columns are called that say whose row it is; of others with such an end, if they have many values.
+PERSONS = "patient|person|customer|client|subject|user|member|employee|student|pupil|household|respondent|account"
+ENDS = "id|uid|uuid|guid|nr|no|num|number|key|code"
+OF_PERSONS = re.compile(rf"(?:{PERSONS})s?(?:[ _.\-]?(?:{ENDS}))?|[pu]id|mrn|ssn|e-?mail|phone|iban", re.IGNORECASE)
+OF_THINGS = re.compile(rf"(?i:.*[ _.\-](?:{ENDS})|id|uuid|guid)|.*[a-z](?:Id|ID|Nr|No|Number|Key)")
+SHAPES = (
+    re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE),
+    re.compile(r"[^@\s]+@[^@\s]+\.\w+"),
+)
+EVEN = 0.1  # how far numbers that were given out one after the other, or by chance, are from being spread evenly
+LIST = "list those that matter: dpn.Categories([...], other='other')"
+IF_NOT = f"if not, {LIST}"
+WHOSE = "it seems to say whose row it is, so it is no attribute: protect the table with unit={!r}"
 
 NOTICE = (
     "# Not private: this draft was made by looking at the data, and its bounds and levels reveal some of it.\n"
@@ -109,6 +127,8 @@ def suggest_domain(frame: Any) -> Suggestion:
             skipped.append((name, "several columns have this name; rename them"))
         else:
             code, reason = _suggest(frame[name], name)
+            if code and OF_PERSONS.fullmatch(name):
+                code, reason = "", WHOSE.format(name)
             if code:
                 columns.append((name, code))
             else:
@@ -128,6 +148,8 @@ def _suggest(column: Any, name: str) -> tuple[str, str]:
         return _dated(data)
     categories = getattr(dtype, "categories", None)
     if categories is not None and len(categories):
+        if _given_out(set(map(plain, categories)), name):
+            return "", f"{WHOSE.format(name)}; {IF_NOT}"
         return _listed(
             list(categories), any(map(is_missing, data.tolist())), ordered=bool(getattr(dtype, "ordered", False))
         )
@@ -140,19 +162,60 @@ def _suggest(column: Any, name: str) -> tuple[str, str]:
         return ("dpn.Boolean(nullable=True)" if nullable else "bool"), ""
     names_rows = rows > MAX_LISTED and len(found) == rows
     if kinds == {"number"}:
-        return _numeric(found, nullable, names_rows)
+        code, reason = _numeric(found, nullable, names_rows)
+        return ("", _of_a_thing(name, code)) if code and _identifies(found, name) else (code, reason)
     if kinds == {"date"}:
         return _dated(data)
     if kinds != {"text"}:
         return "", "values that are not all text, all numbers or all true or false cannot be declared; convert them"
-    numbered = names_rows and all(map(str.isdigit, found))
-    if not numbered and (cleaning := _cleaning(found, name)):
+    numbered = all(map(str.isdigit, found)) and (names_rows or _identifies(set(map(int, found)), name))
+    coded = numbered or _are_codes(found, name)
+    if not coded and (cleaning := _cleaning(found, name)):
         return "", cleaning
+    if coded and not names_rows:
+        return "", f"{WHOSE.format(name)}; {IF_NOT}"
     if names_rows:
         return "", "every value is another one; if it says whose row it is, protect the table with unit= this column"
     if len(found) > MAX_LISTED:
-        return "", f"{MAX_LISTED} texts and more; list those that matter: dpn.Categories([...], other='other')"
+        return "", f"{MAX_LISTED} texts and more; {LIST}"
     return _listed(sorted(found), nullable)
+
+
+def _of_a_thing(name: str, code: str) -> str:
+    """Return why a column of many numbers is no attribute, and how it is declared if it is one all the same."""
+    return f"{WHOSE.format(name)}; if not: {code}"
+
+
+def _identifies(found: set[Any], name: str) -> bool:
+    """Whether numbers seem to be given out to persons or things: whole, many, and spread evenly, or called so.
+
+    What is measured or paid heaps up somewhere: numbers that are counted up, or drawn, do not.
+    """
+    if len(found) <= MAX_LISTED or any(value != math.floor(value) for value in found if math.isfinite(value)):
+        return False
+    if OF_THINGS.fullmatch(name):
+        return True
+    values = np.sort(np.array([value for value in found if math.isfinite(value)], dtype=float))
+    span = values[-1] - values[0]
+    if span <= MAX_RANGE or values[0] < 0 or (values % 10 == 0).mean() > 0.5:
+        return False
+    return bool(np.abs((values - values[0]) / span - np.linspace(0, 1, values.size)).max() < EVEN)
+
+
+def _given_out(levels: set[Any], name: str) -> bool:
+    """Whether the categories of a type seem to be given out to persons or things."""
+    kinds = {_kind(level) for level in levels}
+    return _identifies(levels, name) if kinds == {"number"} else kinds == {"text"} and _are_codes(levels, name)
+
+
+def _are_codes(texts: set[str], name: str) -> bool:
+    """Whether texts seem to be given out to persons or things: of one shape, with digits, and many."""
+    if len(texts) <= MAX_LISTED:
+        return False
+    if OF_THINGS.fullmatch(name) or any(all(map(shape.fullmatch, texts)) for shape in SHAPES):
+        return True
+    shapes = {re.sub(r"\d", "0", re.sub(r"[^\W\d_]", "a", text.strip())) for text in texts}
+    return len(shapes) == 1 and "a" in (only := shapes.pop()) and only.count("0") >= 3
 
 
 def _dated(data: NDArray[Any]) -> tuple[str, str]:
@@ -189,12 +252,23 @@ def _cleaning(texts: set[str], name: str) -> str:
         written = "%d/%m/%Y" if any(int(first) > 12 for first, *_ in parts) else "%m/%d/%Y"
         written += " %H:%M" * (parts[0][2] is not None) + ":%S" * (parts[0][3] is not None)
         return f"dates kept as text, if day and month are so: {here} = pd.to_datetime({here}, format={written!r})"
-    if all(NUMBER.fullmatch(text) for text in stripped) and stripped and not any(CODE.match(t) for t in stripped):
-        return f"numbers kept as text: {here} = pd.to_numeric({here})"
+    if stripped and not any(CODE.match(text) for text in stripped):
+        numbers = {text for text in stripped if NUMBER.fullmatch(text)}
+        if len(numbers) == len(stripped):
+            return f"numbers kept as text: {here} = pd.to_numeric({here})"
+        if all(NUMBER.fullmatch(SIGNS.sub("", text)) for text in stripped) and not any(map(COMMA.search, stripped)):
+            signs = "[^0-9.eE+-]"
+            return f"numbers kept as text: {here} = pd.to_numeric({here}.str.replace(r{signs!r}, '', regex=True))"
+        if all(map(POINTED.fullmatch, stripped)):
+            return f"numbers kept as text, with a comma: {here} = pd.to_numeric({here}.str.replace(',', '.'))"
+        if len(numbers) > MAX_LISTED and len(stripped) - len(numbers) <= FEW_WORDS:
+            return f"numbers kept as text, with words among them: {here} = pd.to_numeric({here}, errors='coerce')"
     folded = {text.strip().casefold() for text in texts}
     if len(folded) < len(texts):
         change = ".str.strip()" if len(stripped | ({""} & texts)) == len(folded) else ".str.strip().str.lower()"
         return f"one thing is written in several ways: {here} = {here}{change}"
+    if stripped and any(text != text.strip() for text in texts):
+        return f"there are spaces around some: {here} = {here}.str.strip()"
     return ""
 
 

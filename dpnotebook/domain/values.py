@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import DomainError, PredicateError, shorten
 
 MAX_LEVELS = 10**6
+MOST_SAID = 80  # characters of a unit or a label, which stands in titles and beside numbers
 MAX_BOUND = 2**53 - 1  # whole numbers up to here are exact in a float, so every engine compares them alike
 
 Mask = NDArray[np.bool_]
@@ -122,6 +123,18 @@ def check_writable(text: str) -> None:
         text.encode()
     except UnicodeEncodeError:
         raise DomainError(f"{shorten(text)} is no text that can be written: it has half a character in it") from None
+
+
+def said(text: Any, what: str) -> str | None:
+    """Return a text that people read, as it is, None where there is none; DomainError if it is no short line."""
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise DomainError(f"{what} is a text, such as unit='dollars' or label='Yearly income', not {shorten(text)}")
+    check_writable(text)
+    if not text.strip() or len(text) > MOST_SAID or not text.isprintable():
+        raise DomainError(f"{what} is one line of at most {MOST_SAID} characters, not {shorten(text)}")
+    return text
 
 
 def choice(value: Any, what: str, allowed: Sequence[Any]) -> Any:

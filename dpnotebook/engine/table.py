@@ -20,13 +20,14 @@ from dpnotebook.dialect.attributes import (
     in_domain,
     is_null,
     level_number,
+    minute_number,
     secret,
     selects,
     whole_sum,
 )
 from dpnotebook.dialect.canonical import in_row
 from dpnotebook.dialect.types import ZONED, check_unit, kind_of
-from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.frame_source import FrameSource
@@ -120,7 +121,7 @@ class TableEngine:
             check_unit(unit, kind_of(self._rows.types[names.index(unit)], unit=True))
         zoned = self._source.zoned
         for name, attribute in domain.items():
-            if isinstance(attribute, Dates):
+            if isinstance(attribute, Dates | Times):
                 stored = self._rows.types[names.index(name)]
                 if stored not in UNTYPED:
                     check_time_zone(name, attribute, name in zoned or stored in ZONED)
@@ -236,6 +237,8 @@ class TableEngine:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]
         if isinstance(attribute, Dates):
             return day_number(attribute, column.sql)  # looked up after grouping, as categories are
+        if isinstance(attribute, Times):
+            return minute_number(attribute, column.sql)
         if isinstance(attribute, (Range, Bins)):
             return level_number(attribute, column.sql, column.kind)
         return column.sql  # a category is looked up after grouping: there are few groups and many rows
@@ -245,6 +248,10 @@ class TableEngine:
         if isinstance(attribute, Dates):
             days = np.ma.asarray(found)
             levels = attribute.levels_of_days(np.ma.filled(days, 0).astype(np.int64), np.ma.getmaskarray(days))
+        elif isinstance(attribute, Times):
+            minutes = np.ma.asarray(found)
+            numbers = np.ma.filled(minutes, 0).astype(np.int64)
+            levels = attribute.levels_of_minutes(numbers, np.ma.getmaskarray(minutes))
         elif isinstance(attribute, (Range, Bins)):
             levels = np.ma.filled(np.ma.asarray(found), -1).astype(np.int64)
         else:
@@ -329,8 +336,10 @@ def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineCol
     """Check that a column holds what is declared, and return how to read it."""
     holds = _holds(column.kind)
     wanted = "numbers"
-    if isinstance(attribute, Dates):
+    if isinstance(attribute, Dates | Times):
         wanted = "dates"
+        if isinstance(attribute, Times) and column.kind == "DATE":
+            raise DomainError(f"{shorten(name)} holds days, which have no time of day; declare it as Dates(...)")
     elif isinstance(attribute, Boolean):
         if holds == "numbers":  # 0 and 1; other numbers are no truth values
             valid = f"({is_null(column.sql, column.kind)} OR {column.sql} IN (0, 1))"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpnotebook.domain import Dates, Domain
+from dpnotebook.domain import Attribute, Dates, Domain, Times
 from dpnotebook.errors import DomainError, shorten
 
 
@@ -18,16 +18,16 @@ def with_time_zones(domain: Domain, data: Any) -> Domain:
     data
         What is to be protected; only types of columns are looked at.
     """
-    found = {}
+    found: dict[str, Attribute] = {}
     for name, attribute in domain.items():
-        zone = _zone_of(data, name) if isinstance(attribute, Dates) and attribute.timezone is None else None
-        if zone is not None:
-            assert isinstance(attribute, Dates)
-            found[name] = attribute.in_zone(zone)
+        if isinstance(attribute, Dates | Times) and attribute.timezone is None:
+            zone = _zone_of(data, name)
+            if zone is not None:
+                found[name] = attribute.in_zone(zone)
     return Domain({**domain, **found}) if found else domain
 
 
-def check_time_zone(name: str, attribute: Dates, zoned: bool) -> None:
+def check_time_zone(name: str, attribute: Dates | Times, zoned: bool) -> None:
     """Refuse dates of moments without a time zone to tell them in, and of times without one to tell them from.
 
     Parameters
@@ -45,7 +45,7 @@ def check_time_zone(name: str, attribute: Dates, zoned: bool) -> None:
     if zoned and attribute.timezone is None:
         raise DomainError(
             f"{shorten(name)} holds moments, which are on different days in different places; say whose days are "
-            "meant: Dates(..., timezone='Europe/Paris'), or timezone='UTC'"
+            f"meant: {type(attribute).__name__}(..., timezone='Europe/Paris'), or timezone='UTC'"
         )
     if not zoned and attribute.timezone is not None:
         raise DomainError(

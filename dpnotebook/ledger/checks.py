@@ -9,12 +9,33 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch, shorten
+from dpnotebook.domain.schema import without_words
+from dpnotebook.errors import BudgetExceeded, DomainError, LedgerConflict, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost
+
+MOST_COLUMNS = (
+    64  # whose spend is told apart: an array has no more axes, and a table that grows needs one for its parts
+)
+
+
+def check_columns(table: str, sizes: Collection[Any]) -> None:
+    """Check, before it is written, that a table has no more declared columns than a ledger can be read with.
+
+    Raises
+    ------
+    DomainError
+        If it has.
+    """
+    if len(sizes) > MOST_COLUMNS:
+        raise DomainError(
+            f"{shorten(table)} would have {len(sizes):,} declared columns, and a ledger keeps the spend of at most "
+            f"{MOST_COLUMNS} apart, of which a table that grows needs one: declare those that you ask about; SQL can "
+            "name the others too"
+        )
 
 
 def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
@@ -75,7 +96,7 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
         If anything differs; the text names what, and a name that is free.
     """
     words = {"fingerprint": "its data", "domain": "its domain", "unit": "its unit", "max_rows": "its max_rows"}
-    other = [word for part, word in words.items() if to_bytes(known[part]) != to_bytes(values[part])]
+    other = [word for part, word in words.items() if not _alike(part, known, values)]
     if other:
         name = values["name"]
         free = free_name(name, names)
@@ -85,6 +106,14 @@ def check_same_table(path: str, known: Mapping[str, Any], values: Mapping[str, A
             f"protected before. What was answered of that one is not used for this one: protect it by another name, "
             f"such as {shorten(free, 120)}. It starts without answers, and what both cost adds up{_of_parts(known)}"
         )
+
+
+def _alike(part: str, known: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether a part of what is known of a table is the same; units and labels make no other domain."""
+    one, other = known[part], values[part]
+    if part == "domain":
+        one, other = without_words(one), without_words(other)
+    return to_bytes(one) == to_bytes(other)
 
 
 def _of_parts(known: Mapping[str, Any]) -> str:
@@ -113,9 +142,7 @@ def may_be_corrected(known: Mapping[str, Any], values: Mapping[str, Any]) -> boo
         As for `check_same_table`. Of another domain, or sample, the data have another fingerprint; of the same they
         must not.
     """
-    domain, unit, max_rows = (
-        to_bytes(known[part]) == to_bytes(values[part]) for part in ("domain", "unit", "max_rows")
-    )
+    domain, unit, max_rows = (_alike(part, known, values) for part in ("domain", "unit", "max_rows"))
     said = unit and known["unit"] is not None and known["max_rows"] is None
     return unit and (said if not max_rows else not domain)
 

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dpnotebook.domain.schema import without_words
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.journals import APPLICATION, as_it_lies
 from dpnotebook.privacy.accountant import accountant_for
@@ -123,6 +124,6 @@ def _alike(known: Mapping[str, Any], values: Mapping[str, Any]) -> str:
     if known.get("population") is not None and known.get("population") == values.get("population"):
         return f"a table of the population {values['population']!r}, {known['name']!r}"
     domain = values["domain"]
-    if json.dumps(known["domain"]) == json.dumps(domain) and domain.get("attributes"):
+    if json.dumps(without_words(known["domain"])) == json.dumps(without_words(domain)) and domain.get("attributes"):
         return f"a table of the same columns, {known['name']!r}"
     return ""

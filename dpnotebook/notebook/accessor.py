@@ -20,7 +20,8 @@ from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Verbs
 
 COUNTED = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "value_counts")
-NAMES = (*COUNTED, "agg", "describe", "mean", "median", "quantile", "sum")
+MOMENTS = ("corr", "cov", "max", "min", "nunique", "std", "var")
+NAMES = (*COUNTED, *MOMENTS, "agg", "describe", "mean", "median", "quantile", "sum")
 
 
 @pd.api.extensions.register_dataframe_accessor("dp")

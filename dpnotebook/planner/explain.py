@@ -31,15 +31,9 @@ CLOSE = 1.1  # times the least objective that is possible: near enough to say so
 LISTED = 6  # releases that are named one by one
 
 
-def unit(measure: Measure) -> str:
-    """Return what a measure's answers and errors are counted in."""
-    match measure.kind:
-        case "sum" | "mean":
-            return str(measure.column)
-        case "quantile":
-            return "rows of rank"
-        case _:
-            return "rows"
+def unit(measure: Measure, question: Question) -> str:
+    """Return what the errors of a question's measure are counted in: of a quantile, ranks, and else as its answers."""
+    return "rows of rank" if measure.kind == "quantile" else question.unit_of(measure)
 
 
 def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
@@ -74,9 +68,11 @@ def warnings(
     for measure in question.measures:
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
+            attribute = domain[measure.column]
+            ends = f"{low:g} to {high:g}" if attribute.unit is None else f"{low:,.10g} to {high:,.10g} {attribute.unit}"
             found.append(
-                f"{measure.column} outside {low:g} to {high:g} counts as the nearest bound: the interval is for the "
-                "noise only, clamping can add to it"
+                f"{domain.label_of(measure.column)} outside {ends} counts as the nearest bound: the interval is for "
+                "the noise only, clamping can add to it"
             )
     cells = expected.std_errors.size
     if assumed.rows is not None and question.measures[0].kind in ("count", "cdf") and question.where.is_everything:
@@ -139,7 +135,9 @@ def code(question: Question, accuracy: Accuracy) -> str:
     verbs = f"{name}.dp" if question.table.isidentifier() else name
     if (functions := _as_agg(question)) is not None:
         rest = "" if question.where.is_everything else f"where={question.where.text!r}, "
-        by = f".groupby({list(question.keys)!r})" if question.keys else ""
+        spans = groups_of(question.measures[0].asked, question.keys)
+        by = f".groupby({ {key: spans.get(key) for key in question.keys} if spans else list(question.keys)!r})"
+        by *= bool(question.keys)
         return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy.text})"
     calls = []
     for measure in question.measures:
@@ -152,7 +150,8 @@ def code(question: Question, accuracy: Accuracy) -> str:
             arguments.append(f"[{text}]" if several else text)
         keys = list(question.keys)
         if spans := groups_of(measure.asked, keys):
-            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).count("
+            verb = "count" if measure.kind == "workload" else measure.kind
+            call = f".groupby({ {key: spans.get(key) for key in keys}!r}).{verb}("
         elif measure.kind == "workload":
             asked = request_code(measure.asked) or "workload"
             call, arguments = ".answer(", [asked, f"on={keys!r}"]

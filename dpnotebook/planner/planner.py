@@ -179,7 +179,7 @@ def make_plan(
         accuracy=accuracy,
         title=question.words,
         where="" if question.where.is_everything else str(question.where),
-        unit=explain.unit(question.measures[0]),
+        unit=explain.unit(question.measures[0], question),
         answers=int(option.std_errors.size),
         cost=Cost(accountant.epsilon(price), accountant.delta, price),
         epsilon=epsilon,
@@ -192,7 +192,7 @@ def make_plan(
         alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
         reused=option.reused,
         affordable=spent + price <= accountant.total,
-        assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0]))
+        assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0], question))
         or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
         warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
         steps=option.steps,
@@ -223,8 +223,8 @@ def _parts(question: Question, expected: Sequence[Expected]) -> tuple[PlannedMea
     return tuple(
         PlannedMeasure(
             measure.name,
-            measure.words,
-            explain.unit(measure),
+            question.words_of(measure),
+            explain.unit(measure, question),
             float(one.std_errors.max(initial=0.0)),
             one.half_width,
         )
@@ -238,7 +238,7 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law)
     if not accuracy.by_part or workload is None or accuracy.error is None:
         return ()
     weights = row_weights(workload)
-    unit, reach, found = explain.unit(question.measures[0]), law.kappa(accuracy.confidence), []
+    unit, reach, found = explain.unit(question.measures[0], question), law.kappa(accuracy.confidence), []
     for target in dict.fromkeys(target for _, target in accuracy.within):
         name = " + ".join(part for part, error in accuracy.within if error == target)
         rows = np.isclose(weights, max(accuracy.error / target, 1.0))
@@ -294,7 +294,7 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
     """Refuse an error or a variance that cannot be promised for all measures, or without knowing the number of rows."""
     if accuracy.epsilon is not None:
         return
-    kinds = {explain.unit(measure) for measure in question.measures}
+    kinds = {explain.unit(measure, question) for measure in question.measures}
     if len(kinds) > 1:
         raise AccuracyError(
             f"{accuracy.text} cannot hold for {' and '.join(sorted(kinds))} at once; give epsilon=, or ask them apart"

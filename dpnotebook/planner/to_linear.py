@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -85,7 +86,8 @@ def to_linear(
             f"{question.words} has {workload.shape[0]:,} {things}; at most {most:,} can be given. Ask for fewer "
             "attributes together, or restrict them with where="
         )
-    if strategy is None and _disjoint(workload):
+    spans = measure.workload is not None and measure.kind in ("sum", "mean")
+    if strategy is None and (spans or _disjoint(workload)):
         strategy = itself(workload, noise)  # disjoint counts are a histogram of what they count
     if strategy is None:
         effort = _effort(measure, workload)
@@ -104,7 +106,7 @@ def to_linear(
     match measure.kind:
         case "mean":
             assumed = assumption or Assumption()
-            groups = flat_size(axes)
+            groups = workload.shape[0]
             rows = (assumed.rows or DEFAULT_ROWS * groups) / groups
             return MeanAnswers(measured, strategy, rows, assumed.value)
         case "quantile":
@@ -127,15 +129,11 @@ def answer_axes(measure: Measure, question: Question, domain: Domain) -> tuple[A
     if measure.kind in ("cdf", "quantile"):
         assert measure.column is not None
         ranked = domain[measure.column]
-        if isinstance(ranked, Dates) and measure.kind == "quantile":
-            raise DomainError(
-                f"{shorten(measure.column)} holds dates, and quantiles are of numbers: cdf({shorten(measure.column)}) "
-                "says how many there are up to each date"
-            )
-        if not ranked.ordered or (measure.kind == "quantile" and ranked.bounds is None):
+        numbered = ranked.bounds is not None or isinstance(ranked, Dates)
+        if not ranked.ordered or (measure.kind == "quantile" and not numbered):
             raise DomainError(
                 f"{shorten(measure.column)} is declared as {shorten(ranked)}: a {measure.kind} needs an order; "
-                "declare it as Range or Bins"
+                "declare it as Range, Bins or Dates"
             )
         levels = allowed_levels(question.where, measure.column, domain)
         kept = tuple(level for level in levels if level < ranked.regular)
@@ -160,12 +158,21 @@ def as_asked(values: Floats, measure: Measure, question: Question, domain: Domai
     if measure.kind == "workload":
         return values
     axes = answer_axes(measure, question, domain)
-    axes = axes[:-1] if measure.kind == "quantile" else axes
+    ranked = measure.kind in ("cdf", "quantile")
     names = [axis.attribute for axis in axes]
     order = [names.index(name) for name in question.keys]
-    order += [place for place in range(len(axes)) if place not in order]
-    sizes = [*(axis.size for axis in axes), len(measure.quantiles) or 1]
-    return values.reshape(sizes).transpose([*order, len(axes)]).ravel()
+    sizes = [groups.shape[0] for groups in group_factors(measure, axes[: -1 if ranked else None])]
+    if measure.kind == "cdf":
+        order, sizes = [*order, len(order)], [*sizes, axes[-1].size]
+    sizes = [*sizes, len(measure.quantiles) or 1]
+    return values.reshape(sizes).transpose([*order, len(order)]).ravel()
+
+
+def group_factors(measure: Measure, axes: Sequence[Axis]) -> list[Workload]:
+    """Return the groups of a measure along each key: its levels, or longer spans of them."""
+    if measure.workload is None:
+        return [Identity(axis.size) for axis in axes]
+    return list(measure.workload.factors) if isinstance(measure.workload, Kron) else [measure.workload]
 
 
 def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
@@ -232,9 +239,10 @@ def asked_workload(measure: Measure, axes: tuple[Axis, ...]) -> Workload:
                 f"({' x '.join(str(axis.size) for axis in axes) or 1})"
             )
         return measure.workload
-    factors: list[Workload] = [Identity(axis.size) for axis in axes]
-    if measure.kind in ("cdf", "quantile"):
-        factors[-1] = Prefix(axes[-1].size)
+    ranked = measure.kind in ("cdf", "quantile")
+    factors = group_factors(measure, axes[: -1 if ranked else None])
+    if ranked:
+        factors.append(Prefix(axes[-1].size))
     if not factors:
         return Identity(1)
     return factors[0] if len(factors) == 1 else Kron(*factors)

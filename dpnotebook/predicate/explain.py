@@ -14,6 +14,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.domain.attribute import Attribute
 from dpnotebook.domain.bins import Bins
 from dpnotebook.domain.dates import Dates
+from dpnotebook.domain.times import Times
 from dpnotebook.domain.values import Mask
 from dpnotebook.predicate import diagram
 from dpnotebook.predicate.diagram import FALSE, TRUE, Node
@@ -152,6 +153,9 @@ def _span(attribute: Attribute, name: str, start: int, stop: int) -> Expression:
     elif isinstance(attribute, Dates):  # of weeks, their first and their last day
         lower = Compare(name, ">=", attribute.levels[start].split("/")[0])
         upper = Compare(name, "<=", attribute.levels[stop - 1].split("/")[-1])
+    elif isinstance(attribute, Times):
+        lower = Compare(name, ">=", attribute.levels[start])
+        upper = Compare(name, "<", attribute.levels[stop % attribute.regular])
     else:
         lower = Compare(name, ">=", attribute.levels[start])
         upper = Compare(name, "<=", attribute.levels[stop - 1])

@@ -12,11 +12,12 @@ import re
 import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, cast
 
 import numpy as np
 
-from dpnotebook.domain import Categories, Dates, Domain
+from dpnotebook.domain import Categories, Dates, Domain, Times
 from dpnotebook.domain.attribute import OPERATORS
 from dpnotebook.domain.calendar import span_of
 from dpnotebook.errors import PredicateError, shorten
@@ -48,7 +49,12 @@ TEXTS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda text, part: part in text,
     "startswith": str.startswith,
     "endswith": str.endswith,
+    "match": str.startswith,
+    "fullmatch": str.__eq__,
 }
+PATTERNS = ("contains", "match", "fullmatch")  # whose text pandas takes for a regular expression
+ENDS = ("startswith", "endswith")  # which take several texts as well
+NAMED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 PATTERN = re.compile(r"[.^$*+?{}\[\]\\|()]")
 
 SIGN_HINTS = {
@@ -237,7 +243,7 @@ class _Translation:
             self.refuse(node)
         name = self.column(node.value.value)
         attribute = self.domain[name]
-        if not isinstance(attribute, Dates):
+        if not isinstance(attribute, Dates | Times):
             raise PredicateError(f"{name} holds no dates, so there is no .dt of it; declare it as Dates, if it does")
         return name, attribute.part(node.attr, name)
 
@@ -266,6 +272,7 @@ class _Translation:
             "isin": lambda values: OneOf(name, self.listed(values)),
             "between": lambda left, right, inclusive=None: self.between(name, left, right, inclusive),
         }
+        methods |= {called: partial(self.compared, name, sign) for called, sign in NAMED.items()}
         if function.attr not in methods:
             raise PredicateError(
                 f".{function.attr}() is not supported; the methods of a column are .isna(), .notna(), .between(a, b) "
@@ -279,6 +286,10 @@ class _Translation:
                 ".between(a, b, inclusive='left'), .isin([...])"
             ) from None
 
+    def compared(self, name: str, sign: str, other: ast.expr) -> Expression:
+        """Return the expression for column.ge(65), which compares as a sign does."""
+        return Compare(name, sign, self.value(other))
+
     def of_texts(self, column: ast.expr, method: str, node: ast.Call) -> Expression:
         """Return the levels whose text has another text in it, or begins or ends with it: ward.str.contains('ology').
 
@@ -291,23 +302,28 @@ class _Translation:
         if not isinstance(attribute, Categories) or attribute.holds != "text":
             raise PredicateError(f"{name} holds no texts, so there is no .str of it")
         options = {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
-        given = [self.value(argument) for argument in node.args]
+        several = method in ENDS and len(node.args) == 1 and isinstance(node.args[0], ast.Tuple)
+        given = self.listed(node.args[0]) if several else [self.value(argument) for argument in node.args]
         fold = options.pop("case", True) is False
         literal = options.pop("regex", None) is False
         options.pop("na", None)
-        if method not in TEXTS or options or len(given) != 1 or not isinstance(given[0], str):
+        texts = given and all(isinstance(one, str) for one in given)
+        if method not in TEXTS or options or not texts or (len(given) > 1 and not several):
             raise PredicateError(
                 f"{self.words(node)} is not supported; the levels that a text is in are {name}.str.contains('a'), "
                 f".startswith('a') and .endswith('a'); others are written out: {name} in [...]"
             )
-        if method == "contains" and not literal and PATTERN.search(given[0]):
+        if method in PATTERNS and not literal and PATTERN.search(given[0]):
+            text = shorten(given[0])
+            plain = {"match": f".str.startswith({text})", "fullmatch": f" == {text}"}
+            itself = f"{name}{plain.get(method, f'.str.contains({text}, regex=False)')}"
             raise PredicateError(
-                f"{shorten(given[0])} may be a pattern, and patterns are not supported: for the text itself write "
-                f"{name}.str.contains({shorten(given[0])}, regex=False), for several join conditions by 'or'"
+                f"{text} may be a pattern, and patterns are not supported: for the text itself write {itself}, for "
+                "several join conditions by 'or'"
             )
-        wanted = given[0].casefold() if fold else given[0]
-        texts = [(level, str(level).casefold() if fold else str(level)) for level in attribute.levels]
-        return OneOf(name, [level for level, text in texts if TEXTS[method](text, wanted)])
+        wanted = [one.casefold() if fold else one for one in given]
+        levels = [(level, str(level).casefold() if fold else str(level)) for level in attribute.levels]
+        return OneOf(name, [level for level, text in levels if any(TEXTS[method](text, one) for one in wanted)])
 
     def method_of_part(self, part: ast.expr, method: str, node: ast.Call) -> Expression:
         """Return the expression for admitted.dt.month.isin([...]) or .between(a, b)."""

@@ -1,4 +1,4 @@
-"""The words of counts by longer spans of dates than those that are declared: "COUNT per month of admitted"."""
+"""The words of groups of longer spans of dates than those that are declared: "COUNT per month of admitted"."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ PER, AND = "COUNT per ", " and per "
 def per_words(groups: Mapping[str, str]) -> str:
     """Return what is asked, given the span by which each column of dates is grouped."""
     return PER + AND.join(f"{by} of {name}" for name, by in groups.items())
+
+
+def per_text(asked: str) -> str:
+    """Return what `per_words` wrote as what stands behind another measure than a count: " per month of admitted"."""
+    return asked.removeprefix(PER.split()[0]) if asked.startswith(PER) else ""
 
 
 def groups_of(asked: str, keys: Sequence[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from dpnotebook.domain import Attribute, Boolean, Domain
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.budget import positive
-from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.date_groups import groups_of, per_text
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.workload import Workload
 from dpnotebook.workload.packing import canonical_arrays
@@ -252,7 +252,8 @@ class Measure:
     quantile
         The fraction of rows below the answer, in [0, 1]; of several answers, one for each.
     workload
-        The queries asked of the histogram over the keys, shape (answers, cells).
+        The queries asked of the histogram over the keys, shape (answers, cells); of another kind, its groups, one
+        query a group and one factor a key, keys in the domain's order. None where each combination of levels is one.
     asked
         How the workload was asked for, where it was by names of attributes; no part of the question's meaning.
     rows
@@ -279,19 +280,25 @@ class Measure:
     @property
     def words(self) -> str:
         """The measure as a person would say it."""
-        return self._kind_in_words if self.rows is None else f"{self._kind_in_words} where {self.rows}"
+        return self.words_with(str(self.column))
 
-    @property
-    def _kind_in_words(self) -> str:
+    def words_with(self, label: str) -> str:
+        """Return the measure as a person would say it who calls its column so."""
+        said = self._kind_in_words(label)
+        if self.kind != "workload":
+            said += per_text(self.asked)
+        return said if self.rows is None else f"{said} where {self.rows}"
+
+    def _kind_in_words(self, label: str) -> str:
         match self.kind:
             case "count":
                 return "COUNT"
             case "cdf":
-                return f"cumulative COUNT of {self.column}"
+                return f"cumulative COUNT of {label}"
             case "quantile":
                 *others, last = (f"{one:g}" for one in self.quantiles)
                 said = f"{', '.join(others)} and {last} quantiles" if others else f"{last} quantile"
-                return f"{'MEDIAN' if self.quantile == 0.5 else said} of {self.column}"
+                return f"{'MEDIAN' if self.quantile == 0.5 else said} of {label}"
             case "workload":
                 assert self.workload is not None
                 if 0 < len(self.asked) <= MOST_WORDS:
@@ -299,7 +306,7 @@ class Measure:
                 count = self.workload.shape[0]
                 return "1 query of a workload" if count == 1 else f"{count:,} queries of a workload"
             case _:
-                return f"{self.kind.upper()} of {self.column}"
+                return f"{self.kind.upper()} of {label}"
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` makes the same measure."""
@@ -372,13 +379,23 @@ class Question:
         """Return the question of one of its measures, as if nothing else had been asked."""
         return replace(self, measures=(replace(measure, rows=None),), where=self.rows_of(measure))
 
+    def words_of(self, measure: Measure) -> str:
+        """Return one of its measures as a person would say it, by the label of its column."""
+        return measure.words_with(self.where.domain.label_of(str(measure.column)))
+
+    def unit_of(self, measure: Measure) -> str:
+        """Return what the answers of one of its measures are counted in: "rows", or the unit of its column."""
+        if measure.column is None or measure.kind == "cdf":
+            return "rows"
+        return self.where.domain.unit_of(measure.column)
+
     @property
     def words(self) -> str:
         """The question as a person would say it, without its predicate."""
         apart = "; " if any(measure.rows is not None for measure in self.measures) else " and "
-        text = apart.join(measure.words for measure in self.measures)
+        text = apart.join(map(self.words_of, self.measures))
         said = groups_of(self.measures[0].asked, self.keys) if self.measures else {}
-        keys = [key for key in self.keys if key not in said]
+        keys = [self.where.domain.label_of(key) for key in self.keys if key not in said]
         return text + (f" by {', '.join(keys)}" if keys else "")
 
     @property

@@ -16,8 +16,9 @@ from dpnotebook.errors import DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Measure, bounded_value
 from dpnotebook.session.answer_frame import PARTS, column_name
+from dpnotebook.session.moments import OF_A_COLUMN
 
-FUNCTIONS = ("count", "sum", "mean", "median")
+FUNCTIONS = ("count", "sum", "mean", "median", *OF_A_COLUMN)
 DESCRIBED = ("count", "mean", "25%", "50%", "75%")
 PERCENT = re.compile(r"(?:\d{1,2}(?:\.\d+)?|100)%", re.ASCII)
 EXAMPLE = '{"age": ["mean", "median"], "cost": "sum"}'
@@ -50,6 +51,11 @@ def aggregated(asked: Any, known: Callable[[Any], str], refused: Callable[[str],
     if not pairs or len(set(pairs)) < len(pairs):
         raise DomainError(f"agg() takes each function of a column once, such as agg({EXAMPLE})")
     return pairs
+
+
+def stated(pairs: Pairs) -> bool:
+    """Whether a function is asked for that only a statement has."""
+    return any(function in OF_A_COLUMN for _, function in pairs)
 
 
 def described(columns: Any, domain: Domain, known: Callable[[Any], str]) -> Pairs:
@@ -107,7 +113,8 @@ def _function(function: Any, column: str | None, refused: Callable[[str], str]) 
             raise DomainError(f'{function} is of a column: name it, as in agg({{"age": "{function}"}})')
         return function
     close = get_close_matches(function, FUNCTIONS, n=1)
-    hint = f"did you mean {shorten(close[0])}?" if close else "there are count, sum, mean, median and 90% (a quantile)"
+    there = f"there are {', '.join(FUNCTIONS)} and 90% (a quantile)"
+    hint = f"did you mean {shorten(close[0])}?" if close else there
     raise DomainError(refused(function) or f"agg() has no function {shorten(function)}; {hint}")
 
 

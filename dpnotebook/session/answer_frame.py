@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpnotebook.domain import Attribute, Bins, Dates, Domain
 from dpnotebook.domain.calendar import SPANS, begin_of_span
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.planner.to_linear import answer_axes, as_asked
+from dpnotebook.planner.to_linear import answer_axes, as_asked, group_factors
 from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Measure, Question
@@ -84,19 +84,32 @@ def answer_frame(
             axes = axes[:-1]
         last = [axes[-1]] if first.kind == "cdf" else []
         sides = {axis.attribute: axis for axis in axes}
-        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain)
+        spans = groups_of(first.asked, question.keys)
+        columns, ordered = _level_columns([*(sides[name] for name in question.keys), *last], domain, spans)
         if isinstance(first.quantile, tuple):
-            groups = np.prod([sides[name].size for name in question.keys], dtype=int)
+            keys = axes[: len(question.keys)]
+            groups = np.prod([factor.shape[0] for factor in group_factors(first, keys)], dtype=int)
             columns = {name: _each(levels, len(first.quantile)) for name, levels in columns.items()}
             columns[quantile_column(question.keys)] = np.tile(first.quantile, groups)
             ordered = (*ordered, True)
     for measure, estimate in zip(question.measures, estimates, strict=True):
         for part in ("value", "std_error", "lower", "upper"):
             name = measure.name if part == "value" else column_name(measure.name, part)
-            columns[name] = as_asked(getattr(estimate, part), measure, question, domain)
+            found = as_asked(getattr(estimate, part), measure, question, domain)
+            columns[name] = days_of(found) if part != "std_error" and is_of_dates(measure, domain) else found
         if measure.kind == "cdf":
             columns[column_name(measure.name, "share")] = shares(columns[measure.name], measure, question, domain)
     return pd.DataFrame(columns), ordered
+
+
+def is_of_dates(measure: Measure, domain: Domain) -> bool:
+    """Whether the answers of a measure are dates: quantiles of them."""
+    return measure.kind == "quantile" and isinstance(domain[str(measure.column)], Dates)
+
+
+def days_of(numbers: NDArray[np.float64]) -> NDArray[np.datetime64]:
+    """Return days, numbered from 1970-01-01, as dates; of a part of a day the day."""
+    return np.floor(numbers).astype("datetime64[D]").astype("datetime64[us]")
 
 
 def quantile_column(keys: Sequence[str]) -> str:

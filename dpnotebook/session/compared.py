@@ -59,6 +59,7 @@ class _Side(Protocol):
     def title(self) -> str: ...
     @property
     def where(self) -> str: ...
+    def unit_of(self, measure: Any) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -193,8 +194,12 @@ def _question(one: _Side, other: _Side, operation: Operation, names: Mapping[str
     known = {measure.name: measure for measure in one.measures}
     shown = []
     for name, (left, _) in names.items():
-        kind, column = (known[left].kind, known[left].column) if operation == "less" else (DERIVED, None)
-        shown.append(ShownColumn(name, known[left].words, kind, column))
+        kind, column, unit = (
+            (known[left].kind, known[left].column, one.unit_of(known[left]))
+            if operation == "less"
+            else (DERIVED, None, None)
+        )
+        shown.append(ShownColumn(name, known[left].words, kind, column, unit))
     where = said(one.where or "all", other.where or "all") if one.where or other.where else ""
     return ComparedQuestion(said(one.table, other.table), said(one.title, other.title), where, tuple(shown))
 

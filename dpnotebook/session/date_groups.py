@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpnotebook.domain import Dates, Domain
+from dpnotebook.domain.calendar import SPANS, Moments, Span, begin_of_span, end_of_span, span_label
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
+from dpnotebook.query.date_groups import groups_of
+from dpnotebook.query.question import Question
 from dpnotebook.workload import Identity, Kron, Predicates, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FREQUENCIES = {"D": "day", "W": "week", "M": "month", "Q": "quarter", "Y": "year", "A": "year"}  # as pandas has them
 
@@ -72,6 +78,38 @@ def span_masks(domain: Domain, name: str, by: str) -> list[tuple[str | None, Mas
             "by a span"
         )
     return attribute.coarser(by, name)
+
+
+def key_labels(question: object, key: str, values: pd.Series[Any]) -> list[str | None]:
+    """Return the dates of a key as people write them: "2023-05" for a month; None for those that are missing.
+
+    Parameters
+    ----------
+    question
+        What was asked; of a question, what is declared of the key says what its dates are the first days of.
+    key, values
+        The key, and its column in an answer, of dates.
+    """
+    days = values.to_numpy(dtype="datetime64[D]")
+    by = _span_of_key(question, key) or _span_of_days(days[~np.isnat(days)])
+    return [None if np.isnat(day) else span_label(day, end_of_span(day, by), by) for day in days]
+
+
+def _span_of_key(question: object, key: str) -> Span | None:
+    """Return what a key of a question has been grouped by; None of other questions, and of what is no span."""
+    if not isinstance(question, Question) or key not in question.keys:
+        return None
+    attribute, by = question.where.domain.get(key), groups_of(question.measures[0].asked, question.keys).get(key)
+    if not isinstance(attribute, Dates):
+        return None
+    return next((span for span in SPANS if span == (by or attribute.by)), None)
+
+
+def _span_of_days(days: Moments) -> Span:
+    """Return the longest span that begins on each of several days, which is theirs where nothing says it."""
+    several = np.unique(days)
+    longer: tuple[Span, ...] = ("year", "quarter", "month") if several.size > 1 else ()
+    return next((by for by in longer if (begin_of_span(several, by) == several).all()), "day")
 
 
 def _span_of(key: Any) -> str:

@@ -225,7 +225,7 @@ class Derivation:
         """Return a column as cards and plots see it."""
         for shown in self.statement.measures:
             if shown.name == column.shown:
-                return ShownColumn(column.name, shown.words, shown.kind, shown.column)
+                return ShownColumn(column.name, shown.words, shown.kind, shown.column, shown.unit)
         return ShownColumn(column.name, column.name, DERIVED)
 
 

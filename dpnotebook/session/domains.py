@@ -8,6 +8,7 @@ from typing import Any
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension, changes, extension
 from dpnotebook.domain.parts import with_parts
+from dpnotebook.domain.schema import without_words
 from dpnotebook.errors import DomainError, shorten
 from dpnotebook.ledger import Ledger
 from dpnotebook.ledger.chain import to_bytes
@@ -56,7 +57,7 @@ def redeclared(ledger: Ledger, table: TableSchema) -> Redeclared:
     here = table
     if "parts" in known:
         here = replace(table, domain=with_parts(table.domain, parts), parts=parts, adds=known["adds"])
-    same = to_bytes(known["domain"]) == to_bytes(here.domain.to_json())
+    same = to_bytes(without_words(known["domain"])) == to_bytes(without_words(here.domain.to_json()))
     if same:
         return Redeclared(known, here, same, since)
     if unused:  # of a table that grew, its first part starts over

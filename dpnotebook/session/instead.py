@@ -16,7 +16,7 @@ from dpnotebook.planner.table import TableSchema
 
 MOST_LISTED = 20  # verbs that a message names
 
-ENDS = "min max idxmin idxmax nlargest nsmallest cummin cummax ptp range first last nth"
+ENDS = "idxmin idxmax nlargest nsmallest cummin cummax ptp range first last nth"
 ROWS = (
     "head tail sample iloc loc at iat iterrows itertuples items values to_numpy to_dict to_records to_string "
     "to_markdown get take xs show collect display squeeze get_group groups indices to_pandas to_polars toPandas "
@@ -57,6 +57,13 @@ VERBS = [
     "crosstab",
     "groupby",
     "agg",
+    "std",
+    "var",
+    "corr",
+    "cov",
+    "min",
+    "max",
+    "nunique",
     "describe",
     "dp",
 ]
@@ -289,25 +296,22 @@ def _nunique(name: str, by: _Example) -> str:
     shared = "nunique of values that people share cannot be told privately"
     if by.unit is None:
         return f"{shared}; value_counts({by.level!r}, epsilon=0.1) counts each"
-    return f"{shared}; that of {by.unit} can: {by.statement('COUNT', by.unit, distinct=True)}"
+    return f"{shared}; that of {by.unit} can: nunique({by.unit!r}, epsilon=0.1)"
 
 
-def _std(name: str, by: _Example) -> str:
-    return f"{name} is asked in SQL: {by.statement('STDDEV', by.number)}"
+def _spelt(name: str, by: _Example) -> str:
+    verb = {"stddev": "std", "variance": "var"}[name]
+    return f"{name} is called {verb} here: {verb}({by.number!r}, epsilon=0.1)"
 
 
-def _var(name: str, by: _Example) -> str:
-    return f"{name} is asked in SQL: {by.statement('VAR_SAMP', by.number)}"
-
-
-def _corr(name: str, by: _Example) -> str:
-    function = "CORR" if name.startswith("corr") else "COVAR_SAMP"
-    return f"{name} is asked in SQL: {by.statement(function, *(by.numbers * 2)[:2])}"
+def _pairs(name: str, by: _Example) -> str:
+    two = ", ".join(map(repr, (by.numbers * 2)[:2]))
+    return f"{name} is of two columns here, which are named: corr({two}, epsilon=0.1), cov({two}, epsilon=0.1)"
 
 
 def _moments(name: str, by: _Example) -> str:
-    near = by.statement("STDDEV", by.number)
-    return f"{name} is not answered; near it are describe({by.number!r}, epsilon=0.1), and in SQL {near}"
+    near = f"std({by.number!r}, epsilon=0.1)"
+    return f"{name} is not answered; near it are describe({by.number!r}, epsilon=0.1) and {near}"
 
 
 def _truths(name: str, by: _Example) -> str:
@@ -332,9 +336,8 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     **dict.fromkeys(SIZES.split(), _sizes),
     **dict.fromkeys(NAMES.split(), _names),
     **dict.fromkeys(("average", "avg"), _mean),
-    **dict.fromkeys(("std", "stddev"), _std),
-    **dict.fromkeys(("var", "variance"), _var),
-    **dict.fromkeys(("corr", "corrwith", "cov"), _corr),
+    **dict.fromkeys(("stddev", "variance"), _spelt),
+    "corrwith": _pairs,
     **dict.fromkeys(("sem", "skew", "kurt", "kurtosis", "prod", "product", "mad"), _moments),
     **dict.fromkeys(("any", "all"), _truths),
     "aggregate": lambda name, by: f'aggregate is called agg here: agg({{{by.number!r}: ["mean"]}}, epsilon=0.1)',

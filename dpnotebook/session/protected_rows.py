@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpnotebook.domain import Attribute, Dates, Domain
+from dpnotebook.domain import Attribute, Dates, Domain, Times
 from dpnotebook.domain.parts import check_no_part
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.parts import check_together, without_units
@@ -166,7 +166,7 @@ def _declare(source: Source, domain: Domain) -> None:
 
 def _held(attribute: Attribute) -> str:
     """Return what a column of objects is to be read as."""
-    return "moment" if isinstance(attribute, Dates) and attribute.timezone is not None else attribute.holds
+    return "moment" if isinstance(attribute, Dates | Times) and attribute.timezone is not None else attribute.holds
 
 
 def _listed(columns: list[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, NoReturn, Protocol, cast
@@ -22,7 +22,7 @@ from dpnotebook.strategy import Strategy
 from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
-    from dpnotebook.sql.statement import Statement
+    from dpnotebook.sql.statement import Relation, Statement
 
 
 COUNTS = ("count", "cdf", "workload")
@@ -52,6 +52,22 @@ class SessionProtocol(Protocol):
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal."""
+
+    @property
+    def relations(self) -> Mapping[str, Relation]:
+        """What is public about every table that SQL can name."""
+
+    def sql(
+        self,
+        statement: str,
+        *,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for a statement."""
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every release; return a function that stops it."""

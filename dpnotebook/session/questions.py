@@ -30,7 +30,7 @@ from dpnotebook.privacy.noise_down import refined_laplace
 from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
-from dpnotebook.session.answer_frame import answer_frame, column_name, shares
+from dpnotebook.session.answer_frame import answer_frame, column_name, days_of, is_of_dates, shares
 from dpnotebook.session.domains import extended_words
 from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
@@ -217,7 +217,7 @@ class Questions:
         columns: dict[str, NDArray[Any]] = {}
         for measure, values in zip(question.measures, found, strict=True):
             rows = np.stack([as_asked(one, measure, question, domain) for one in values])
-            columns[measure.name] = rows
+            columns[measure.name] = days_of(rows) if is_of_dates(measure, domain) else rows
             if measure.kind == "cdf":
                 columns[column_name(measure.name, "share")] = shares(rows, measure, question, domain)
         return columns
@@ -305,7 +305,7 @@ def _reveal(
         delta=accountant.delta,
         paid=0.0,
         confidence=confidence,
-        unit=explain.unit(question.measures[0]),
+        unit=explain.unit(question.measures[0], question),
         ordered=ordered,
         adjusted=adjusted,
         sources=(record.number,) if combined is None else tuple(record.details["estimates"]["sources"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +17,7 @@ from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import PARTS, column_name, sampled
+from dpnotebook.session.date_groups import key_labels
 from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
@@ -143,19 +145,70 @@ class Release(ShowsCard):
             if {measure.name, *(column_name(measure.name, part) for part in PARTS[:3])} <= columns
         )
 
+    def unit_of(self, measure: Measure | ShownColumn) -> str:
+        """Return what the answers of one of its `measures` are counted in: "rows", or the unit of a column.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients, exact_session
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> domain = {"age": dpn.Range(0, 99, unit="years", label="Age at admission")}
+        >>> release = session.protect(example_patients(), "patients", domain=domain).mean("age", epsilon=0.5).run()
+        >>> [(release.words_of(measure), release.unit_of(measure)) for measure in release.measures]
+        [('MEAN of Age at admission', 'years')]
+        """
+        if isinstance(measure, Measure):
+            assert isinstance(self.question, Question)
+            return self.question.unit_of(measure)
+        return measure.counted_in
+
+    def words_of(self, measure: Measure | ShownColumn) -> str:
+        """Return one of its `measures` as a person would say it, by the label of its column; see `unit_of`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").mean("age", epsilon=0.5).run()
+        >>> release.words_of(release.measures[0])
+        'MEAN of age'
+        """
+        if isinstance(measure, Measure):
+            assert isinstance(self.question, Question)
+            return self.question.words_of(measure)
+        return measure.words
+
+    def labels(self, key: str) -> list[Any]:
+        """Return the levels of a key, row by row, as people write them: "2023-05" for a month, whose frame has a day.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import exact_session
+        >>> visits = pd.DataFrame({"seen": pd.date_range("2023-01-01", "2023-03-31")})
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> table = session.protect(visits, "visits", domain={"seen": dpn.Dates("2023-01", "2023-03")})
+        >>> release = table.groupby({"seen": "month"}).count(epsilon=0.5).run()
+        >>> release.labels("seen"), str(release.frame["seen"][0])
+        (['2023-01', '2023-02', '2023-03'], '2023-01-01 00:00:00')
+        """
+        column = self.frame[key]
+        return key_labels(self.question, key, column) if column.dtype.kind == "M" else column.tolist()
+
     @property
-    def value(self) -> float:
-        """The single answer.
+    def value(self) -> Any:
+        """The single answer: a number, or of a quantile of dates a Timestamp.
 
         Raises
         ------
         WorkloadError
             If the release has several; they are in `frame`.
         """
-        return float(self._single(self.names[0] if self.names else self._only_column()))
+        return _told(self._single(self.names[0] if self.names else self._only_column()))
 
     @property
-    def interval(self) -> tuple[float, float]:
+    def interval(self) -> tuple[Any, Any]:
         """The interval of the single answer.
 
         Raises
@@ -166,7 +219,7 @@ class Release(ShowsCard):
         if not self.names:
             raise WorkloadError("what a statement works out from its answers has no interval of its own")
         low, high = (column_name(self.names[0], part) for part in ("lower", "upper"))
-        return float(self._single(low)), float(self._single(high))
+        return _told(self._single(low)), _told(self._single(high))
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -564,3 +617,8 @@ class Release(ShowsCard):
         ['bar']
         """
         return view("plot", self, kind=kind, measure=measure)
+
+
+def _told(value: Any) -> Any:
+    """Return a number as one of Python, a date as it is."""
+    return value if isinstance(value, date) else float(value)

@@ -240,8 +240,9 @@ class Statements:
         if record.question != query.question.key:
             answers, details = as_recorded(query.question, record)
             record = replace(record, answers=answers, details=details)
-        release = self._revealed(record, query.question, query.accuracy.confidence)
-        return replace(release, paid=self.ledger.accountant.epsilon(paid))
+        found = self._revealed(record, query.question, query.accuracy.confidence)
+        release = replace(found, paid=self.ledger.accountant.epsilon(paid))
+        return release if query.shown is None else query.shown(release)
 
     def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:
         """Return what a record of a statement answers, as if that had cost nothing."""
@@ -253,8 +254,10 @@ class Statements:
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""
         from dpnotebook.session.statement_answers import recorded_statement
+        from dpnotebook.sql.analysis.analyse import units_of
 
-        return recorded_statement(charge)
+        statement = recorded_statement(charge)
+        return replace(statement, units=units_of(statement, self.relations.known))
 
     def check_same(self, charge: Charge) -> None:
         """Raise FrameChanged if a table is another than when it was charged for, NotProtected if parts are not here."""

@@ -21,10 +21,11 @@ from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
-from dpnotebook.session.aggregation import aggregated, described, measures_of
+from dpnotebook.session.aggregation import aggregated, described, measures_of, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
+from dpnotebook.session.moments import StatementVerbs
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.value_counts import as_value_counts
 from dpnotebook.strategy import Strategy
@@ -33,7 +34,7 @@ from dpnotebook.workload import Workload
 Bounds = tuple[float, float]
 
 
-class Grouped:
+class Grouped(StatementVerbs):
     """Questions about one protected table, grouped by keys.
 
     Every verb takes exactly one of `epsilon=` (what it may cost at most: what is known as well already costs nothing),
@@ -247,12 +248,13 @@ class Grouped:
     ) -> Query:
         """Return a query for the value below which a fraction q of the rows lies; `error=` is in rows of rank.
 
-        Several cost what one of them does: all are read off one measurement, and they never cross.
+        Several cost what one of them does: all are read off one measurement, and they never cross. Of dates it is a
+        date, and so are the ends of its interval; its standard error is in days.
 
         Parameters
         ----------
         column
-            A column declared as Range or Bins.
+            A column declared as Range, Bins or Dates.
         q
             A fraction from 0 to 1, or a list of them: then the frame has a row for each, in a column `quantile`.
         where
@@ -339,8 +341,8 @@ class Grouped:
         Parameters
         ----------
         functions
-            A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median" or a
-            quantile such as "90%"; or "count", of all rows.
+            A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median", a
+            quantile such as "90%", or "std", "var", "min" and "max" as in the verbs; or "count", of all rows.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -366,6 +368,11 @@ class Grouped:
         1   M      400.0      49.5        49.0
         """
         pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
+        if stated(pairs):
+            if objective is not None:
+                raise AccuracyError("objective= is for what the planner measures, and std, var, min and max are SQL's")
+            given = {"epsilon": epsilon, "error": error, "variance": variance}
+            return self._aggregated(pairs, where, given, confidence, fresh)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
 
@@ -425,21 +432,19 @@ class Grouped:
         domain = self._table.domain
         predicate = self._table.within(parsed(where, domain))
         if self._spans:
-            measures = tuple(self._by_span(measure, predicate) for measure in measures)
+            measures = tuple(self._by_span(measure, predicate, alone=len(measures) == 1) for measure in measures)
         question = Question(self._table.name, measures, self._keys, predicate)
         check_rows(question)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
 
-    def _by_span(self, measure: Measure, where: Predicate) -> Measure:
-        """Return a count by longer spans of dates than those that are declared."""
-        if measure.kind != "count" or measure.rows is not None:
-            name, by = next(iter(self._spans.items()))
-            raise DomainError(
-                f"only counts are grouped by longer spans than {shorten(name)} is declared by; declare "
-                f"{shorten(name)} as Dates(..., by={by!r}) for {measure.words} by {by}"
-            )
-        workload = span_workload(self._table.domain, self._keys, self._spans, where)
-        return replace(measure, kind="workload", workload=workload, asked=per_words(self._spans))
+    def _by_span(self, measure: Measure, where: Predicate, alone: bool) -> Measure:
+        """Return a measure by longer spans of dates than those that are declared."""
+        domain, asked = self._table.domain, per_words(self._spans)
+        if measure.kind == "count" and measure.rows is None and alone:
+            workload = span_workload(domain, self._keys, self._spans, where)
+            return replace(measure, kind="workload", workload=workload, asked=asked)
+        keys = sorted(self._keys, key=domain.names.index)
+        return replace(measure, workload=span_workload(domain, keys, self._spans, where), asked=asked)
 
     def _known(self, column: str) -> str:
         return checked_keys([column], self._table)[0]
@@ -461,7 +466,7 @@ class Verbs(Grouped):
         Parameters
         ----------
         keys
-            One or several names; for the counts of dates by longer spans than they are declared by, a dict such as
+            One or several names; for dates by longer spans than they are declared by, a dict such as
             `{"admitted": "month", "sex": None}`: "week", "month", "quarter" or "year", or "weekday", "month of year" or
             "quarter of year"; or a `pandas.Grouper`.
 

@@ -102,7 +102,9 @@ def price(
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
             parts.append(
-                PlannedMeasure(aggregate.name, words, unit(select, i), std_error, error.half_width, error.note)
+                PlannedMeasure(
+                    aggregate.name, words, unit(select, i, statement.units), std_error, error.half_width, error.note
+                )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
 

@@ -66,6 +66,14 @@ class ShownColumn:
     words: str
     kind: str
     column: str | None = None
+    unit: str | None = None
+
+    @property
+    def counted_in(self) -> str:
+        """What its answers are counted in; empty where that has no name."""
+        if self.kind in ("sum", "mean", "quantile"):
+            return self.unit or str(self.column)
+        return {"units": "units", "derived": ""}.get(self.kind, "rows")
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,8 @@ class Statement:
         where the answer is `release_0` as it is.
     public
         The public tables that `outer` reads.
+    units
+        What the values of declared columns are counted in, where that was said.
     parts
         Of a table that grew: of how many parts it was when this was written, and in which of them its rows are,
         numbered from 1; None where they can be in any.
@@ -94,6 +104,7 @@ class Statement:
     outer: str | None = None
     public: tuple[str, ...] = ()
     parts: tuple[int, tuple[int, ...]] | None = field(default=None, compare=False)
+    units: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def key(self) -> str:
@@ -124,7 +135,15 @@ class Statement:
     @property
     def measures(self) -> tuple[ShownColumn, ...]:
         """The columns of the first release that have one number a group."""
-        return tuple(_asked(aggregate) for aggregate in self.selects[0].aggregates if not aggregate.array)
+        return tuple(self._shown(aggregate) for aggregate in self.selects[0].aggregates if not aggregate.array)
+
+    def _shown(self, aggregate: Aggregate) -> ShownColumn:
+        from dpnotebook.sql.aggregates.catalogue import function_of  # with much that most sessions never need
+
+        function, words = function_of(aggregate.kind), aggregate.words or aggregate.name
+        column = function.column(aggregate)
+        unit = None if column is None or not self.units else function.unit(aggregate, self.units)
+        return ShownColumn(aggregate.name, words, function.shown, column, unit)
 
 
 def _said(select: PrivateSelect) -> str:
@@ -132,10 +151,3 @@ def _said(select: PrivateSelect) -> str:
     text = " and ".join([", ".join(asked[:-1]), asked[-1]] if len(asked) > 1 else asked)
     keys = ", ".join(key.name for key in select.keys)
     return text + (f" by {keys}" if keys else "")
-
-
-def _asked(aggregate: Aggregate) -> ShownColumn:
-    from dpnotebook.sql.aggregates.catalogue import function_of  # with much that most sessions never need
-
-    function = function_of(aggregate.kind)
-    return ShownColumn(aggregate.name, aggregate.words or aggregate.name, function.shown, function.column(aggregate))

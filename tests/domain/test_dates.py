@@ -228,7 +228,7 @@ def test_a_declaration_that_cannot_be_says_what_to_write(declare, words):
         ("admitted == 'May'", "is no date; write '2023-05-17'"),
         ("admitted > 3.5", "is no date"),
         ("admitted.dt.dayofweek == 3", "admitted is declared by month, so .dt.dayofweek is not known"),
-        ("admitted.dt.hour == 3", ".dt.hour is not supported"),
+        ("admitted.dt.hour == 3", "its hours are those of another column"),
         ("admitted.dt.month == 'May'", "is a number"),
         ("admitted.dt.month", "not supported"),
         ("sex.dt.month == 3", "sex holds no dates"),

@@ -185,3 +185,91 @@ def test_a_messy_frame_gets_the_lines_that_clean_it():
     assert again["month"].by == "month"
     for name, attribute in again.items():
         assert (attribute.encode(frame[name]) >= 0).all(), name
+
+
+ROWS = 4_000
+
+
+def given_out(kind, seed):
+    """Return what 1,500 persons are called who have some rows each, as hospitals and shops do."""
+    rng = np.random.default_rng(seed)
+    who = rng.integers(0, 1_500, ROWS)
+    drawn = rng.choice(np.arange(100_000, 1_000_000), 1_500, replace=False)
+    return {
+        "counted": lambda: who + 1,
+        "from a thousand": lambda: who + 100_000,
+        "in pairs": lambda: np.arange(ROWS) // 2,
+        "drawn": lambda: drawn[who],
+        "with missing ones": lambda: np.where(rng.random(ROWS) < 0.1, np.nan, drawn[who]),
+        "texts": lambda: [f"P{one:05d}" for one in who],
+        "digits": lambda: [str(drawn[one]) for one in who],
+        "padded": lambda: [f"NHS-{one:04d}-X" for one in who],
+        "mail": lambda: [f"person{one}@example.org" for one in who],
+        "uuid": lambda: [f"{one:08x}-0000-4000-8000-{one:012x}" for one in who],
+        "categories": lambda: pd.Categorical([f"P{one:05d}" for one in who]),
+    }[kind]()
+
+
+KINDS_GIVEN_OUT = ["counted", "from a thousand", "in pairs", "drawn", "with missing ones", "texts", "digits", "padded",
+                   "mail", "uuid", "categories"]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS_GIVEN_OUT)
+@pytest.mark.parametrize("seed", range(3))
+def test_what_says_whose_row_it_is_is_never_offered(kind, seed):
+    for name in ("x", "reference"):
+        found = suggest_domain(pd.DataFrame({name: given_out(kind, seed)}))
+        assert not found.columns
+        assert f"protect the table with unit='{name}'" in found.skipped[0][1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["pid", "patient", "patient_id", "PatientNumber", "customer no", "Subject-ID", "mrn", "user.key", "students"],
+)
+def test_few_persons_are_known_by_the_name_of_their_column(name):
+    for values in (np.arange(200) % 12, ["a", "b"] * 100):
+        found = suggest_domain(pd.DataFrame({name: values}))
+        assert not found.columns
+        assert f"protect the table with unit={name!r}" in found.skipped[0][1]
+    many = suggest_domain(pd.DataFrame({"order_id": np.arange(200) % 40}))
+    assert not many.columns
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_measured_or_paid_is_offered_still(seed):
+    rng = np.random.default_rng(seed)
+    measured = {
+        "age": rng.integers(0, 100, ROWS), "income": np.round(rng.lognormal(10, 0.6, ROWS)),
+        "rent": np.round(rng.uniform(0, 200_000, ROWS), -2), "steps": rng.poisson(8_000, ROWS),
+        "height": rng.normal(170, 10, ROWS).round(), "paid": rng.integers(0, 2, ROWS), "cost": rng.gamma(2, 50, ROWS),
+        "year": rng.integers(1990, 2024, ROWS), "ward_id": rng.integers(0, 12, ROWS),
+        "grams": rng.normal(3_400, 500, ROWS).round(),
+        "period": rng.choice(["a", "b"], ROWS), "balance": rng.normal(0, 5_000, ROWS).round(),
+    }  # fmt: skip
+    found = suggest_domain(pd.DataFrame(measured))
+    assert [name for name, _ in found.columns] == list(measured)
+
+
+NUMBERS = list(range(90)) * 2
+CLEANED = [
+    (["F", "f", "m ", "M"] * 10, ["f", "f", "m", "m"] * 10),
+    ([" a", "b"] * 20, ["a", "b"] * 20),
+    ([f"${1_000 * one:,}" for one in NUMBERS], [1_000 * one for one in NUMBERS]),
+    ([f"{one}%" for one in NUMBERS], NUMBERS),
+    ([f"{one},5" for one in NUMBERS], [one + 0.5 for one in NUMBERS]),
+    ([str(one) for one in NUMBERS], NUMBERS),
+    ([*map(str, NUMBERS), "unknown"], [*NUMBERS, np.nan]),
+    ([f"2023-05-{one % 28 + 1:02}" for one in NUMBERS], [pd.Timestamp(2023, 5, one % 28 + 1) for one in NUMBERS]),
+]
+
+
+@pytest.mark.parametrize(("values", "clean"), CLEANED)
+def test_the_line_that_cleans_runs_and_cleans(values, clean):
+    frame = pd.DataFrame({"x": values})
+    found = suggest_domain(frame)
+    assert not found.columns
+    line = found.skipped[0][1]
+    exec(line[line.index("frame[") :], {"frame": frame, "pd": pd})
+    pd.testing.assert_series_equal(frame["x"], pd.Series(clean, name="x"), check_dtype=False)
+    assert suggest_domain(frame).columns

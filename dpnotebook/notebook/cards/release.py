@@ -31,9 +31,11 @@ from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE, budget_parts, how_and_code
 from dpnotebook.notebook.cards.reuse_lines import SHARPER
 from dpnotebook.query.question import Question
-from dpnotebook.session.answer_frame import DERIVED, PARTS, column_name
+from dpnotebook.session.answer_frame import PARTS, column_name
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from dpnotebook.planner.plan import Plan
     from dpnotebook.session.release import Release
 
@@ -61,6 +63,13 @@ class Series:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     searched: bool = False  # whether a value that does not exist was not found
+    dates: bool = False  # whether the values are days, numbered from 1970-01-01
+
+    def said(self, number: float, half: float) -> str:
+        """Return a value, or an end of an interval, with the digits that the interval supports."""
+        if self.dates and math.isfinite(number):
+            return str(np.datetime64(math.floor(number), "D"))
+        return formatting.value(number, half)
 
     @property
     def half(self) -> NDArray[np.float64]:
@@ -73,18 +82,24 @@ class Series:
         known = np.isfinite(self.half)
         lower, upper, half = self.lower[known], self.upper[known], self.half[known]
         atol = MIDDLE * max(float(half.max(initial=0.0)), 1e-12)
-        return bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
+        return not self.dates and bool(np.allclose((upper + lower) / 2, self.value[known], atol=atol))
 
 
 def series_of(release: Release) -> Iterator[Series]:
     """Yield the measures of a release."""
     for measure in release.measures:
         columns = [measure.name, *(column_name(measure.name, part) for part in ("lower", "upper"))]
-        value, lower, upper = (release.frame[column].to_numpy(dtype=float) for column in columns)
-        unit = {"units": "units", DERIVED: ""}.get(measure.kind, "rows")
-        if measure.kind in ("sum", "mean", "quantile"):
-            unit = str(measure.column)
-        yield Series(measure.name, measure.words, unit, value, lower, upper, bool(release.notes))
+        dates = release.frame[measure.name].dtype.kind == "M"
+        value, lower, upper = (_numbers(release.frame[column]) for column in columns)
+        unit, words = release.unit_of(measure), release.words_of(measure)
+        yield Series(measure.name, words, unit, value, lower, upper, bool(release.notes), dates)
+
+
+def _numbers(column: pd.Series) -> NDArray[np.float64]:
+    """Return a column as numbers: dates as days from 1970-01-01."""
+    if column.dtype.kind == "M":
+        return np.asarray(column.to_numpy(dtype="datetime64[D]").astype(np.int64), dtype=np.float64)
+    return np.asarray(column.to_numpy(dtype=float))
 
 
 def label(level: Any) -> str:
@@ -234,7 +249,7 @@ def _large(series: Series, release: Release) -> Line:
     if (quantiles := dots.of(release, series.name)) is not None:
         row = [float(one) for one in quantiles[0]]
         pictures = [Picture(svg.dots(row, min(low, *row), max(high, *row), dots.words(row, half), width=220))]
-    return line(name, Span(formatting.value(value, half), "huge"), Span(error, "large"), quiet(series.unit), *pictures)
+    return line(name, Span(series.said(value, half), "huge"), Span(error, "large"), quiet("" if series.dates else series.unit), *pictures)
 
 
 def _table(release: Release, found: list[Series]) -> Table:
@@ -249,9 +264,10 @@ def _table(release: Release, found: list[Series]) -> Table:
         head += [""] * pictures
         align += "rr" + "l" * pictures
     drawn = [_pictures(release, series, shown) if pictures else None for series in found]
+    levels = [release.labels(key) for key in release.keys]
     rows = []
     for row in range(shown):
-        cells = [cell(label(release.frame[key].iloc[row])) for key in release.keys]
+        cells = [cell(label(each[row])) for each in levels]
         for series, images in zip(found, drawn, strict=True):
             cells += _answer(series, row, None if images is None else images[row])
         rows.append((*cells, *(cell(written(release.frame[name].iloc[row])) for name in others)))
@@ -267,7 +283,7 @@ def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
     if not math.isfinite(half):
         return [cell(strong(formatting.rounded(value))), cell(_instead(value, half)), *empty]
     error = cell(f"±{formatting.error_of(half)}") if series.symmetric else cell(_ends(series, row), nowrap=True)
-    return [cell(strong(formatting.value(value, half))), error, *([] if image is None else [cell(Picture(image))])]
+    return [cell(strong(series.said(value, half))), error, *([] if image is None else [cell(Picture(image))])]
 
 
 def _pictures(release: Release, series: Series, shown: int) -> list[str]:
@@ -299,7 +315,7 @@ def _axis(series: Series, shown: int) -> tuple[float, float, bool]:
 
 def _alt(series: Series, row: int) -> str:
     half = float(series.half[row])
-    numbers = (formatting.value(float(part[row]), half) for part in (series.value, series.lower, series.upper))
+    numbers = (series.said(float(part[row]), half) for part in (series.value, series.lower, series.upper))
     return "{}, interval {} to {}".format(*numbers)
 
 
@@ -309,7 +325,7 @@ def _known(series: Series, row: int) -> bool:
 
 def _ends(series: Series, row: int) -> str:
     half = float(series.half[row])
-    lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
+    lower, upper = (series.said(float(ends[row]), half) for ends in (series.lower, series.upper))
     return f"{lower} to {upper}"
 
 

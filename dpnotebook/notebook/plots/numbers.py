@@ -14,9 +14,9 @@ from dpnotebook.notebook.cards.release import (
     NOT_FOUND,
     Series,
     beside,
-    cell,
     facts,
     series_of,
+    written,
 )
 from dpnotebook.notebook.plots.levels import key_levels
 from dpnotebook.notebook.tables import AnswerTable
@@ -35,7 +35,7 @@ def said(series: Series, unit: bool = True) -> list[str]:
     unit
         Whether to say what it is counted in.
     """
-    after = f" {series.unit}" if unit and series.unit else ""
+    after = f" {series.unit}" if unit and series.unit and not series.dates else ""  # a date is counted in nothing
     symmetric, found = series.symmetric, []
     for row, (value, half) in enumerate(zip(series.value.tolist(), series.half.tolist(), strict=True)):
         if missing := instead(series, row):
@@ -44,9 +44,9 @@ def said(series: Series, unit: bool = True) -> list[str]:
         if not math.isfinite(half):
             found.append(f"{formatting.rounded(value)}{after} ({NO_INTERVAL})")
             continue
-        lower, upper = (formatting.value(float(ends[row]), half) for ends in (series.lower, series.upper))
+        lower, upper = (series.said(float(ends[row]), half) for ends in (series.lower, series.upper))
         error = f"±{formatting.error(half)}" if symmetric else f"({lower} to {upper})"
-        found.append(f"{formatting.value(value, half)} {error}{after}")
+        found.append(f"{series.said(value, half)} {error}{after}")
     return found
 
 
@@ -82,7 +82,7 @@ def answer_table(release: Release, rows: int | None = None) -> AnswerTable:
     found = list(series_of(release))
     columns = [key.names for key in keys]
     columns += [said(series, unit=False) for series in found]
-    columns += [[cell(value) for value in release.frame[name]] for name in others]
+    columns += [[written(value) for value in release.frame[name]] for name in others]
     return AnswerTable(
         (*(key.title for key in keys), *(_title(series) for series in found), *others),
         tuple(zip(*columns, strict=True)) if columns else (),

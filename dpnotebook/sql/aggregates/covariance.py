@@ -7,6 +7,7 @@ their bounds, the sums of 1, a, b and a b are measured, for correlations those o
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
@@ -17,7 +18,7 @@ from sqlglot import exp
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, Bounds, Builder
-from dpnotebook.sql.aggregates.function import Integers, input_of
+from dpnotebook.sql.aggregates.function import NO_UNITS, Integers, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring
 from dpnotebook.sql.aggregates.ratios import (
     COUNT_BITS,
@@ -170,9 +171,10 @@ class Covariance(OfPairs):
         (low, high), (least, most) = part.bounds[:2], part.bounds[2:]
         return float(high - low) / 2 * (float(most - least) / 2)
 
-    def unit(self, aggregate: Aggregate) -> str:
+    def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the product of both columns' units."""
-        return f"{aggregate.argument} times {'' if aggregate.other is None else aggregate.other.words}"
+        other = "" if aggregate.other is None else aggregate.other.words
+        return f"{units.get(aggregate.argument, aggregate.argument)} times {units.get(other, other)}"
 
 
 class Correlation(OfPairs):

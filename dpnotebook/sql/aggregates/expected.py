@@ -57,10 +57,10 @@ def _of_norms(measuring: Measuring, part: AggregateInput, confidence: float, row
     return replace(usual, note="; ".join(filter(None, (usual.note, note))))
 
 
-def unit(select: PrivateSelect, index: int) -> str:
-    """Return what the answers of an aggregate are counted in."""
+def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
+    """Return what the answers of an aggregate are counted in, given the units of columns that have one."""
     aggregate = select.aggregates[index]
-    return function_of(aggregate.kind).unit(aggregate)
+    return function_of(aggregate.kind).unit(aggregate, units)
 
 
 def steps(measuring: Measuring) -> tuple[str, ...]:

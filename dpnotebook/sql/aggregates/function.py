@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from types import MappingProxyType
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -34,6 +35,8 @@ USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
 COARSE = 12  # values are split at 2^12, so that sums of both parts are exact sums of integers
 FINEST = -46  # exponent of the least part of a value that counts
 LARGEST = 69  # exponent of the largest value that is told from larger ones
+
+NO_UNITS: Mapping[str, str] = MappingProxyType({})  # of columns, where nothing was said of them
 
 
 @dataclass(frozen=True)
@@ -380,9 +383,9 @@ class AggregateFunction:
         """
         raise NotImplementedError
 
-    def unit(self, aggregate: Aggregate) -> str:
-        """Return what its answers are counted in."""
-        return self.counted_in or aggregate.argument
+    def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
+        """Return what its answers are counted in, given the units of columns that have one."""
+        return self.counted_in or units.get(aggregate.argument, aggregate.argument)
 
     def column(self, aggregate: Aggregate) -> str | None:
         """Return what cards say that its answers are of; None for counts."""

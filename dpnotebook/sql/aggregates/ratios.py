@@ -24,6 +24,7 @@ from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
+    NO_UNITS,
     USUAL_ROWS,
     AggregateFunction,
     Expectation,
@@ -474,9 +475,10 @@ class Variance(Ratio):
         assert part.bounds is not None
         return float(part.bounds[1] - part.bounds[0]) ** 2 / 4
 
-    def unit(self, aggregate: Aggregate) -> str:
+    def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the square of the column's units."""
-        return f"square of {aggregate.argument}'s units"
+        unit = units.get(aggregate.argument)
+        return f"square of {aggregate.argument}'s units" if unit is None else f"{unit} squared"
 
 
 USUAL_MEAN, USUAL_SPREAD = 0.5, 0.25  # of values of which errors are foretold, in half-widths from the middle
@@ -508,9 +510,9 @@ class Deviation(Variance):
         assert part.bounds is not None
         return float(part.bounds[1] - part.bounds[0]) / 2
 
-    def unit(self, aggregate: Aggregate) -> str:
+    def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""
-        return aggregate.argument
+        return units.get(aggregate.argument, aggregate.argument)
 
 
 def _half_width(low: Fraction, high: Fraction) -> Fraction:

@@ -53,11 +53,19 @@ def analyse(
     _check_writable(statement, *(parameters or {}).values())
     surface = read_surface(statement, parameters or {})
     try:
-        return _analyse(surface.tree, Reader(surface.text, relations), contribution)
+        found = _analyse(surface.tree, Reader(surface.text, relations), contribution)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:
         raise SQLError("the statement is nested too deeply; write it flatter") from None
+    return replace(found, units=units_of(found, relations))
+
+
+def units_of(statement: Statement, relations: Mapping[str, Relation]) -> dict[str, str]:
+    """Return what the values of declared columns of a statement's tables are counted in, where that is said."""
+    domains = [relations[name].domain for name in statement.tables if name in relations]
+    columns = [(column, each) for domain in domains if domain is not None for column, each in domain.items()]
+    return {column: each.unit for column, each in columns if each.unit is not None}
 
 
 def _check_writable(*texts: object) -> None:

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.builders import type_name
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Bins, Dates, Domain
+from dpnotebook.domain import Bins, Dates, Domain, Times
 from dpnotebook.errors import PredicateError
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or
@@ -205,6 +205,8 @@ def _is_of_days(expression: Compare | OneOf, scope: LinearScope) -> bool:
     """
     attribute = scope.domain[expression.attribute]
     values = expression.values if isinstance(expression, OneOf) else (expression.value,)
+    if isinstance(attribute, Times):  # the column is moments to SQL
+        return False
     if not isinstance(attribute, Dates):
         return not any(isinstance(one, datetime.date) for one in values)
     if attribute.timezone not in (None, "UTC") or not isinstance(expression, Compare):

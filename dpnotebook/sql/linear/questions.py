@@ -19,7 +19,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpnotebook.dialect.text import Text
-from dpnotebook.domain import Dates, Domain
+from dpnotebook.domain import Dates, Domain, Times
 from dpnotebook.errors import DomainError, SQLError
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
@@ -222,7 +222,7 @@ def _keys(select: exp.Select, selected: list[str | None], scope: LinearScope) ->
 def _whole_column(node: exp.Column, scope: LinearScope) -> str:
     """Return a column that is grouped by as it is: of times that would be a group for each moment."""
     name = scope.column(node)
-    if isinstance(scope.domain[name], Dates):
+    if isinstance(scope.domain[name], Dates | Times):
         raise NotLinear
     return name
 

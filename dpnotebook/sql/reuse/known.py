@@ -181,7 +181,11 @@ def planned_measures(statement: Statement, one: AnsweredSelect, confidence: floa
     for i, (aggregate, told) in enumerate(zip(select.aggregates, estimates(one, confidence), strict=True)):
         width = float(np.max((told.upper - told.lower) / 2))
         words = aggregate.words or aggregate.name
-        found.append(PlannedMeasure(aggregate.name, words, unit(select, i), float(np.max(told.std_error)), width))
+        found.append(
+            PlannedMeasure(
+                aggregate.name, words, unit(select, i, statement.units), float(np.max(told.std_error)), width
+            )
+        )
     return tuple(found)
 
 

@@ -1,0 +1,391 @@
+"""What SQL has a function for: spreads, correlations, ends and distinct units, as verbs that write the statement.
+
+A verb here is the statement that somebody would write for it, so that it is planned, bounded, reused and recorded as
+that is. Its rows are those that SQL has: also those with values that other columns do not declare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal
+
+from dpnotebook.domain import Dates, Times
+from dpnotebook.domain.calendar import SPANS
+from dpnotebook.domain.parts import PART
+from dpnotebook.errors import AccuracyError, DomainError, shorten
+from dpnotebook.planner.table import TableSchema
+from dpnotebook.predicate import Predicate
+from dpnotebook.session.condition_sql import condition_sql, name_sql
+from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.release import Release
+
+UTC = (None, "UTC")  # the time zones whose days are those of SQL
+OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL calls them
+    "std": "STDDEV",
+    "var": "VAR_SAMP",
+    "min": "MIN",
+    "max": "MAX",
+}
+PLURAL = {"text": "texts", "time": "times", "date": "dates"}
+BESIDE = {"count": "COUNT", "sum": "SUM", "mean": "AVG", "median": "MEDIAN"}
+
+
+class StatementVerbs:
+    """The verbs that are statements, of a table and of its groups."""
+
+    _session: SessionProtocol
+    _table: TableSchema
+    _keys: tuple[str, ...]
+    _spans: dict[str, str]
+    _guard: Callable[[], None] | None
+
+    def std(
+        self,
+        column: str,
+        *,
+        ddof: int = 1,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the standard deviation of a column: STDDEV in SQL, with its interval.
+
+        Values are clamped to the declared bounds; of a column without any, bounds are found from a noisy histogram.
+
+        Parameters
+        ----------
+        column
+            A column of numbers, declared or not.
+        ddof
+            1 divides by one less than the number of values, as pandas does; 0 by their number.
+        where
+            Which rows take part, as pandas-query text.
+        epsilon, error, variance, confidence, fresh
+            As for every verb; exactly one of the first three. An error needs declared bounds.
+
+        Raises
+        ------
+        DomainError
+            If there is no such column, or no such ddof.
+        SQLError
+            If the column holds no numbers.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.std("age", epsilon=0.5).run().value, 1)
+        28.9
+        >>> patients.groupby("sex").std("age", epsilon=0.5).run().frame[["sex", "value"]].round(1)
+          sex  value
+        0   F   28.9
+        1   M   28.9
+        """
+        name = ("STDDEV_POP", "STDDEV")[_degrees(ddof)]
+        return self._of("std", name, (column,), where, epsilon, error, variance, confidence, fresh)
+
+    def var(
+        self,
+        column: str,
+        *,
+        ddof: int = 1,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the variance of a column: VAR_SAMP in SQL; parameters as for `std`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.var("age", ddof=0, where="sex == 'F'", epsilon=0.5).run().value, 1)
+        833.3
+        """
+        name = ("VAR_POP", "VAR_SAMP")[_degrees(ddof)]
+        return self._of("var", name, (column,), where, epsilon, error, variance, confidence, fresh)
+
+    def corr(
+        self,
+        column: str,
+        other: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the correlation of two columns, between -1 and 1: CORR in SQL; see `std`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.corr("age", "income", epsilon=0.5).run().value, 3)
+        1.0
+        """
+        columns = (column, other)
+        return self._of("corr", "CORR", columns, where, epsilon, error, variance, confidence, fresh)
+
+    def cov(
+        self,
+        column: str,
+        other: str,
+        *,
+        ddof: int = 1,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the covariance of two columns: COVAR_SAMP in SQL; see `std`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.cov("age", "income", ddof=0, epsilon=0.5).run().value)
+        833250
+        """
+        name = ("COVAR_POP", "COVAR_SAMP")[_degrees(ddof)]
+        return self._of("cov", name, (column, other), where, epsilon, error, variance, confidence, fresh)
+
+    def min(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the least value that noise does not hide: MIN in SQL, a low quantile.
+
+        Nobody's own value is told: it is the value above so many others as noise may have added.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.min("age", where="age >= 50", epsilon=0.5).run().value)  # three years have enough rows
+        53
+        """
+        return self._of("min", "MIN", (column,), where, epsilon, error, variance, confidence, fresh)
+
+    def max(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the greatest value that noise does not hide: MAX in SQL, a high quantile; see `min`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.max("age", where="age < 50", epsilon=0.5).run().value)
+        46
+        """
+        return self._of("max", "MAX", (column,), where, epsilon, error, variance, confidence, fresh)
+
+    def nunique(
+        self,
+        column: str | None = None,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the number of different privacy units: COUNT(DISTINCT patient) in SQL.
+
+        Parameters
+        ----------
+        column
+            The column that identifies the unit, which is the only one that can be counted so; it may be left out.
+        where, epsilon, error, variance, confidence, fresh
+            As for `std`.
+
+        Raises
+        ------
+        DomainError
+            If the column is another one: what people share tells of each of them.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients, exact_session
+        >>> visits = example_patients().assign(pid=lambda rows: rows.index // 2)
+        >>> session = exact_session(dpn.Budget(epsilon=1.0))
+        >>> table = session.protect(visits, "visits", unit="pid", max_rows=2, domain={"sex": ["F", "M"]})
+        >>> visits.dp.nunique("pid", epsilon=0.5).run().value
+        500.0
+        """
+        unit = self._table.unit
+        if unit is None and column is None:
+            raise DomainError("each row is a unit of its own here, so count(epsilon=0.1) counts them")
+        if column is not None and column != unit:
+            self._column(column)
+            from dpnotebook.session.instead import instead
+
+            raise DomainError(instead("nunique", self._table, self._keys))
+        return self._of("nunique", "COUNT", (str(unit),), where, epsilon, error, variance, confidence, fresh)
+
+    def _of(
+        self,
+        verb: str,
+        function: str,
+        columns: tuple[str, ...],
+        where: str | None,
+        epsilon: float | None,
+        error: float | None,
+        variance: float | None,
+        confidence: float,
+        fresh: bool,
+    ) -> Query:
+        """Return the query of a statement with one function of one or two columns."""
+        names = columns if verb == "nunique" else tuple(self._numbers(verb, column) for column in columns)
+        if len(set(names)) < len(names):
+            raise DomainError(f"{verb} is of two columns; of one and the same it is {'1' if verb == 'corr' else 'var'}")
+        call = f"{function}({'DISTINCT ' * (verb == 'nunique')}{', '.join(map(name_sql, names))})"
+        given = {"epsilon": epsilon, "error": error, "variance": variance}
+        return self._stated({self._named(verb): call}, where, given, confidence, fresh)
+
+    def _aggregated(
+        self,
+        pairs: Sequence[tuple[str | None, str]],
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query:
+        """Return the query of a statement with all functions that `agg` was asked for, of which one is SQL's."""
+        calls: dict[str, str] = {}
+        for column, function in pairs:
+            if column is None:
+                calls[function] = "COUNT(*)"
+                continue
+            name = name_sql(self._numbers(function, column) if function != "count" else column)
+            if function.endswith("%"):
+                call = f"PERCENTILE_CONT({name}, {float(function[:-1]) / 100:g})"
+            else:
+                call = f"{(OF_A_COLUMN | BESIDE)[function]}({name})"
+            calls[f"{column}_{function}"] = call
+        return self._stated(calls, where, given, confidence, fresh)
+
+    def _stated(
+        self,
+        calls: Mapping[str, str],
+        where: str | None,
+        given: Mapping[str, float | str | None],
+        confidence: float,
+        fresh: bool,
+    ) -> Query:
+        """Return the query of a statement that selects the keys and some aggregates, each under a name."""
+        if not isinstance(fresh, bool):
+            raise AccuracyError(f"fresh= is True or False, not {shorten(fresh)}")
+        table = self._table
+        selected = Predicate.everything(table.domain) if where is None else Predicate.parse(where, table.domain)
+        if (PART in selected.attributes and table.parts) or table.elsewhere:
+            raise DomainError(
+                f"this is asked of all parts of {shorten(table.name)} together: leave the condition on parts out, or "
+                f"ask in SQL, where a part can be named"
+            )
+        said = condition_sql(selected, table.domain, self._session.relations[table.name].columns)
+        keys = {name: self._key(name) for name in self._keys}
+        listed = [sql if sql == name_sql(name) else f"{sql} AS {name_sql(name)}" for name, sql in keys.items()]
+        listed += [f"{call} AS {name_sql(name)}" for name, call in calls.items()]
+        text = f"SELECT {', '.join(listed)} FROM {name_sql(table.name)}"
+        text += f" WHERE {said}" * bool(said)
+        text += f" GROUP BY {', '.join(keys.values())}" * bool(keys)
+        query = self._session.sql(text, **given, confidence=confidence, fresh=fresh)  # type: ignore[arg-type]
+        dates = [name for name in self._keys if isinstance(table.domain[name], Dates)]
+        days = tuple(name for name in dates if table.domain[name].other_index is None)
+        return replace(query, guard=self._guard, shown=partial(with_days, keys=days) if days else None)
+
+    def _key(self, name: str) -> str:
+        """Return what a statement groups by for a key."""
+        attribute = self._table.domain[name]
+        if isinstance(attribute, Times):
+            raise DomainError(f"this is not grouped by {shorten(name)}, which is times of day; sums and means are")
+        if not isinstance(attribute, Dates):
+            return name_sql(name)
+        by = self._spans.get(name, attribute.by)
+        if attribute.timezone not in UTC:
+            raise DomainError(
+                f"{shorten(name)} has days of {attribute.timezone}, and SQL groups by those of UTC: this can be asked "
+                "without that key, or of a frame with a column of its months"
+            )
+        if by not in SPANS or attribute.by_span(by) is None:
+            raise DomainError(f"this is grouped by whole spans of {shorten(name)}, not by {by}: {', '.join(SPANS)}")
+        return f"DATE_TRUNC('{by}', {name_sql(name)})"
+
+    def _named(self, verb: str) -> str:
+        """Return what to call the only answer: "value", unless a key needs that name."""
+        taken = {*self._keys}
+        names = ["value", *(verb + "_" * i for i in range(len(taken) + 1))]
+        parts = ("", "_std_error", "_lower", "_upper")
+        beside = {"value": {"value", "std_error", "lower", "upper"}}
+        return next(name for name in names if not taken & beside.get(name, {name + part for part in parts}))
+
+    def _numbers(self, verb: str, column: Any) -> str:
+        """Return the name of a column that holds numbers, or truth values."""
+        name = self._column(column)
+        kind = self._session.relations[self._table.name].columns[name]
+        if kind in ("integer", "number", "boolean"):
+            return name
+        other = f"; value_counts({shorten(name)}) counts them" if name in self._table.domain else ""
+        if kind == "time" and verb in ("min", "max") and name in self._table.domain:
+            other = f"; quantile({shorten(name)}, [0.05, 0.95]) is of dates too"
+        raise DomainError(
+            f"{verb} is of numbers, and {shorten(name)} holds {PLURAL.get(kind, 'something else')}{other}"
+        )
+
+    def _column(self, name: Any) -> str:
+        """Return the name of a column of the table, declared or not."""
+        relation = self._session.relations.get(self._table.name)
+        if isinstance(name, str) and relation is not None and name in relation.columns and name != self._table.unit:
+            return name
+        return self._known(name)
+
+    def _known(self, column: str) -> str:
+        """Return the name of a declared column, or raise DomainError."""
+        raise NotImplementedError
+
+
+def with_days(release: Release, keys: Sequence[str]) -> Release:
+    """Return a release with keys that are days, NaT where they are missing, as the planner's answers have them."""
+    frame, again = release.frame, release.again
+    return replace(
+        release,
+        frame=frame.assign(**{key: frame[key].to_numpy(dtype="datetime64[us]") for key in keys}),
+        again=None if again is None else lambda confidence: with_days(again(confidence), keys),
+    )
+
+
+def _degrees(ddof: object) -> Literal[0, 1]:
+    if isinstance(ddof, bool) or ddof not in (0, 1):
+        raise DomainError(f"ddof= is 1, as in pandas, or 0; not {shorten(ddof)}")
+    return 1 if ddof == 1 else 0
