@@ -269,7 +269,7 @@ class Release(ShowsCard):
         Raises
         ------
         WorkloadError
-            If the release has several.
+            If the release has several, or it is a date.
 
         Examples
         --------
@@ -277,7 +277,9 @@ class Release(ShowsCard):
         >>> float(example_session().table("patients").count(epsilon=0.5).run())
         1000.0
         """
-        return self.value
+        if isinstance(self.value, date):
+            raise WorkloadError("this answer is a date, and no number: use .value")
+        return float(self.value)
 
     def nonnegative(self, total: float | None = None) -> Release:
         """Return the same release with its counts moved to the nearest that data could have.

@@ -246,10 +246,11 @@ def _large(series: Series, release: Release) -> Line:
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     alt = _alt(series, 0)
     pictures = [Picture(svg.interval(lower, value, upper, low, high, alt, zero=zero, width=220))]
-    if (quantiles := dots.of(release, series.name)) is not None:
+    unit = "" if series.dates else series.unit  # a date is counted in nothing
+    if (quantiles := None if series.dates else dots.of(release, series.name)) is not None:
         row = [float(one) for one in quantiles[0]]
         pictures = [Picture(svg.dots(row, min(low, *row), max(high, *row), dots.words(row, half), width=220))]
-    return line(name, Span(series.said(value, half), "huge"), Span(error, "large"), quiet("" if series.dates else series.unit), *pictures)
+    return line(name, Span(series.said(value, half), "huge"), Span(error, "large"), quiet(unit), *pictures)
 
 
 def _table(release: Release, found: list[Series]) -> Table:
@@ -289,7 +290,7 @@ def _answer(series: Series, row: int, image: str | None) -> list[Cell]:
 def _pictures(release: Release, series: Series, shown: int) -> list[str]:
     """Return a picture of every shown row on one axis: its interval, or dots."""
     low, high, zero = _axis(series, shown)
-    quantiles = dots.of(release, series.name)
+    quantiles = None if series.dates else dots.of(release, series.name)
     if quantiles is not None and np.isfinite(quantiles[:shown]).all():
         low, high = min(low, float(quantiles[:shown].min())), max(high, float(quantiles[:shown].max()))
         return [

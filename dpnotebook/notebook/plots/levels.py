@@ -97,7 +97,10 @@ def key_levels(release: Release, key: str) -> PlacedLevels:
 
 
 def key_title(release: Release, key: str) -> str:
-    """Return what a key of a release is called on axes and in tables."""
+    """Return what a key of a release is called on axes and in tables: its label, where it has one."""
+    question = release.question
+    if isinstance(question, Question) and key in question.where.domain.names:
+        return question.where.domain.label_of(key)
     return key
 
 
