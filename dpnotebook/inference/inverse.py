@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -83,6 +84,8 @@ def inverse(operator: Workload) -> Inverse:
         return triangular
     if isinstance(operator, PIdentity):
         return WoodburyInverse(operator)
+    if isinstance(operator, Permuted):
+        return PermutedInverse(inverse(operator.workload), operator.order)
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):
         return WideInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
@@ -92,6 +95,50 @@ def inverse(operator: Workload) -> Inverse:
             f"{DENSE_CELLS:,} are possible, or {WIDE_ROWS:,} measurements"
         )
     return DenseInverse(operator)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedInverse:
+    """(A'A)^+ of an operator whose cells are in another order: column j of the inner one is cell order[j]."""
+
+    inner: Inverse
+    order: Integers
+
+    @property
+    def n(self) -> int:
+        """Number of cells."""
+        return self.inner.n
+
+    @property
+    def rank(self) -> int:
+        """The inner operator's: the order of the cells does not matter."""
+        return self.inner.rank
+
+    def apply(self, z: Array) -> Array:
+        """Return M z along the middle axis, its cells put back."""
+        result = np.empty(z.shape)
+        result[:, self.order] = self.inner.apply(z[:, self.order])
+        return result
+
+    def intervals(self, starts: Integers, ends: Integers) -> Array:
+        """Return w'Mw for runs of cells, which are no runs in the inner order: each is written out."""
+        found = [np.zeros(0)]
+        for some in _chunks(starts.size, self.n):
+            first, last = starts[some][:, None], ends[some][:, None]
+            found.append(self.inner.of_rows(((first <= self.order) & (self.order < last)).astype(float)))
+        return np.concatenate(found)
+
+    def of_rows(self, rows: Array) -> Array:
+        """Return w'Mw for every row."""
+        return self.inner.of_rows(rows[:, self.order])
+
+    def inner_workload(self, workload: Workload) -> Workload | None:
+        """Return a workload as it is in the inner order, where that has the same form or is written out already."""
+        if isinstance(workload, Permuted) and np.array_equal(workload.order, self.order):
+            return workload.workload
+        if isinstance(workload, Total):
+            return workload
+        return Explicit(workload.matrix[:, self.order]) if isinstance(workload, Explicit) else None
 
 
 def _weighted_inverse(operator: WeightedRows) -> Inverse | None:
@@ -118,6 +165,8 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
         return workload.weight**2 * variances(inverse_, workload.workload)
     if isinstance(workload, Stack):
         return np.concatenate([variances(inverse_, part) for part in workload.parts])
+    if isinstance(inverse_, PermutedInverse) and (inner := inverse_.inner_workload(workload)) is not None:
+        return variances(inverse_.inner, inner)
     if isinstance(workload, Contiguous):
         chunks = _chunks(workload.shape[0], RUN_ENTRIES)
         return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in chunks])
@@ -140,6 +189,11 @@ def total_variance(operator: Workload, workload: Workload) -> float:
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:
     """Return the sum of `variances`, from Gram matrices or energies where it can be."""
+    if isinstance(found, PermutedInverse):
+        # The sum over single cells is the same in every order.
+        inner = workload if isinstance(workload, Identity) else found.inner_workload(workload)
+        if inner is not None:
+            return sum_of_variances(found.inner, inner)
     if isinstance(found, TreeInverse | WaveletInverse) or (
         isinstance(found, WeightedTreeInverse) and found.n <= DENSE_CELLS
     ):
