@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
-from dpnotebook.inference.toeplitz import toeplitz_inverse
+from dpnotebook.inference.toeplitz import ToeplitzInverse, toeplitz_inverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.workload.base import Array, Workload
@@ -23,6 +23,7 @@ from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.permuted import Permuted
+from dpnotebook.workload.predicates import Predicates
 from dpnotebook.workload.toeplitz import Toeplitz
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
@@ -31,6 +32,7 @@ DENSE_CELLS = 4096  # beyond it, a dense pseudo-inverse takes minutes
 DIRECT_CELLS = 1024  # up to it, less than a second
 WIDE_ROWS, WIDE_ENTRIES = 1024, 2**24  # most measurements, and most entries of theirs, to go through A A'
 RUN_ENTRIES = 8  # of a run of cells, which is handled by its ends
+WRITTEN = 2**26  # entries of predicates that are written out to reorder their cells
 CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
@@ -133,12 +135,18 @@ class PermutedInverse:
         return self.inner.of_rows(rows[:, self.order])
 
     def inner_workload(self, workload: Workload) -> Workload | None:
-        """Return a workload as it is in the inner order, where that has the same form or is written out already."""
+        """Return a workload as it is in the inner order; None where it would have to be written out, row by row."""
         if isinstance(workload, Permuted) and np.array_equal(workload.order, self.order):
             return workload.workload
         if isinstance(workload, Total):
             return workload
-        return Explicit(workload.matrix[:, self.order]) if isinstance(workload, Explicit) else None
+        if isinstance(workload, Explicit):
+            columns = workload.matrix[:, self.order]
+            runs = Predicates(columns == 1) if ((columns == 0) | (columns == 1)).all() else None
+            return runs if runs is not None and runs.single_runs else Explicit(columns)
+        if isinstance(workload, Predicates) and workload.shape[0] * workload.n <= WRITTEN:
+            return Predicates(workload.dense()[:, self.order])
+        return None
 
 
 def _weighted_inverse(operator: WeightedRows) -> Inverse | None:
@@ -170,6 +178,9 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
     if isinstance(workload, Contiguous):
         chunks = _chunks(workload.shape[0], RUN_ENTRIES)
         return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in chunks])
+    if isinstance(workload, Predicates) and workload.single_runs:
+        chunks = _chunks(workload.shape[0], RUN_ENTRIES)
+        return np.concatenate([inverse_.intervals(workload.starts[rows], workload.ends[rows]) for rows in chunks])
     if isinstance(workload, Permuted) and inverse_.rank == inverse_.n <= DENSE_CELLS:
         return workload.quadratic(inverse_.apply(np.eye(inverse_.n)[None])[0])
     if isinstance(workload, Explicit) or not isinstance(inverse_, DenseInverse):
@@ -202,6 +213,8 @@ def sum_of_variances(found: Inverse, workload: Workload) -> float:
         return workload.weight**2 * sum_of_variances(found, workload.workload)
     if isinstance(workload, Stack):
         return sum(sum_of_variances(found, part) for part in workload.parts)
+    if isinstance(found, ToeplitzInverse) and isinstance(workload, AllRange):
+        return found.of_all_runs()
     if isinstance(found, WoodburyInverse):
         return found.total(workload)
     if isinstance(found, DenseInverse):

@@ -22,11 +22,12 @@ from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.bounds import gram_bound, svd_bound
 from dpnotebook.strategy.gaussian import gaussian_optimum
 from dpnotebook.strategy.laplace import p_identity
+from dpnotebook.strategy.ordering import cells_in_order, reordered
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
 from dpnotebook.strategy.rounding import l1_objective, rounded_gram, rounded_p_identity
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.two_weights import two_weights
-from dpnotebook.workload import Explicit, Identity, Permuted, PIdentity, Total, Workload
+from dpnotebook.workload import Explicit, Identity, PIdentity, Total, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import terms
 
@@ -34,15 +35,22 @@ Effort = Literal["quick", "full"]
 Union = tuple[tuple[float, Workload], ...]  # squared weights and factors of one attribute
 
 LARGEST = {"laplace": 8192, "gaussian": 4096}  # cells
-QUICK_CELLS = 256  # of an attribute that is optimised while somebody waits for a plan
+QUICK_CELLS = 512  # of an attribute that is optimised while somebody waits for a plan
 FACTOR_CELLS = 1024  # of an attribute of a product, which is optimised again and again
+# Of several attributes together, over which all that could be measured is searched: half a minute, or a moment.
+FLAT_CELLS: dict[tuple[Noise, Effort], int] = {
+    ("gaussian", "full"): 2048,
+    ("laplace", "full"): 1024,
+    ("gaussian", "quick"): 256,
+    ("laplace", "quick"): 256,
+}
 PRECISE = 18  # bits of an operator that is not multiplied with others
 # Of the gap between a Gaussian strategy and its bound; over more than 1,024 cells an iteration takes half a minute.
 TOLERANCE, ROUGH_TOLERANCE, QUICK_TOLERANCE = 2e-6, 3e-5, 1e-4
 NEARLY = 1.001  # what is this near the SVD bound needs no optimisation
 KEPT = 64  # optimised operators that are remembered
 
-_found: dict[tuple[Union, Noise, Effort], tuple[Workload, float]] = {}
+_found: dict[tuple[Union, Noise, Effort], tuple[Explicit | PIdentity, float]] = {}
 
 ALIKE = 1e-9  # relative difference of Gram entries that is rounding
 
@@ -94,7 +102,8 @@ def opt_0(
             f"optimising a strategy takes a dense {n:,} x {n:,} matrix again and again; up to {LARGEST[noise]:,} cells "
             "are possible. Use strategy.hierarchical(workload) or wider bins, or state attributes as factors of a Kron"
         )
-    inner = workload.workload if isinstance(workload, Permuted) else workload
+    order = cells_in_order([workload])
+    inner = workload if order is None else reordered(workload, order)
     gram = inner.gram().astype(float)
     operator: Explicit | PIdentity
     certificate = 0.0
@@ -107,8 +116,8 @@ def opt_0(
         else:
             operator = _best_for_laplace(gram, p, restarts, report)
             name = _name(operator)
-    if isinstance(workload, Permuted):
-        operator = permuted_operator(operator, workload.places)
+    if order is not None:
+        operator = permuted_operator(operator, np.argsort(order))
     return Strategy(workload, operator, noise, name, certificate=certificate)
 
 
@@ -183,7 +192,7 @@ def product_certificate(workload: Workload, effort: Effort = "full", report: Pro
         elif n > _cells(effort):
             return 0.0
         else:
-            bound *= _optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", effort, report)[1]
+            bound *= optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", effort, report)[1]
     return bound
 
 
@@ -202,17 +211,22 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
             return [simple]
     if not 1 < n <= _cells(effort) or (effort == "quick" and len(union) > 1):
         return []
+    order = cells_in_order([factor for _, factor in union])
+    union = tuple((weight, reordered(factor, order)) for weight, factor in union)
     gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
     if least <= gram_bound(gram) * NEARLY:
         return []
-    return [_optimised(union, gram, noise, effort, report)[0]]
+    operator = optimised(union, gram, noise, effort, report)[0]
+    return [operator if order is None else permuted_operator(operator, np.argsort(order))]
 
 
 def _cells(effort: Effort) -> int:
     return FACTOR_CELLS if effort == "full" else QUICK_CELLS
 
 
-def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: Progress) -> tuple[Workload, float]:
+def optimised(
+    union: Union, gram: Array, noise: Noise, effort: Effort, report: Progress
+) -> tuple[Explicit | PIdentity, float]:
     """Return the optimised operator for a union, and a lower bound on every operator's error (0 for Laplace noise)."""
     key = (union, noise, effort)
     if key not in _found:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.progress import silent, watched
+from dpnotebook.progress import Progress, silent, watched
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.catalogue import candidates_of_this_package, made
 from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.hdmm import best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
@@ -17,6 +19,8 @@ from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms
+
+CERTAIN = 1.0001  # times a bound: no strategy of others is looked at
 
 
 def select(
@@ -87,8 +91,21 @@ def select_own(
     threads = threads_for(workload.shape[1] if found is None else max(found[0]))
     with threads, nullcontext(silent) if effort == "quick" else watched() as report:
         if objective == "total":
-            return best_of(tried(workload, noise, effort, 0, report))
+            best = best_of(tried(workload, noise, effort, 0, report))
+            near = best.objective <= best.bound * CERTAIN
+            return best if near or effort == "quick" else best_of([best, *_competitors(workload, noise, report)])
         total = select_own(workload, noise, effort)
         if all_alike(workload):
             return total
-        return best_worst([total, *tried_for_worst(workload, total, effort, report)])
+        best = best_worst([total, *tried_for_worst(workload, total, effort, report)])
+        near = best.worst <= best.worst_bound * CERTAIN
+        return best if near or effort == "quick" else best_worst([best, *_competitors(workload, noise, report)])
+
+
+def _competitors(workload: Workload, noise: Noise, report: Progress) -> Iterator[Strategy]:
+    """Yield the strategies of others that suit the workload, where nothing proves that they cannot be better."""
+    for candidate in candidates_of_this_package(workload, noise):
+        try:
+            yield made(candidate, workload, noise, report=report)
+        except WorkloadError:
+            continue
