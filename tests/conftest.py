@@ -9,6 +9,8 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the processors: threads of BLAS would wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+os.environ["DPNOTEBOOK_CACHE"] = "off"  # nothing of the user's is read or written; tests of the folder name their own
+
 import numpy as np
 import pandas as pd
 import pytest

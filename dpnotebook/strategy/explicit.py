@@ -7,20 +7,23 @@ exact error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse
 from dpnotebook.inference.inverse import total_variance
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.accountant import Noise
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.bounds import gram_bound, svd_bound
-from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.gaussian import gaussian_optimum, proved_bound
+from dpnotebook.strategy.kept_optima import Proposal, kept
 from dpnotebook.strategy.laplace import p_identity
 from dpnotebook.strategy.ordering import cells_in_order, reordered
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
@@ -105,17 +108,18 @@ def opt_0(
     order = cells_in_order([workload])
     inner = workload if order is None else reordered(workload, order)
     gram = inner.gram().astype(float)
-    operator: Explicit | PIdentity
-    certificate = 0.0
-    with threads_for(n):
-        if noise == "gaussian":
-            tolerance = TOLERANCE if n <= FACTOR_CELLS else ROUGH_TOLERANCE
-            optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
-            operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
-            certificate, name = optimum.lower, "optimum for Gaussian noise"
-        else:
-            operator = _best_for_laplace(gram, p, restarts, report)
-            name = _name(operator)
+    if noise == "gaussian":
+        tolerance, name = TOLERANCE if n <= FACTOR_CELLS else ROUGH_TOLERANCE, "optimum for Gaussian noise"
+        found = _kept(("whole",), gram, noise, lambda: _best_for_gaussian(gram, tolerance, PRECISE, report))
+    else:
+
+        def descend() -> Proposal:
+            return Proposal(_best_for_laplace(gram, p, restarts, report))
+
+        with threads_for(n):  # random starts are nobody else's
+            found = descend() if restarts else _kept(("whole", str(p)), gram, noise, descend)
+        name = _name(found.operator)
+    operator, certificate = found.operator, found.bound
     if order is not None:
         operator = permuted_operator(operator, np.argsort(order))
     return Strategy(workload, operator, noise, name, certificate=certificate)
@@ -230,20 +234,56 @@ def optimised(
     """Return the optimised operator for a union, and a lower bound on every operator's error (0 for Laplace noise)."""
     key = (union, noise, effort)
     if key not in _found:
-        with threads_for(len(gram)):
-            if noise == "laplace" and effort == "quick":
+        # A union comes again and again with other weights, while the rest of a strategy is chosen.
+        single = len(union) > 1
+
+        def search() -> Proposal:
+            if noise == "gaussian":
+                return _best_for_gaussian(gram, TOLERANCE if effort == "full" else QUICK_TOLERANCE, None, report)
+            if effort == "quick":
                 (descent,) = p_identity(gram, quick=True, report=report)
-                _found[key] = rounded_p_identity(descent.theta), 0.0
-            elif noise == "laplace":
-                # A union comes again and again with other weights, while the rest of a strategy is chosen.
-                _found[key] = _best_for_laplace(gram, None, 0, report, single=len(union) > 1), 0.0
-            else:
-                tolerance = TOLERANCE if effort == "full" else QUICK_TOLERANCE
-                optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
-                _found[key] = rounded_gram(optimum.gram, gram, optimum.objective), optimum.lower
+                return Proposal(rounded_p_identity(descent.theta))
+            return Proposal(_best_for_laplace(gram, None, 0, report, single=single))
+
+        found = _kept(("factor", noise, effort, str(single)), gram, noise, search)
+        _found[key] = found.operator, found.bound
         while len(_found) > KEPT:
             _found.pop(next(iter(_found)))
     return _found[key]
+
+
+def _kept(asked: Sequence[str], gram: Array, noise: Noise, search: Callable[[], Proposal]) -> Proposal:
+    """Return what a search for the workload with this Gram matrix finds, or found in another session."""
+
+    def holds(found: Proposal) -> bool:
+        power = 1 if noise == "laplace" else 2
+        norm = float(found.operator.max_column_norm(power))
+        objective = norm ** (3 - power) * _variance(found.operator, gram)
+        if noise == "laplace":
+            return math.isfinite(objective) and not found.bound
+        # The multipliers prove a bound; what was kept is that bound, less what rounding may be.
+        proved = proved_bound(gram, *found.proof)
+        return found.bound <= min(proved, objective) and math.isfinite(objective)
+
+    whole = np.ascontiguousarray(gram)
+    with threads_for(len(gram)):
+        return kept((*asked, str(whole.shape), whole.tobytes()), len(gram), search, holds)
+
+
+def _variance(operator: Explicit | PIdentity, gram: Array) -> float:
+    """Return |W A^+|_F^2 for the workload with this Gram matrix; infinite where A does not support it."""
+    if isinstance(operator, PIdentity):
+        return WoodburyInverse(operator).total_of_gram(gram)
+    found = DenseInverse(operator)
+    if found.outside is not None and np.vdot(gram, found.outside) > UNSUPPORTED * np.trace(gram):
+        return math.inf
+    return float(np.vdot(gram, found.matrix))
+
+
+def _best_for_gaussian(gram: Array, tolerance: float, bits: int | None, report: Progress) -> Proposal:
+    optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
+    operator = rounded_gram(optimum.gram, gram, optimum.objective, bits)
+    return Proposal(operator, optimum.lower, (optimum.v,))
 
 
 def _best_for_laplace(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import lru_cache
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.accountant import Noise
-from dpnotebook.progress import Progress, silent, watched
+from dpnotebook.progress import silent, watched
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.catalogue import candidates_of_this_package, made
@@ -18,9 +17,14 @@ from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
 from dpnotebook.workload import Workload
+from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import sparse_terms
 
-CERTAIN = 1.0001  # times a bound: no strategy of others is looked at
+# Times a bound: no strategy of others is looked at. That of the worst answer is proved to half a percent.
+CERTAIN, CERTAIN_WORST = 1.0001, 1.01
+SEARCHED = 512  # cells of queries of no common form, up to which the searches of others take seconds
+
+OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual")  # tried already
 
 
 def select(
@@ -93,19 +97,29 @@ def select_own(
         if objective == "total":
             best = best_of(tried(workload, noise, effort, 0, report))
             near = best.objective <= best.bound * CERTAIN
-            return best if near or effort == "quick" else best_of([best, *_competitors(workload, noise, report)])
+            return best if near or effort == "quick" else best_of([best, *_competitors(workload, noise)])
         total = select_own(workload, noise, effort)
         if all_alike(workload):
             return total
         best = best_worst([total, *tried_for_worst(workload, total, effort, report)])
-        near = best.worst <= best.worst_bound * CERTAIN
-        return best if near or effort == "quick" else best_worst([best, *_competitors(workload, noise, report)])
+        near = best.worst <= best.worst_bound * CERTAIN_WORST
+        return best if near or effort == "quick" else best_worst([best, *_competitors(workload, noise)])
 
 
-def _competitors(workload: Workload, noise: Noise, report: Progress) -> Iterator[Strategy]:
-    """Yield the strategies of others that suit the workload, where nothing proves that they cannot be better."""
-    for candidate in candidates_of_this_package(workload, noise):
-        try:
-            yield made(candidate, workload, noise, report=report)
-        except WorkloadError:
-            continue
+@lru_cache(maxsize=64)
+def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
+    """Return the strategies of others that suit the workload, for where nothing proves that they cannot be better.
+
+    Their searches are for queries of no common form: of running counts and ranges ours are far ahead.
+    """
+    searched = workload.shape[1] <= SEARCHED and not isinstance(workload, Contiguous)
+    found = []
+    with watched() as report:
+        for candidate in candidates_of_this_package(workload, noise):
+            if (candidate.optimized and not searched) or candidate.name in OWN:
+                continue
+            try:
+                found.append(made(candidate, workload, noise, report=report))
+            except WorkloadError:
+                continue
+    return tuple(found)
