@@ -154,9 +154,7 @@ def flat(workload: Workload, noise: Noise, effort: Effort, restarts: int = 0, re
     return Strategy(workload, operator, noise, operator_name(operator, workload), certificate=certificate)
 
 
-def _by_form(
-    workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress
-) -> Iterator[Strategy]:
+def _by_form(workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress) -> Iterator[Strategy]:
     found = sparse_terms(workload)
     choose = explicit_choice(noise, effort, report)
     if found is None:

@@ -153,7 +153,9 @@ def _read(path: Path, key: str, cells: int) -> Proposal | None:
         proof = tuple(arrays[f"proof {place}"] for place in range(len(arrays)) if f"proof {place}" in arrays)
         bound = float(arrays["bound"])
         entries = [arrays[name] for name in ("matrix", "diagonal", "extra") if name in arrays]
-        if not entries or any(array.dtype != np.int64 or np.abs(array).max(initial=0) > LARGEST_ENTRY for array in entries):
+        if not entries or any(
+            array.dtype != np.int64 or np.abs(array).max(initial=0) > LARGEST_ENTRY for array in entries
+        ):
             return None
         operator = Explicit(entries[0]) if "matrix" in arrays else PIdentity(arrays["diagonal"], arrays["extra"])
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, WorkloadError, MemoryError):

@@ -111,7 +111,7 @@ def _are_runs(rows: NDArray[np.bool_]) -> bool:
 def _order(rows: NDArray[np.bool_], cells: Integers, depth: int = DEPTH) -> list[int]:
     """Return the cells so that rows, each a set of them, are runs, where that can be."""
     if not depth:
-        return cells.tolist()
+        return [int(cell) for cell in cells]
     placed: list[int] = []
     left = np.ones(cells.size, dtype=bool)
     rows = rows[rows.sum(axis=1) > 1]
@@ -132,7 +132,7 @@ def _order(rows: NDArray[np.bool_], cells: Integers, depth: int = DEPTH) -> list
             placed += _order(within[shorter][:, group], rest, depth - 1) if shorter.any() else rest.tolist()
         left &= place < 0
         rows = rows[held == 0]
-    return placed + cells[left].tolist()
+    return placed + [int(cell) for cell in cells[left]]
 
 
 def _chain(rows: NDArray[np.bool_], sizes: Integers, first: int) -> Integers:

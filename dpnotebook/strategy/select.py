@@ -16,13 +16,12 @@ from dpnotebook.strategy.hdmm import best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
-from dpnotebook.workload import Workload
-from dpnotebook.workload.contiguous import Contiguous
+from dpnotebook.workload import AllRange, Permuted, Prefix, Workload
 from dpnotebook.workload.terms import sparse_terms
 
 # Times a bound: no strategy of others is looked at. That of the worst answer is proved to half a percent.
 CERTAIN, CERTAIN_WORST = 1.0001, 1.01
-SEARCHED = 512  # cells of queries of no common form, up to which the searches of others take seconds
+SEARCHED = 256  # cells of queries of no common form, up to which the searches of others take seconds
 
 OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual")  # tried already
 
@@ -112,7 +111,8 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
 
     Their searches are for queries of no common form: of running counts and ranges ours are far ahead.
     """
-    searched = workload.shape[1] <= SEARCHED and not isinstance(workload, Contiguous)
+    inner = workload.workload if isinstance(workload, Permuted) else workload
+    searched = workload.shape[1] <= SEARCHED and not isinstance(inner, Prefix | AllRange)
     found = []
     with watched() as report:
         for candidate in candidates_of_this_package(workload, noise):
