@@ -193,7 +193,10 @@ def make_plan(
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0]))
         or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
-        warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
+        warnings=(
+            *explain.warnings(question, table.domain, assumption, expected, epsilon),
+            *explain.saved_by_delta(question, answers[0], accountant.noise, epsilon),
+        ),
         steps=option.steps,
         code=explain.code(question, given),
         noise=accountant.noise,
