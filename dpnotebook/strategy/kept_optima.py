@@ -15,7 +15,6 @@ import os
 import stat
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -158,7 +157,7 @@ def _read(path: Path, key: str, cells: int) -> Proposal | None:
         ):
             return None
         operator = Explicit(entries[0]) if "matrix" in arrays else PIdentity(arrays["diagonal"], arrays["extra"])
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, WorkloadError, MemoryError):
+    except Exception:  # whatever is in the file, it is no proposal
         return None
     proved = np.isfinite(bound) and all(array.dtype == np.float64 for array in proof)
     return Proposal(operator, bound, proof) if proved and operator.shape[1] == cells else None

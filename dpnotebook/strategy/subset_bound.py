@@ -37,21 +37,25 @@ SEARCHED = 256  # and for which multipliers are sought
 PAIRS = 20_000  # of a part and a subset of its attributes: a second
 TOTALS = (0.0, 1.0)  # how much the total counts beside an attribute's queries, where multipliers are sought
 TOLERANCE = 1e-3
-ROUNDING = 1e-9  # relative error allowed for in a bound that is computed in floating point
-NOTHING = 1e-12  # of a workload's norm: less is rounding
+ROUNDING = 1e-8  # relative error allowed for in a bound that is computed in floating point
+NOTHING = 1e-13  # of a workload's squared norm: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """What a query factor asks of its attribute's total, squared, and the Gram matrix R'R of what it asks beyond."""
+    """What a query factor asks of its attribute's total, squared, and the Gram matrix R'R of what it asks beyond.
+
+    Eigenvalues below `floor` may be what rounding leaves of nothing; their roots would not be small.
+    """
 
     total: float
     gram: Array
+    floor: float
 
     @cached_property
     def nuclear(self) -> float:
         """The sum of the singular values of R."""
-        return _nuclear(self.gram)
+        return _nuclear(self.gram, self.floor)
 
 
 def subset_bound(workload: Workload) -> float:
@@ -126,7 +130,8 @@ def _stacked(stack: Sequence[tuple[float, tuple[_Asked, ...]]]) -> float:
         if len({id(one[place]) for _, one in group}) == 1:
             mine = math.sqrt(sum(square for square, _ in group)) * kinds[place].nuclear
         else:
-            mine = _nuclear(np.asarray(sum(square * one[place].gram for square, one in group)))
+            floor = sum(square * one[place].floor for square, one in group)
+            mine = _nuclear(np.asarray(sum(square * one[place].gram for square, one in group)), floor)
         total += (mine * others) ** 2
     return math.sqrt(total)
 
@@ -136,12 +141,13 @@ def _asked(factor: Workload, v: Array) -> _Asked:
     gram = factor.gram().astype(float) * q * q[:, None]  # G'G
     toward = gram @ q
     total = float(q @ toward)  # |G q|^2
-    if total > NOTHING * float(np.trace(gram)):
+    floor = NOTHING * float(np.trace(gram))
+    if total > floor:
         gram = gram - np.outer(toward, toward) / total  # G'(I - l l')G, whose product with q is 0
     inner = gram - np.outer(gram @ q, q)
-    return _Asked(total, inner - np.outer(q, q @ inner))
+    return _Asked(total, inner - np.outer(q, q @ inner), floor)
 
 
-def _nuclear(gram: Array) -> float:
+def _nuclear(gram: Array, floor: float) -> float:
     values = np.linalg.eigvalsh((gram + gram.T) / 2)
-    return float(np.sqrt(np.maximum(values, 0.0)).sum())
+    return float(np.sqrt(values[values > floor]).sum())
