@@ -17,12 +17,13 @@ from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
 from dpnotebook.workload import AllRange, Permuted, Prefix, Workload
-from dpnotebook.workload.terms import sparse_terms
+from dpnotebook.workload.terms import sparse_terms, terms
 
 # Times a bound: no strategy of others is looked at. That of the worst answer is proved to half a percent.
 CERTAIN, CERTAIN_WORST = 1.0001, 1.01
-SEARCHED = 256  # cells of queries of no common form, up to which the searches of others take seconds
+FEW_CELLS, SEARCHED = 64, 256  # cells of ranges, and of other queries, up to which the searches of others take seconds
 
+WRITTEN = 2**24  # entries of queries of reordered cells, which others would measure in the order that they have
 OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual")  # tried already
 
 
@@ -111,8 +112,11 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
 
     Their searches are for queries of no common form: of running counts and ranges ours are far ahead.
     """
+    factors = [factor for part in terms(workload) for factor in part.factors]
+    if any(isinstance(one, Permuted) and one.shape[0] * one.shape[1] > WRITTEN for one in factors):
+        return ()
     inner = workload.workload if isinstance(workload, Permuted) else workload
-    searched = workload.shape[1] <= SEARCHED and not isinstance(inner, Prefix | AllRange)
+    searched = workload.shape[1] <= (FEW_CELLS if isinstance(inner, Prefix | AllRange) else SEARCHED)
     found = []
     with watched() as report:
         for candidate in candidates_of_this_package(workload, noise):
