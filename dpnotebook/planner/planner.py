@@ -195,7 +195,7 @@ def make_plan(
         or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
-            *explain.saved_by_delta(question, answers[0], accountant.noise, epsilon),
+            *(line for one in answers[:1] for line in explain.saved_by_delta(question, one, accountant.noise, epsilon)),
         ),
         steps=option.steps,
         code=explain.code(question, given),
