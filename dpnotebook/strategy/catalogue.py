@@ -185,6 +185,8 @@ def _greedy(found: Form, noise: Noise) -> str:
 
 def _single(found: Form, noise: Noise) -> str:
     if found.attributes > 1:
+        if found.products == 1:
+            return "a product is measured by the best of its factors"
         few = found.together <= FLAT_CELLS[noise, "full"]
         return "" if few else f"{found.together:,} cells are too many to search at once"
     return "" if found.cells <= LARGEST[noise] else f"{found.cells:,} cells are too many to search"

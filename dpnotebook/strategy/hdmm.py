@@ -142,7 +142,8 @@ def tried(
         bound = max(bound, found.bound)
         yield found
     several = len(terms(workload)[0].sizes) > 1 or sparse_terms(workload) is None
-    if several and workload.shape[1] <= FLAT_CELLS[noise, effort] and least > bound * NEARLY:
+    union = len(terms(workload)) > 1  # a product is measured by the best of its factors
+    if several and union and workload.shape[1] <= FLAT_CELLS[noise, effort] and least > bound * NEARLY:
         yield from _possible(lambda: flat(workload, noise, effort, restarts, report))
 
 
