@@ -23,7 +23,7 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.bounds import gram_bound, svd_bound
 from dpnotebook.strategy.gaussian import gaussian_optimum, proved_bound
-from dpnotebook.strategy.kept_optima import Proposal, kept
+from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.laplace import p_identity
 from dpnotebook.strategy.ordering import cells_in_order, reordered
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
@@ -113,8 +113,8 @@ def opt_0(
         found = _kept(("whole",), gram, noise, lambda: _best_for_gaussian(gram, tolerance, PRECISE, report))
     else:
 
-        def descend() -> Proposal:
-            return Proposal(_best_for_laplace(gram, p, restarts, report))
+        def descend() -> FoundOperator:
+            return FoundOperator(_best_for_laplace(gram, p, restarts, report))
 
         with threads_for(n):  # random starts are nobody else's
             found = descend() if restarts else _kept(("whole", str(p)), gram, noise, descend)
@@ -237,13 +237,13 @@ def optimised(
         # A union comes again and again with other weights, while the rest of a strategy is chosen.
         single = len(union) > 1
 
-        def search() -> Proposal:
+        def search() -> FoundOperator:
             if noise == "gaussian":
                 return _best_for_gaussian(gram, TOLERANCE if effort == "full" else QUICK_TOLERANCE, None, report)
             if effort == "quick":
                 (descent,) = p_identity(gram, quick=True, report=report)
-                return Proposal(rounded_p_identity(descent.theta))
-            return Proposal(_best_for_laplace(gram, None, 0, report, single=single))
+                return FoundOperator(rounded_p_identity(descent.theta))
+            return FoundOperator(_best_for_laplace(gram, None, 0, report, single=single))
 
         found = _kept(("factor", noise, effort, str(single)), gram, noise, search)
         _found[key] = found.operator, found.bound
@@ -252,10 +252,10 @@ def optimised(
     return _found[key]
 
 
-def _kept(asked: Sequence[str], gram: Array, noise: Noise, search: Callable[[], Proposal]) -> Proposal:
+def _kept(asked: Sequence[str], gram: Array, noise: Noise, search: Callable[[], FoundOperator]) -> FoundOperator:
     """Return what a search for the workload with this Gram matrix finds, or found in another session."""
 
-    def holds(found: Proposal) -> bool:
+    def holds(found: FoundOperator) -> bool:
         power = 1 if noise == "laplace" else 2
         norm = float(found.operator.max_column_norm(power))
         objective = norm ** (3 - power) * _variance(found.operator, gram)
@@ -280,10 +280,10 @@ def _variance(operator: Explicit | PIdentity, gram: Array) -> float:
     return float(np.vdot(gram, found.matrix))
 
 
-def _best_for_gaussian(gram: Array, tolerance: float, bits: int | None, report: Progress) -> Proposal:
+def _best_for_gaussian(gram: Array, tolerance: float, bits: int | None, report: Progress) -> FoundOperator:
     optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
     operator = rounded_gram(optimum.gram, gram, optimum.objective, bits)
-    return Proposal(operator, optimum.lower, (optimum.v,))
+    return FoundOperator(operator, optimum.lower, (optimum.v,))
 
 
 def _best_for_laplace(

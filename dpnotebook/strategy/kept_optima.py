@@ -39,7 +39,7 @@ ENDING = ".npz"
 
 
 @dataclass(frozen=True)
-class Proposal:
+class FoundOperator:
     """What a search found.
 
     Parameters
@@ -58,8 +58,11 @@ class Proposal:
 
 
 def kept(
-    asked: Iterable[str | bytes], cells: int, search: Callable[[], Proposal], holds: Callable[[Proposal], bool]
-) -> Proposal:
+    asked: Iterable[str | bytes],
+    cells: int,
+    search: Callable[[], FoundOperator],
+    holds: Callable[[FoundOperator], bool],
+) -> FoundOperator:
     """Return what a search finds, or found before.
 
     Parameters
@@ -89,7 +92,7 @@ def kept(
     return made
 
 
-def _holds(found: Proposal, holds: Callable[[Proposal], bool]) -> bool:
+def _holds(found: FoundOperator, holds: Callable[[FoundOperator], bool]) -> bool:
     try:
         return holds(found)
     except (WorkloadError, np.linalg.LinAlgError, ValueError):
@@ -141,7 +144,7 @@ def _versions() -> tuple[str, ...]:
     return (*found, sys.platform)
 
 
-def _read(path: Path, key: str, cells: int) -> Proposal | None:
+def _read(path: Path, key: str, cells: int) -> FoundOperator | None:
     try:
         if path.is_symlink() or path.stat().st_size > LARGEST_FILE:
             return None
@@ -160,10 +163,10 @@ def _read(path: Path, key: str, cells: int) -> Proposal | None:
     except Exception:  # whatever is in the file, it is no proposal
         return None
     proved = np.isfinite(bound) and all(array.dtype == np.float64 for array in proof)
-    return Proposal(operator, bound, proof) if proved and operator.shape[1] == cells else None
+    return FoundOperator(operator, bound, proof) if proved and operator.shape[1] == cells else None
 
 
-def _write(path: Path, key: str, made: Proposal) -> None:
+def _write(path: Path, key: str, made: FoundOperator) -> None:
     operator = made.operator
     arrays: dict[str, Any] = {"bound": np.float64(made.bound)}
     if isinstance(operator, PIdentity):

@@ -42,7 +42,7 @@ NOTHING = 1e-13  # of a workload's squared norm: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _AskedBeyond:
     """What a query factor asks of its attribute's total, squared, and the Gram matrix R'R of what it asks beyond.
 
     Eigenvalues below `floor` may be what rounding leaves of nothing; their roots would not be small.
@@ -97,8 +97,8 @@ def _multipliers(sizes: tuple[int, ...], parts: Sequence[SparseTerm]) -> list[di
 
 
 def _bound(parts: Sequence[SparseTerm], v: dict[int, Array]) -> float:
-    asked: dict[tuple[int, Workload], _Asked] = {}
-    stacks: dict[tuple[int, ...], list[tuple[float, tuple[_Asked, ...]]]] = defaultdict(list)
+    asked: dict[tuple[int, Workload], _AskedBeyond] = {}
+    stacks: dict[tuple[int, ...], list[tuple[float, tuple[_AskedBeyond, ...]]]] = defaultdict(list)
     for part in parts:
         kinds = []
         for axis, factor in zip(part.axes, part.factors, strict=True):
@@ -114,13 +114,13 @@ def _bound(parts: Sequence[SparseTerm], v: dict[int, Array]) -> float:
     return float(sum(_stacked(stack) for stack in stacks.values()) ** 2)
 
 
-def _stacked(stack: Sequence[tuple[float, tuple[_Asked, ...]]]) -> float:
+def _stacked(stack: Sequence[tuple[float, tuple[_AskedBeyond, ...]]]) -> float:
     """Return at least the sum of the singular values of a stack of products, each with its squared weight."""
     if not stack[0][1]:
         return math.sqrt(sum(square for square, _ in stack))
     # Together in the attribute that is asked in most ways.
     place = max(range(len(stack[0][1])), key=lambda i: len({id(kinds[i]) for _, kinds in stack}))
-    groups: dict[tuple[int, ...], list[tuple[float, tuple[_Asked, ...]]]] = defaultdict(list)
+    groups: dict[tuple[int, ...], list[tuple[float, tuple[_AskedBeyond, ...]]]] = defaultdict(list)
     for square, kinds in stack:
         groups[tuple(id(kind) for i, kind in enumerate(kinds) if i != place)].append((square, kinds))
     total = 0.0
@@ -136,7 +136,7 @@ def _stacked(stack: Sequence[tuple[float, tuple[_Asked, ...]]]) -> float:
     return math.sqrt(total)
 
 
-def _asked(factor: Workload, v: Array) -> _Asked:
+def _asked(factor: Workload, v: Array) -> _AskedBeyond:
     q = np.sqrt(v)
     gram = factor.gram().astype(float) * q * q[:, None]  # G'G
     toward = gram @ q
@@ -145,7 +145,7 @@ def _asked(factor: Workload, v: Array) -> _Asked:
     if total > floor:
         gram = gram - np.outer(toward, toward) / total  # G'(I - l l')G, whose product with q is 0
     inner = gram - np.outer(gram @ q, q)
-    return _Asked(total, inner - np.outer(q, q @ inner), floor)
+    return _AskedBeyond(total, inner - np.outer(q, q @ inner), floor)
 
 
 def _nuclear(gram: Array, floor: float) -> float:

@@ -22,7 +22,7 @@ from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.explicit import permuted_operator
 from dpnotebook.strategy.gaussian import Optimum, gaussian_optimum, proved_bound
-from dpnotebook.strategy.kept_optima import Proposal, kept
+from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
 from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
 from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
@@ -248,14 +248,14 @@ def worst_gaussian_operator(
     inner = workload.workload if isinstance(workload, Permuted) else workload
     answers = WeighedAnswers(inner)
 
-    def search() -> Proposal:
+    def search() -> FoundOperator:
         found = gaussian_worst(answers, gap=gap, report=report)
         weighted = answers.gram(found.weights)
         pseudo = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
         rounded = rounded_gram(found.gram, weighted, float(np.vdot(pseudo, weighted)))
-        return Proposal(rounded, found.lower, (found.weights, found.v))
+        return FoundOperator(rounded, found.lower, (found.weights, found.v))
 
-    def holds(kept_: Proposal) -> bool:
+    def holds(kept_: FoundOperator) -> bool:
         q, v = kept_.proof
         proper = q.shape == (answers.shape[0],) and bool((q >= 0).all()) and abs(q.sum() - 1) <= ROUNDING
         return proper and kept_.bound <= proved_bound(answers.gram(q), v) and _supports(kept_.operator, inner)
@@ -288,7 +288,7 @@ def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explic
     return kept(
         ("worst", "laplace", _written(workload)),
         workload.shape[1],
-        lambda: Proposal(_descended(workload, report)),
+        lambda: FoundOperator(_descended(workload, report)),
         lambda found: not found.bound and _supports(found.operator, workload),
     ).operator
 

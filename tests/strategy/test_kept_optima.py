@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpnotebook.strategy import explicit, kept_optima
-from dpnotebook.strategy.kept_optima import Proposal, kept
+from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Explicit, Identity, Kron, PIdentity, Prefix, Total, WidthRange
 
@@ -80,7 +80,7 @@ def test_it_can_be_switched_off(said, tmp_path, monkeypatch):
 
 
 def found(value=3):
-    return Proposal(PIdentity(np.full(64, value), np.ones((1, 64), dtype=int)), 0.5, (np.ones(64),))
+    return FoundOperator(PIdentity(np.full(64, value), np.ones((1, 64), dtype=int)), 0.5, (np.ones(64),))
 
 
 def test_what_is_damaged_or_does_not_hold_is_searched_for_again(folder):
@@ -116,7 +116,7 @@ def test_a_bound_is_proved_again(folder, monkeypatch):
     claimed = kept_optima._write
 
     def boast(path, key, made):
-        claimed(path, key, Proposal(made.operator, made.bound * 1.01, made.proof))
+        claimed(path, key, FoundOperator(made.operator, made.bound * 1.01, made.proof))
 
     for path in folder.iterdir():
         path.unlink()
@@ -162,6 +162,6 @@ def test_a_second_session_finds_it(folder):
 
 
 def test_explicit_operators_are_kept_too(folder):
-    made = Proposal(Explicit(np.arange(128).reshape(2, 64)))
+    made = FoundOperator(Explicit(np.arange(128).reshape(2, 64)))
     assert kept(["matrix"], 64, lambda: made, lambda _: True) == made
     assert kept(["matrix"], 64, no_search, lambda _: True) == made
