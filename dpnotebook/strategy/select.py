@@ -24,7 +24,8 @@ CERTAIN, CERTAIN_WORST = 1.0001, 1.01
 FEW_CELLS, SEARCHED = 64, 256  # cells of ranges, and of other queries, up to which the searches of others take seconds
 
 WRITTEN = 2**24  # entries of queries of reordered cells, which others would measure in the order that they have
-OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual")  # tried already
+# Tried already, or like COA another way to the same optimum.
+OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual", "coa")
 
 
 def select(
