@@ -9,6 +9,8 @@ from pathlib import Path
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the processors: threads of BLAS would wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+os.environ["DPNOTEBOOK_CACHE"] = "off"  # nothing of the user's is read or written; tests of the folder name their own
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -24,6 +26,7 @@ from dpnotebook.workload import (
     Coarse,
     Difference,
     Explicit,
+    Fourier,
     Hierarchy,
     Identity,
     Kron,
@@ -37,7 +40,9 @@ from dpnotebook.workload import (
     Stack,
     Toeplitz,
     Total,
+    Wavelet,
     Weighted,
+    WeightedRows,
     WidthRange,
 )
 
@@ -172,6 +177,10 @@ def _by_definition(w):
         return np.vstack([np.diag(w.diagonal), w.extra]).astype(float)
     if isinstance(w, Difference):
         return _by_definition(w.left) - _by_definition(w.right)
+    if isinstance(w, WeightedRows):
+        return w.weights[:, None] * _by_definition(w.workload)
+    if isinstance(w, Wavelet | Fourier):  # held to their definitions by tests of their own
+        return w.dense().astype(float)
     if isinstance(w, Centred):
         return w.n * np.eye(w.n) - 1
     if isinstance(w, Marginals):

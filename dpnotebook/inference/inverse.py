@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse, WideInverse
 from dpnotebook.inference.structured import TotalInverse, TreeInverse, TridiagonalInverse
-from dpnotebook.inference.toeplitz import toeplitz_inverse
+from dpnotebook.inference.toeplitz import ToeplitzInverse, toeplitz_inverse
 from dpnotebook.inference.weighted import WaveletInverse, WeightedTreeInverse
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.workload.base import Array, Workload
@@ -22,6 +23,7 @@ from dpnotebook.workload.explicit import Explicit
 from dpnotebook.workload.hierarchy import Hierarchy
 from dpnotebook.workload.p_identity import PIdentity
 from dpnotebook.workload.permuted import Permuted
+from dpnotebook.workload.predicates import Predicates
 from dpnotebook.workload.toeplitz import Toeplitz
 from dpnotebook.workload.wavelet import Wavelet
 from dpnotebook.workload.weighted_rows import WeightedRows
@@ -30,6 +32,7 @@ DENSE_CELLS = 4096  # beyond it, a dense pseudo-inverse takes minutes
 DIRECT_CELLS = 1024  # up to it, less than a second
 WIDE_ROWS, WIDE_ENTRIES = 1024, 2**24  # most measurements, and most entries of theirs, to go through A A'
 RUN_ENTRIES = 8  # of a run of cells, which is handled by its ends
+WRITTEN = 2**26  # entries of predicates that are written out to reorder their cells
 CHUNK = 2**22  # entries of rows handled at a time
 
 Integers = NDArray[np.int64]
@@ -83,6 +86,8 @@ def inverse(operator: Workload) -> Inverse:
         return triangular
     if isinstance(operator, PIdentity):
         return WoodburyInverse(operator)
+    if isinstance(operator, Permuted):
+        return PermutedInverse(inverse(operator.workload), operator.order)
     if operator.shape[1] > DIRECT_CELLS and is_direct(operator):
         return WideInverse(operator)
     if operator.shape[1] > DENSE_CELLS:
@@ -92,6 +97,56 @@ def inverse(operator: Workload) -> Inverse:
             f"{DENSE_CELLS:,} are possible, or {WIDE_ROWS:,} measurements"
         )
     return DenseInverse(operator)
+
+
+@dataclass(frozen=True, eq=False)
+class PermutedInverse:
+    """(A'A)^+ of an operator whose cells are in another order: column j of the inner one is cell order[j]."""
+
+    inner: Inverse
+    order: Integers
+
+    @property
+    def n(self) -> int:
+        """Number of cells."""
+        return self.inner.n
+
+    @property
+    def rank(self) -> int:
+        """The inner operator's: the order of the cells does not matter."""
+        return self.inner.rank
+
+    def apply(self, z: Array) -> Array:
+        """Return M z along the middle axis, its cells put back."""
+        result = np.empty(z.shape)
+        result[:, self.order] = self.inner.apply(z[:, self.order])
+        return result
+
+    def intervals(self, starts: Integers, ends: Integers) -> Array:
+        """Return w'Mw for runs of cells, which are no runs in the inner order: each is written out."""
+        found = [np.zeros(0)]
+        for some in _chunks(starts.size, self.n):
+            first, last = starts[some][:, None], ends[some][:, None]
+            found.append(self.inner.of_rows(((first <= self.order) & (self.order < last)).astype(float)))
+        return np.concatenate(found)
+
+    def of_rows(self, rows: Array) -> Array:
+        """Return w'Mw for every row."""
+        return self.inner.of_rows(rows[:, self.order])
+
+    def inner_workload(self, workload: Workload) -> Workload | None:
+        """Return a workload as it is in the inner order; None where it would have to be written out, row by row."""
+        if isinstance(workload, Permuted) and np.array_equal(workload.order, self.order):
+            return workload.workload
+        if isinstance(workload, Total):
+            return workload
+        if isinstance(workload, Explicit):
+            columns = workload.matrix[:, self.order]
+            runs = Predicates(columns == 1) if ((columns == 0) | (columns == 1)).all() else None
+            return runs if runs is not None and runs.single_runs else Explicit(columns)
+        if isinstance(workload, Predicates) and workload.shape[0] * workload.n <= WRITTEN:
+            return Predicates(workload.dense()[:, self.order])
+        return None
 
 
 def _weighted_inverse(operator: WeightedRows) -> Inverse | None:
@@ -118,9 +173,14 @@ def variances(inverse_: Inverse, workload: Workload) -> Array:
         return workload.weight**2 * variances(inverse_, workload.workload)
     if isinstance(workload, Stack):
         return np.concatenate([variances(inverse_, part) for part in workload.parts])
+    if isinstance(inverse_, PermutedInverse) and (inner := inverse_.inner_workload(workload)) is not None:
+        return variances(inverse_.inner, inner)
     if isinstance(workload, Contiguous):
         chunks = _chunks(workload.shape[0], RUN_ENTRIES)
         return np.concatenate([inverse_.intervals(*workload.intervals(rows)) for rows in chunks])
+    if isinstance(workload, Predicates) and workload.single_runs:
+        chunks = _chunks(workload.shape[0], RUN_ENTRIES)
+        return np.concatenate([inverse_.intervals(workload.starts[rows], workload.ends[rows]) for rows in chunks])
     if isinstance(workload, Permuted) and inverse_.rank == inverse_.n <= DENSE_CELLS:
         return workload.quadratic(inverse_.apply(np.eye(inverse_.n)[None])[0])
     if isinstance(workload, Explicit) or not isinstance(inverse_, DenseInverse):
@@ -140,6 +200,11 @@ def total_variance(operator: Workload, workload: Workload) -> float:
 
 def sum_of_variances(found: Inverse, workload: Workload) -> float:
     """Return the sum of `variances`, from Gram matrices or energies where it can be."""
+    if isinstance(found, PermutedInverse):
+        # The sum over single cells is the same in every order.
+        inner = workload if isinstance(workload, Identity) else found.inner_workload(workload)
+        if inner is not None:
+            return sum_of_variances(found.inner, inner)
     if isinstance(found, TreeInverse | WaveletInverse) or (
         isinstance(found, WeightedTreeInverse) and found.n <= DENSE_CELLS
     ):
@@ -148,6 +213,8 @@ def sum_of_variances(found: Inverse, workload: Workload) -> float:
         return workload.weight**2 * sum_of_variances(found, workload.workload)
     if isinstance(workload, Stack):
         return sum(sum_of_variances(found, part) for part in workload.parts)
+    if isinstance(found, ToeplitzInverse) and isinstance(workload, AllRange):
+        return found.of_all_runs()
     if isinstance(found, WoodburyInverse):
         return found.total(workload)
     if isinstance(found, DenseInverse):

@@ -61,6 +61,16 @@ class ToeplitzInverse:
                 result[same] += np.concatenate(([0.0], np.cumsum(moved)))[starts[same]]
         return np.asarray(result)
 
+    def of_all_runs(self) -> float:
+        """Return the sum of w'Mw over all runs of cells.
+
+        A run is the difference of two running counts, q_e - q_s with q_0 = 0 and q_e(u) = r(e - 1 - u); over all pairs
+        of n + 1 vectors the squared differences add up to (n + 1) sum |q|^2 - |sum q|^2.
+        """
+        running = np.cumsum(self.coefficients)
+        squares = np.cumsum(running**2).sum()
+        return float((self.n + 1) * squares - (np.cumsum(running) ** 2).sum())
+
     def of_rows(self, rows: Array) -> Array:
         """Return w'Mw = |A^-T w|^2 for every row."""
         result = np.empty(len(rows))

@@ -20,6 +20,7 @@ from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.strategy import Strategy
+from dpnotebook.strategy.select import select_own
 from dpnotebook.strategy.worst_case import all_alike
 from dpnotebook.workload import Identity, Kron
 
@@ -27,6 +28,9 @@ WEAK_EPSILON = 5.0  # from which on a plan warns: odds may change by a factor of
 MOST_SAID = 50.0  # epsilon up to which that factor is written out: e^50 has 22 digits
 LEAST_SAID = 1e-4  # above the least error: what is less is said as 0.01%, the last digit that is shown
 CLOSE = 1.1  # times the least objective that is possible: near enough to say so
+
+WIDE = 10  # attributes of a workload that is asked of a pure budget, from which on a delta is spoken of
+DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 
 LISTED = 6  # releases that are named one by one
 
@@ -88,6 +92,25 @@ def warnings(
             f"{math.exp(min(epsilon, MOST_SAID)):,.0f}"
         )
     return tuple(dict.fromkeys(found))  # a sum and a mean of one column say the same
+
+
+def saved_by_delta(question: Question, answer: Answers, noise: Noise, epsilon: float) -> tuple[str, ...]:
+    """Return what a delta would save for workloads over many attributes, where the budget has none.
+
+    Laplace noise pays for every measurement that a row is in, Gaussian noise for the root of the sum of their squares.
+    """
+    if law_of(noise).euclidean or question.measures[0].kind != "workload" or len(question.keys) < WIDE or not epsilon:
+        return ()
+    if not isinstance(answer, LinearAnswers):
+        return ()
+    mine = answer.strategy.rmse(epsilon)
+    other = select_own(answer.strategy.workload, "gaussian", "quick").rmse(epsilon, DELTA)
+    if mine < WORTH_SAYING * other:
+        return ()
+    return (
+        "with Budget(epsilon=..., delta=1e-6) the same ε would make the typical error of these answers "
+        f"{_three_figures(other)} instead of {_three_figures(mine)}",
+    )
 
 
 def repeated_steps(number: int) -> tuple[str, ...]:

@@ -194,7 +194,10 @@ def make_plan(
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0], question))
         or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
-        warnings=explain.warnings(question, table.domain, assumption, expected, epsilon),
+        warnings=(
+            *explain.warnings(question, table.domain, assumption, expected, epsilon),
+            *(line for one in answers[:1] for line in explain.saved_by_delta(question, one, accountant.noise, epsilon)),
+        ),
         steps=option.steps,
         code=explain.code(question, given),
         noise=accountant.noise,

@@ -18,7 +18,7 @@ from dpnotebook.query.measurement import Axis, Measurement, flat_size
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.strategy import Strategy, itself
-from dpnotebook.strategy.explicit import QUICK_CELLS, Effort
+from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.select import select_own
 from dpnotebook.workload import Identity, Kron, Predicates, Prefix, Total, Workload
 from dpnotebook.workload.contiguous import Contiguous
@@ -26,6 +26,8 @@ from dpnotebook.workload.terms import terms
 
 MAX_CELLS = 10**7  # of one question: 80 MB of counts
 MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
+EVERYDAY_CELLS = 256  # of an attribute, for which a strategy found in a moment is within 1% of the best
+SEARCHED_CELLS = 1024  # of an attribute, for which the best is found in a few seconds
 DEFAULT_ROWS = 1000.0  # that the expected error of a mean assumes, and says that it does, unless rows= tells
 
 
@@ -208,11 +210,15 @@ def _disjoint(workload: Workload) -> bool:
 
 
 def _effort(measure: Measure, workload: Workload) -> Effort:
-    """Return how long to look for a strategy: a plan is there at once, but for queries of no common form."""
-    if measure.kind != "workload":
-        return "quick"
+    """Return how long to look for a strategy: the same for a verb and for `answer`, unless that takes many seconds.
+
+    A plan is there at once where attributes are small, and where a verb asks of more levels than are searched in a few
+    seconds; there running counts and trees are at most some percent worse.
+    """
     parts = terms(workload)
-    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= QUICK_CELLS for f in parts[0].factors)
+    if measure.kind != "workload" and any(factor.shape[1] > SEARCHED_CELLS for factor in parts[0].factors):
+        return "quick"
+    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= EVERYDAY_CELLS for f in parts[0].factors)
     return "quick" if everyday else "full"
 
 

@@ -8,7 +8,7 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.product import hierarchy_choice, product_operator
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.workload import Hierarchy, Identity, Kron, PIdentity, Weighted, Workload
+from dpnotebook.workload import Hierarchy, Identity, Kron, Permuted, PIdentity, Toeplitz, Weighted, Workload
 from dpnotebook.workload.base import whole
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import Term, terms
@@ -117,4 +117,8 @@ def factor_name(factor: Workload) -> str:
         rows = factor.extra.shape[0]
         constant = rows == 1 and np.ptp(factor.extra) == np.ptp(factor.diagonal) == 0
         return "identity and total" if constant else f"p-Identity with {rows:,} row{'s' if rows > 1 else ''}"
+    if isinstance(factor, Permuted):
+        return f"{factor_name(factor.workload)} of reordered cells"
+    if isinstance(factor, Toeplitz):
+        return "Toeplitz square root"
     return factor.kind.lower() if isinstance(factor, Contiguous) else "weighted queries"

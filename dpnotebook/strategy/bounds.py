@@ -6,6 +6,7 @@ Source: HDMM, Definition 11 and Proposition 5: (sum of singular values)^2 / n; T
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -13,10 +14,12 @@ import numpy as np
 from dpnotebook.inference.dense import EIGENVALUE_ROUNDING
 from dpnotebook.strategy.lattice import is_lattice, lattice
 from dpnotebook.strategy.splits import attribute, residual_objective, uniform
+from dpnotebook.strategy.subset_bound import subset_bound
 from dpnotebook.workload import AllRange, Identity, Padded, Permuted, Prefix, Total, Workload
 from dpnotebook.workload.base import Array
-from dpnotebook.workload.terms import sparse_terms, terms
+from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
+FEW_WAYS = 4  # of asking an attribute
 EIGEN_CELLS = 1024  # eigenvalues of a Gram matrix without structure: a second
 MOMENT_CELLS = 4096  # a Gram matrix without structure: a second, 128 MiB
 
@@ -26,9 +29,10 @@ def svd_bound(workload: Workload) -> float:
     """Return a lower bound on |A|^2 |W A^+|_F^2 over all strategies A, for Laplace and for Gaussian noise.
 
     It is the SVD bound wherever that can be computed: products of factors of up to 1,024 cells (any size for Identity,
-    Total, Prefix and AllRange), sets of marginals over any domain, other unions of up to 1,024 cells. Beyond, it is
-    something smaller; for unions the sum of the bounds of the parts, because X -> (tr sqrt X)^2 is superadditive on
-    positive semidefinite matrices.
+    Total, Prefix and AllRange), sets of marginals over any domain, other unions of up to 1,024 cells. Beyond, of unions
+    of products `subset_bound`, which is near where attributes are asked in few ways; or something smaller, as for
+    unions the sum of the bounds of the parts, because X -> (tr sqrt X)^2 is superadditive on positive semidefinite
+    matrices.
     """
     found = sparse_terms(workload)
     if found is not None and len(found[1]) > 1 and is_lattice(found[1]):
@@ -40,7 +44,33 @@ def svd_bound(workload: Workload) -> float:
         return parts[0].weight ** 2 * math.prod(_factor_bound(factor) for factor in parts[0].factors)  # Theorem 5
     if workload.shape[1] <= EIGEN_CELLS:
         return gram_bound(workload.gram().astype(float))
-    return sum(part.weight**2 * svd_bound(part.product) for part in parts)
+    apart = float(sum(part.weight**2 * svd_bound(part.product) for part in parts))
+    return max(apart, subset_bound(workload))
+
+
+@lru_cache(maxsize=256)
+def is_near(workload: Workload) -> bool:
+    """Return whether `svd_bound` says something of the best that Gaussian noise can do, and is not far below it."""
+    parts = terms(workload)
+    if workload.shape[1] <= EIGEN_CELLS:
+        return True
+    if len(parts) > 1:
+        found = sparse_terms(workload)
+        return found is not None and (_all_alike(found[1]) or (_in_few_ways(found[1]) and subset_bound(workload) > 0))
+    return all(closed_bound(one) > 0 or one.shape[1] <= EIGEN_CELLS for one in parts[0].factors)
+
+
+def _in_few_ways(parts: Sequence[SparseTerm]) -> bool:
+    """Return whether no attribute is asked in so many ways that `subset_bound` is far below."""
+    ways: dict[int, set[Workload]] = {}
+    for part in parts:
+        for axis, factor in zip(part.axes, part.factors, strict=True):
+            ways.setdefault(axis, set()).add(factor)
+    return all(len(factors) <= FEW_WAYS for factors in ways.values())
+
+
+def _all_alike(parts: Sequence[SparseTerm]) -> bool:
+    return is_lattice(parts) and all(isinstance(factor, Identity) for part in parts for factor in part.factors)
 
 
 def closed_bound(factor: Workload) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ from dpnotebook.strategy.competitors.lrm import lrm
 from dpnotebook.strategy.competitors.trees import h2, hb, wavelet
 from dpnotebook.strategy.eigen.design import eigen_design
 from dpnotebook.strategy.eigen.weighted_basis import weighted_basis
-from dpnotebook.strategy.explicit import LARGEST, explicit_choice, opt_0
+from dpnotebook.strategy.explicit import FLAT_CELLS, LARGEST, explicit_choice, opt_0
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
 from dpnotebook.strategy.registry import Registration, suiting
@@ -50,6 +51,8 @@ class Form:
         Whether some attribute is asked for more than its levels and their total.
     alike
         Whether all products are over the same attributes.
+    together
+        Number of cells of all attributes together.
     """
 
     attributes: int
@@ -57,6 +60,7 @@ class Form:
     products: int
     ordered: bool
     alike: bool = True
+    together: int = 0
 
 
 @dataclass(frozen=True)
@@ -105,19 +109,24 @@ def candidates(workload: Workload, noise: Noise = "laplace") -> list[Candidate]:
     noise
         "laplace" or "gaussian".
     """
-    found = form(workload)
-    own = [candidate for candidate in CANDIDATES if not candidate.refusal(found, noise)]
+    own = candidates_of_this_package(workload, noise)
     return [*own, *map(_registered, suiting(workload, noise))]
+
+
+def candidates_of_this_package(workload: Workload, noise: Noise) -> list[Candidate]:
+    """Return the candidates that suit a workload, without those that are registered."""
+    found = form(workload)
+    return [candidate for candidate in CANDIDATES if not candidate.refusal(found, noise)]
 
 
 def form(workload: Workload) -> Form:
     """Return what a workload looks like; of one whose products are over different attributes, over all its cells."""
     products = sparse_terms(workload)
     if products is None:
-        return Form(1, workload.shape[1], 1, True, alike=False)
+        return Form(1, workload.shape[1], 1, True, False, workload.shape[1])
     sizes, parts = products
     ordered = any(not isinstance(factor, Identity | Total) for part in parts for factor in part.factors)
-    return Form(len(sizes), max(sizes), len(parts), ordered)
+    return Form(len(sizes), max(sizes), len(parts), ordered, together=math.prod(sizes))
 
 
 def made(candidate: Candidate, workload: Workload, noise: Noise = "laplace", *, report: Progress = silent) -> Strategy:
@@ -176,7 +185,10 @@ def _greedy(found: Form, noise: Noise) -> str:
 
 def _single(found: Form, noise: Noise) -> str:
     if found.attributes > 1:
-        return "it is for one attribute"
+        if found.products == 1:
+            return "a product is measured by the best of its factors"
+        few = found.together <= FLAT_CELLS[noise, "full"]
+        return "" if few else f"{found.together:,} cells are too many to search at once"
     return "" if found.cells <= LARGEST[noise] else f"{found.cells:,} cells are too many to search"
 
 

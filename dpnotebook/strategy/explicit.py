@@ -7,26 +7,30 @@ exact error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.inference.dense import UNSUPPORTED, DenseInverse
 from dpnotebook.inference.inverse import total_variance
 from dpnotebook.inference.woodbury import WoodburyInverse
 from dpnotebook.privacy.laws import LAWS, Noise, law_of
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.bounds import gram_bound, svd_bound
-from dpnotebook.strategy.gaussian import gaussian_optimum
+from dpnotebook.strategy.gaussian import gaussian_optimum, proved_bound
+from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.laplace import p_identity
+from dpnotebook.strategy.ordering import cells_in_order, reordered
 from dpnotebook.strategy.product import BETTER, Choice, library_choice, squared_sensitivity
 from dpnotebook.strategy.rounding import l1_objective, rounded_gram, rounded_p_identity
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.two_weights import two_weights
-from dpnotebook.workload import Explicit, Identity, Permuted, PIdentity, Total, Workload
+from dpnotebook.workload import Explicit, Identity, PIdentity, Total, Workload
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import terms
 
@@ -34,15 +38,22 @@ Effort = Literal["quick", "full"]
 Union = tuple[tuple[float, Workload], ...]  # squared weights and factors of one attribute
 
 LARGEST = {"laplace": 8192, "gaussian": 4096}  # cells
-QUICK_CELLS = 256  # of an attribute that is optimised while somebody waits for a plan
+QUICK_CELLS = 512  # of an attribute that is optimised while somebody waits for a plan
 FACTOR_CELLS = 1024  # of an attribute of a product, which is optimised again and again
+# Of several attributes together, over which all that could be measured is searched: half a minute, or a moment.
+FLAT_CELLS: dict[tuple[Noise, Effort], int] = {
+    ("gaussian", "full"): 2048,
+    ("laplace", "full"): 1024,
+    ("gaussian", "quick"): 256,
+    ("laplace", "quick"): 256,
+}
 PRECISE = 18  # bits of an operator that is not multiplied with others
 # Of the gap between a Gaussian strategy and its bound; over more than 1,024 cells an iteration takes half a minute.
 TOLERANCE, ROUGH_TOLERANCE, QUICK_TOLERANCE = 2e-6, 3e-5, 1e-4
 NEARLY = 1.001  # what is this near the SVD bound needs no optimisation
 KEPT = 64  # optimised operators that are remembered
 
-_found: dict[tuple[Union, Noise, Effort], tuple[Workload, float]] = {}
+_found: dict[tuple[Union, Noise, Effort], tuple[Explicit | PIdentity, float]] = {}
 
 ALIKE = 1e-9  # relative difference of Gram entries that is rounding
 
@@ -94,21 +105,23 @@ def opt_0(
             f"optimising a strategy takes a dense {n:,} x {n:,} matrix again and again; up to {LARGEST[noise]:,} cells "
             "are possible. Use strategy.hierarchical(workload) or wider bins, or state attributes as factors of a Kron"
         )
-    inner = workload.workload if isinstance(workload, Permuted) else workload
+    order = cells_in_order([workload])
+    inner = workload if order is None else reordered(workload, order)
     gram = inner.gram().astype(float)
-    operator: Explicit | PIdentity
-    certificate = 0.0
-    with threads_for(n):
-        if law_of(noise).euclidean:
-            tolerance = TOLERANCE if n <= FACTOR_CELLS else ROUGH_TOLERANCE
-            optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
-            operator = rounded_gram(optimum.gram, gram, optimum.objective, PRECISE)
-            certificate, name = optimum.lower, "optimum for Gaussian noise"
-        else:
-            operator = _best_for_laplace(gram, p, restarts, report)
-            name = _name(operator)
-    if isinstance(workload, Permuted):
-        operator = permuted_operator(operator, workload.places)
+    if law_of(noise).euclidean:
+        tolerance, name = TOLERANCE if n <= FACTOR_CELLS else ROUGH_TOLERANCE, "optimum for Gaussian noise"
+        found = _kept(("whole",), gram, noise, lambda: _best_for_gaussian(gram, tolerance, PRECISE, report))
+    else:
+
+        def descend() -> FoundOperator:
+            return FoundOperator(_best_for_laplace(gram, p, restarts, report))
+
+        with threads_for(n):  # random starts are nobody else's
+            found = descend() if restarts else _kept(("whole", str(p)), gram, noise, descend)
+        name = _name(found.operator)
+    operator, certificate = found.operator, found.bound
+    if order is not None:
+        operator = permuted_operator(operator, np.argsort(order))
     return Strategy(workload, operator, noise, name, certificate=certificate)
 
 
@@ -183,7 +196,7 @@ def product_certificate(workload: Workload, effort: Effort = "full", report: Pro
         elif n > _cells(effort):
             return 0.0
         else:
-            bound *= _optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", effort, report)[1]
+            bound *= optimised(((1.0, factor),), factor.gram().astype(float), "gaussian", effort, report)[1]
     return bound
 
 
@@ -202,34 +215,75 @@ def _candidates(union: Union, noise: Noise, effort: Effort, least: float, report
             return [simple]
     if not 1 < n <= _cells(effort) or (effort == "quick" and len(union) > 1):
         return []
+    order = cells_in_order([factor for _, factor in union])
+    union = tuple((weight, reordered(factor, order)) for weight, factor in union)
     gram = np.asarray(sum(weight * factor.gram().astype(float) for weight, factor in union))
     if least <= gram_bound(gram) * NEARLY:
         return []
-    return [_optimised(union, gram, noise, effort, report)[0]]
+    operator = optimised(union, gram, noise, effort, report)[0]
+    return [operator if order is None else permuted_operator(operator, np.argsort(order))]
 
 
 def _cells(effort: Effort) -> int:
     return FACTOR_CELLS if effort == "full" else QUICK_CELLS
 
 
-def _optimised(union: Union, gram: Array, noise: Noise, effort: Effort, report: Progress) -> tuple[Workload, float]:
+def optimised(
+    union: Union, gram: Array, noise: Noise, effort: Effort, report: Progress
+) -> tuple[Explicit | PIdentity, float]:
     """Return the optimised operator for a union, and a lower bound on every operator's error (0 for Laplace noise)."""
     key = (union, noise, effort)
     if key not in _found:
-        with threads_for(len(gram)):
-            if not law_of(noise).euclidean and effort == "quick":
+        # A union comes again and again with other weights, while the rest of a strategy is chosen.
+        single = len(union) > 1
+
+        def search() -> FoundOperator:
+            if law_of(noise).euclidean:
+                return _best_for_gaussian(gram, TOLERANCE if effort == "full" else QUICK_TOLERANCE, None, report)
+            if effort == "quick":
                 (descent,) = p_identity(gram, quick=True, report=report)
-                _found[key] = rounded_p_identity(descent.theta), 0.0
-            elif not law_of(noise).euclidean:
-                # A union comes again and again with other weights, while the rest of a strategy is chosen.
-                _found[key] = _best_for_laplace(gram, None, 0, report, single=len(union) > 1), 0.0
-            else:
-                tolerance = TOLERANCE if effort == "full" else QUICK_TOLERANCE
-                optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
-                _found[key] = rounded_gram(optimum.gram, gram, optimum.objective), optimum.lower
+                return FoundOperator(rounded_p_identity(descent.theta))
+            return FoundOperator(_best_for_laplace(gram, None, 0, report, single=single))
+
+        found = _kept(("factor", noise, effort, str(single)), gram, noise, search)
+        _found[key] = found.operator, found.bound
         while len(_found) > KEPT:
             _found.pop(next(iter(_found)))
     return _found[key]
+
+
+def _kept(asked: Sequence[str], gram: Array, noise: Noise, search: Callable[[], FoundOperator]) -> FoundOperator:
+    """Return what a search for the workload with this Gram matrix finds, or found in another session."""
+
+    def holds(found: FoundOperator) -> bool:
+        law = law_of(noise)
+        norm = float(found.operator.max_column_norm(law.power))
+        objective = law.squared_sensitivity(norm) * _variance(found.operator, gram)
+        if not law.euclidean:
+            return math.isfinite(objective) and not found.bound
+        # The multipliers prove a bound; what was kept is that bound, less what rounding may be.
+        proved = proved_bound(gram, *found.proof)
+        return found.bound <= min(proved, objective) and math.isfinite(objective)
+
+    whole = np.ascontiguousarray(gram)
+    with threads_for(len(gram)):
+        return kept((*asked, str(whole.shape), whole.tobytes()), len(gram), search, holds)
+
+
+def _variance(operator: Explicit | PIdentity, gram: Array) -> float:
+    """Return |W A^+|_F^2 for the workload with this Gram matrix; infinite where A does not support it."""
+    if isinstance(operator, PIdentity):
+        return WoodburyInverse(operator).total_of_gram(gram)
+    found = DenseInverse(operator)
+    if found.outside is not None and np.vdot(gram, found.outside) > UNSUPPORTED * np.trace(gram):
+        return math.inf
+    return float(np.vdot(gram, found.matrix))
+
+
+def _best_for_gaussian(gram: Array, tolerance: float, bits: int | None, report: Progress) -> FoundOperator:
+    optimum = gaussian_optimum(gram, tolerance=tolerance, report=report)
+    operator = rounded_gram(optimum.gram, gram, optimum.objective, bits)
+    return FoundOperator(operator, optimum.lower, (optimum.v,))
 
 
 def _best_for_laplace(

@@ -112,6 +112,24 @@ def gaussian_optimum(
     return Optimum(result, found.objective, found.lower, multipliers)
 
 
+def proved_bound(gram: Array, v: Array) -> float:
+    """Return what the multipliers v prove that no strategy's objective can be below, for any v >= 0, shape (n,).
+
+    Parameters
+    ----------
+    gram
+        V = W'W, shape (n, n).
+    v
+        One multiplier a cell.
+    """
+    if v.shape != (len(gram),) or not np.isfinite(v).all() or not (v >= 0).all() or not v.any():
+        return 0.0
+    half = np.sqrt(v)
+    with threads_for(len(gram)):
+        values = np.linalg.eigvalsh(gram * half * half[:, None])
+    return float(np.sqrt(np.maximum(values, 0.0)).sum() ** 2 / v.sum())
+
+
 def _solve(gram: Array, v: Array, tolerance: float, iterations: int, report: Progress) -> Optimum:
     """Iterate on sqrt(v): plain steps never lower the dual value, and an accelerated one that does is taken back."""
     report(None, "looking for the best strategy for Gaussian noise")

@@ -13,9 +13,18 @@ from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.inverse import is_direct
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.progress import Progress, silent
-from dpnotebook.strategy.baselines import identity
+from dpnotebook.strategy.baselines import identity, operator_name
 from dpnotebook.strategy.competitors.lrm import lrm
-from dpnotebook.strategy.explicit import FACTOR_CELLS, NEARLY, Effort, explicit_choice, opt_0, product_certificate
+from dpnotebook.strategy.explicit import (
+    FACTOR_CELLS,
+    FLAT_CELLS,
+    NEARLY,
+    Effort,
+    explicit_choice,
+    opt_0,
+    optimised,
+    product_certificate,
+)
 from dpnotebook.strategy.lattice import is_lattice
 from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.operators import opt_product, opt_union
@@ -23,8 +32,7 @@ from dpnotebook.strategy.product import BETTER, Choice
 from dpnotebook.strategy.registry import registered_strategies
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.strategy.strategy import Strategy
-from dpnotebook.strategy.toeplitz import toeplitz
-from dpnotebook.workload import Identity, Prefix, Stack, Workload
+from dpnotebook.workload import Identity, Stack, Workload
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
 FEW_QUERIES = 8  # times fewer queries than cells: there, low rank wins
@@ -119,7 +127,7 @@ def _fits(strategy: Strategy) -> bool:
 def tried(
     workload: Workload, noise: Noise, effort: Effort, restarts: int = 0, report: Progress = silent
 ) -> Iterator[Strategy]:
-    """Yield the strategy of every operator that suits the workload, simple ones first.
+    """Yield the strategy of every operator that suits the workload, simple ones first, and last what takes all cells.
 
     Parameters
     ----------
@@ -128,6 +136,26 @@ def tried(
     effort
         "quick": nothing that takes more than a moment. "full": as good as is known here.
     """
+    least = bound = 0.0
+    for found in _by_form(workload, noise, effort, restarts, report):
+        least = found.objective if not least else min(least, found.objective)
+        bound = max(bound, found.bound)
+        yield found
+    several = len(terms(workload)[0].sizes) > 1 or sparse_terms(workload) is None
+    union = len(terms(workload)) > 1  # a product is measured by the best of its factors
+    if several and union and workload.shape[1] <= FLAT_CELLS[noise, effort] and least > bound * NEARLY:
+        yield from _possible(lambda: flat(workload, noise, effort, restarts, report))
+
+
+def flat(workload: Workload, noise: Noise, effort: Effort, restarts: int = 0, report: Progress = silent) -> Strategy:
+    """Return what a search over all cells at once finds, whatever attributes they are made of."""
+    if effort == "full":
+        return opt_0(workload, noise, restarts=restarts, report=report)
+    operator, certificate = optimised(((1.0, workload),), workload.gram().astype(float), noise, effort, report)
+    return Strategy(workload, operator, noise, operator_name(operator, workload), certificate=certificate)
+
+
+def _by_form(workload: Workload, noise: Noise, effort: Effort, restarts: int, report: Progress) -> Iterator[Strategy]:
     found = sparse_terms(workload)
     choose = explicit_choice(noise, effort, report)
     if found is None:
@@ -184,8 +212,6 @@ def _alone(workload: Workload, noise: Noise, effort: Effort, restarts: int, repo
     simple = opt_product(workload, noise, choose=explicit_choice(noise, "quick", report), report=report)
     simple = _certified(simple, "quick", report)
     yield simple
-    if effort == "full" and law_of(noise).euclidean and isinstance(workload, Prefix) and workload.n > OPTIMISED_CELLS:
-        yield _certified(toeplitz(workload, noise), "quick", report)
     if effort == "full" and 1 < workload.shape[1] <= OPTIMISED_CELLS and simple.objective > simple.bound * NEARLY:
         yield opt_0(workload, noise, restarts=restarts, report=report)
         queries, cells = workload.shape

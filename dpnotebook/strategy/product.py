@@ -8,7 +8,7 @@ choice in each attribute is by exact expected error among named operators.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -17,13 +17,31 @@ from dpnotebook.inference.inverse import is_direct, total_variance
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.bounds import closed_bound
 from dpnotebook.strategy.hierarchy import best_hierarchy
-from dpnotebook.workload import Explicit, Identity, Kron, Stack, Weighted, Workload
+from dpnotebook.strategy.ordering import cells_in_order, put_back, reordered
+from dpnotebook.strategy.rounding import rounded
+from dpnotebook.strategy.running import square_root
+from dpnotebook.workload import (
+    AllRange,
+    Explicit,
+    Identity,
+    Kron,
+    Padded,
+    Predicates,
+    Prefix,
+    Stack,
+    Toeplitz,
+    Weighted,
+    WidthRange,
+    Workload,
+)
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.contiguous import Contiguous
 from dpnotebook.workload.terms import Term
 
 GRAM_CELLS = 1024  # trees are compared by the Gram matrix of up to this many cells
-ENERGY_ENTRIES = 2**24  # and by the rows of an explicit matrix of up to this many entries
+ENERGY_ENTRIES = 2**26  # and by the rows of an explicit matrix, or of predicates, of up to this many entries
+RUNS = 2**21  # and the Toeplitz square root by up to this many runs
+RUNNING_ENTRIES = 2**24  # or rows of up to this many entries
 UNION_CELLS = 256  # up to this many cells, an attribute's distinct query factors together are a candidate
 ROUNDS = 8  # of choosing the operator of every attribute in turn; it ends earlier where nothing changes
 SETTLED = 1e-4  # relative change of errors below which another round would choose the same
@@ -69,7 +87,10 @@ def product_operator(parts: Sequence[Term], choose: Choice, emphasis: Array | No
 
 
 def library_choice(noise: Noise) -> Choice:
-    """Return the choice among the identity, the queries themselves, and the best hierarchy."""
+    """Return the choice among the identity, the queries themselves, the best hierarchy and the Toeplitz square root.
+
+    The last two are for runs of cells, in the order in which the queries are such, if there is one.
+    """
 
     def choose(union: Sequence[tuple[float, Workload]]) -> Workload:
         n = union[0][1].shape[1]
@@ -83,10 +104,12 @@ def library_choice(noise: Noise) -> Choice:
                 best, least = candidate, error
         if least * BETTER <= sum(weight * closed_bound(factor) for weight, factor in union):
             return best  # nothing can be better, and no tree need be looked at
-        if not all(_energies_are_cheap(factor) for _, factor in union):
-            return best
-        tree, error = _tree(union, noise)
-        return tree if error < least * BETTER else best
+        order = cells_in_order([factor for _, factor in union])
+        runs = [(weight, reordered(factor, order)) for weight, factor in union]
+        for candidate, error in _of_runs(runs, noise):
+            if error < least * BETTER:
+                best, least = put_back(candidate, order), error
+        return best
 
     return choose
 
@@ -126,14 +149,45 @@ def _tree(
     return (Identity(n) if tree.levels == 1 else tree), error
 
 
+def _of_runs(union: Sequence[tuple[float, Workload]], noise: Noise) -> Iterator[tuple[Workload, float]]:
+    """Yield operators for queries that are, more or less, runs of cells, and their errors."""
+    if all(_energies_are_cheap(factor) for _, factor in union):
+        yield _tree(union, noise)
+    if law_of(noise).euclidean and any(_is_running(factor) for _, factor in union):
+        n = union[0][1].shape[1]
+        operator = rounded(Toeplitz(square_root(n)))
+        if all(_is_weighed_by_runs(factor) for _, factor in union):
+            error = sum(weight * total_variance(operator, factor) for weight, factor in union)
+            yield operator, squared_sensitivity(operator, noise) * error
+
+
+def _is_running(factor: Workload) -> bool:
+    if isinstance(factor, Stack):
+        return any(map(_is_running, factor.parts))
+    return isinstance(factor, Prefix | AllRange | Padded | Predicates | WidthRange)
+
+
+def _is_weighed_by_runs(factor: Workload) -> bool:
+    """Return whether the error of its runs from running counts is found in a moment."""
+    if isinstance(factor, Stack):
+        return all(map(_is_weighed_by_runs, factor.parts))
+    if isinstance(factor, Weighted):
+        return _is_weighed_by_runs(factor.workload)
+    if isinstance(factor, AllRange):
+        return True
+    few = factor.shape[0] <= RUNS
+    runs = isinstance(factor, Contiguous) or (isinstance(factor, Predicates) and factor.single_runs)
+    return few and (runs or factor.shape[0] * factor.shape[1] <= RUNNING_ENTRIES)
+
+
 def _energies_are_cheap(factor: Workload) -> bool:
     """Return whether trees can be compared without the Gram matrix of many cells, or the sums of many rows."""
     if isinstance(factor, Stack):
         return all(map(_energies_are_cheap, factor.parts))
     if isinstance(factor, Weighted):
         return _energies_are_cheap(factor.workload)
-    if isinstance(factor, Explicit):
-        return factor.matrix.size <= ENERGY_ENTRIES
+    if isinstance(factor, Explicit | Predicates):
+        return factor.shape[0] * factor.shape[1] <= ENERGY_ENTRIES
     return isinstance(factor, Contiguous) or factor.shape[1] <= GRAM_CELLS
 
 

@@ -10,13 +10,22 @@ from dpnotebook.privacy.laws import LAWS, Noise
 from dpnotebook.progress import silent, watched
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
+from dpnotebook.strategy.catalogue import candidates_of_this_package, made
 from dpnotebook.strategy.explicit import Effort
 from dpnotebook.strategy.hdmm import best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
-from dpnotebook.workload import Workload
-from dpnotebook.workload.terms import sparse_terms
+from dpnotebook.workload import AllRange, Permuted, Prefix, Workload
+from dpnotebook.workload.terms import sparse_terms, terms
+
+# Times a bound: no strategy of others is looked at. That of the worst answer is proved to half a percent.
+CERTAIN, CERTAIN_WORST = 1.0001, 1.01
+FEW_CELLS, SEARCHED = 64, 256  # cells of ranges, and of other queries, up to which the searches of others take seconds
+
+WRITTEN = 2**24  # entries of queries of reordered cells, which others would measure in the order that they have
+# Tried already, or like COA another way to the same optimum.
+OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual", "coa")
 
 
 def select(
@@ -87,8 +96,35 @@ def select_own(
     threads = threads_for(workload.shape[1] if found is None else max(found[0]))
     with threads, nullcontext(silent) if effort == "quick" else watched() as report:
         if objective == "total":
-            return best_of(tried(workload, noise, effort, 0, report))
+            best = best_of(tried(workload, noise, effort, 0, report))
+            near = best.objective <= best.bound * CERTAIN
+            return best if near or effort == "quick" else best_of([best, *_competitors(workload, noise)])
         total = select_own(workload, noise, effort)
         if all_alike(workload):
             return total
-        return best_worst([total, *tried_for_worst(workload, total, effort, report)])
+        best = best_worst([total, *tried_for_worst(workload, total, effort, report)])
+        near = best.worst <= best.worst_bound * CERTAIN_WORST
+        return best if near or effort == "quick" else best_worst([best, *_competitors(workload, noise)])
+
+
+@lru_cache(maxsize=64)
+def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
+    """Return the strategies of others that suit the workload, for where nothing proves that they cannot be better.
+
+    Their searches are for queries of no common form: of running counts and ranges ours are far ahead.
+    """
+    factors = [factor for part in terms(workload) for factor in part.factors]
+    if any(isinstance(one, Permuted) and one.shape[0] * one.shape[1] > WRITTEN for one in factors):
+        return ()
+    inner = workload.workload if isinstance(workload, Permuted) else workload
+    searched = workload.shape[1] <= (FEW_CELLS if isinstance(inner, Prefix | AllRange) else SEARCHED)
+    found = []
+    with watched() as report:
+        for candidate in candidates_of_this_package(workload, noise):
+            if (candidate.optimized and not searched) or candidate.name in OWN:
+                continue
+            try:
+                found.append(made(candidate, workload, noise, report=report))
+            except WorkloadError:
+                continue
+    return tuple(found)

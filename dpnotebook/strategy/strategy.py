@@ -18,11 +18,13 @@ from dpnotebook.privacy.budget import positive
 from dpnotebook.privacy.laws import LAWS, Law, Noise, law_of
 from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blocks import blocks
-from dpnotebook.strategy.bounds import svd_bound
+from dpnotebook.strategy.bounds import is_near, svd_bound
 from dpnotebook.views import ShowsCard, view
 from dpnotebook.workload import Workload
 from dpnotebook.workload.base import Array, require_memory
 from dpnotebook.workload.trusted import trusted
+
+FAR = 4.0  # times a bound: an error this far above one that nobody proved to be near is compared with nothing
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,8 +187,15 @@ class Strategy(ShowsCard):
         """Return the root of the mean over all answers of the expected squared error."""
         return math.sqrt(self.total_squared_error(epsilon, delta) / self.workload.shape[0])
 
-    def lower_bound(self, epsilon: float, delta: float = 0.0) -> float:
-        """Return what `rmse` cannot be below, for any strategy (the SVD bound; HDMM, Proposition 5)."""
+    def lower_bound(self, epsilon: float, delta: float = 0.0) -> float | None:
+        """Return what `rmse` cannot be below, for any strategy; None where nothing near it is known.
+
+        It is what an optimizer proved, or the SVD bound (HDMM, Proposition 5), or a bound over subsets of the
+        attributes. For Laplace noise the same bounds hold, but are far below what anybody reaches where many answers
+        share the noise: they count as known where they are within a factor of 4.
+        """
+        if not is_known(self.workload, self.noise, self.objective, self.bound, self.certificate):
+            return None
         return math.sqrt(self.bound * unit_variance(self.noise, epsilon, delta) / self.workload.shape[0])
 
     def worst_error(self, epsilon: float, delta: float = 0.0) -> float:
@@ -194,14 +203,15 @@ class Strategy(ShowsCard):
         return math.sqrt(self.worst * unit_variance(self.noise, epsilon, delta))
 
     @property
-    def optimality(self) -> float:
-        """How far `rmse`, or `worst_error` where it was chosen for that, is above its lower bound.
+    def optimality(self) -> float | None:
+        """How many times its lower bound `rmse` is, or `worst_error` where it was chosen for that.
 
-        1 is proof that no strategy is better.
+        1 is proof that no strategy is better. None where no bound is known that is near (see `lower_bound`).
         """
-        if self.chosen_for == "worst":
-            return math.sqrt(self.worst / self.worst_bound)
-        return math.sqrt(self.objective / self.bound)
+        worst = self.chosen_for == "worst"
+        value, bound = (self.worst, self.worst_bound) if worst else (self.objective, self.bound)
+        known = is_known(self.workload, self.noise, value, bound, self.certificate, worst=worst)
+        return math.sqrt(value / bound) if known else None
 
     def error_factors(self) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (m,).
@@ -282,6 +292,29 @@ class Strategy(ShowsCard):
     def _reconstruction(self) -> Reconstruction:
         algebra = None if self.split else marginal_algebra(self.workload, self.operator)
         return algebra or blocks(self.workload, self.operator, self.split)
+
+
+def is_known(
+    workload: Workload, noise: Noise, least: float, bound: float, certificate: float = 0.0, *, worst: bool = False
+) -> bool:
+    """Return whether a lower bound says something of the best strategy there is.
+
+    Parameters
+    ----------
+    workload, noise
+        What is to be answered, and with which noise.
+    least
+        The least objective that is known.
+    bound
+        What none can be below.
+    certificate
+        What an optimizer proved; 0 where none did.
+    worst
+        Whether it is about the worst answer.
+    """
+    if least <= FAR**2 * bound:
+        return True
+    return law_of(noise).euclidean and (certificate > 0 or (not worst and is_near(workload)))
 
 
 @lru_cache(maxsize=4)

@@ -9,15 +9,13 @@ possible to its leading constant (Henzinger, Upadhyay and Upadhyay 2023).
 
 from __future__ import annotations
 
-import numpy as np
-
 from dpnotebook.errors import WorkloadError
 from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.strategy.competitors.trees import per_attribute
 from dpnotebook.strategy.rounding import PRECISION, rounded
+from dpnotebook.strategy.running import square_root
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Kron, Toeplitz, Total, Workload
-from dpnotebook.workload.base import Array
 
 
 def toeplitz(workload: Workload, noise: Noise = "gaussian", *, bits: int = PRECISION) -> Strategy:
@@ -57,9 +55,3 @@ def toeplitz(workload: Workload, noise: Noise = "gaussian", *, bits: int = PRECI
         ordered = any(not isinstance(part.factors[axis], Identity | Total) for part in parts)
         factors.append(rounded(Toeplitz(square_root(size)), bits=bits) if ordered else Identity(size))
     return Strategy(workload, factors[0] if len(factors) == 1 else Kron(*factors), noise, "Toeplitz square root")
-
-
-def square_root(n: int) -> Array:
-    """Return the first n coefficients of 1 / sqrt(1 - x): 1, 1/2, 3/8, ..., each (2k - 1) / 2k times the one before."""
-    k = np.arange(1, n)
-    return np.concatenate(([1.0], np.cumprod((2 * k - 1) / (2 * k))))

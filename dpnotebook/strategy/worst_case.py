@@ -31,11 +31,11 @@ from dpnotebook.workload import Centred, Identity, Kron, Marginals, Total, Workl
 from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import SparseTerm, sparse_terms, terms
 
-CELLS = {"quick": 256, "full": 2048}  # over which all that could be measured is searched
-LAPLACE_CELLS = {"quick": 256, "full": 512}
+CELLS = {"quick": 512, "full": 2048}  # over which all that could be measured is searched
+LAPLACE_CELLS = {"quick": 512, "full": 1024}
 GAP, ROUGH_GAP = 1e-3, 5e-3  # between a Gaussian strategy and its bound, and where somebody waits or cells are many
 MANY_CELLS = 256
-FLAT_CELLS = 256  # of several attributes together
+FLAT_CELLS = {"quick": 256, "full": 1024}  # of several attributes together
 PARTS = 200  # of a union that get a product each
 CLOSE, FINER = 1.001, 1.1  # of integer weights
 REACHED = 1 + 1e-9  # times the bound: nothing can be better
@@ -86,7 +86,7 @@ def tried_for_worst(workload: Workload, total: Strategy, effort: Effort, report:
         return
     if is_lattice(parts):
         yield from _subsets(workload, total, symmetric, report)
-    if not symmetric and (len(sizes) == 1 or workload.shape[1] <= FLAT_CELLS):
+    if not symmetric and (len(sizes) == 1 or workload.shape[1] <= FLAT_CELLS[effort]):
         yield from _possible(lambda: _flat(workload, noise, effort, report))
     if len(parts) <= PARTS:
         yield from _possible(lambda: _one_a_part(workload, noise, effort, report))

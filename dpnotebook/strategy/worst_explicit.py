@@ -10,16 +10,19 @@ noise p-Identity strategies descend along a norm of the variances that goes to t
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpnotebook.errors import WorkloadError
+from dpnotebook.inference.inverse import inverse, variances
 from dpnotebook.progress import Progress, silent
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.explicit import permuted_operator
-from dpnotebook.strategy.gaussian import Optimum, gaussian_optimum
+from dpnotebook.strategy.gaussian import Optimum, gaussian_optimum, proved_bound
+from dpnotebook.strategy.kept_optima import FoundOperator, kept
 from dpnotebook.strategy.laplace import loss_and_gradient, p_identity
 from dpnotebook.strategy.rounding import rounded_gram, rounded_p_identity
 from dpnotebook.workload import Explicit, Permuted, PIdentity, Stack, Weighted, Workload
@@ -56,12 +59,15 @@ class WorstOptimum:
         No strategy has a smaller worst answer.
     weights
         q, shape (m,), adding up to one: how much each answer counts in the proof.
+    v
+        The multipliers of the cells in it, shape (n,).
     """
 
     gram: Array
     worst: float
     lower: float
     weights: Array
+    v: Array
 
 
 class WeighedAnswers:
@@ -152,7 +158,7 @@ def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progres
         if np.linalg.matrix_rank(start.gram, hermitian=True) < n:
             return _deficient(answers, start, gap, report)
         point = _WeighedPoint(answers, q, start.v)
-        best, lower, proof = point, point.dual, q
+        best, lower, proof = point, point.dual, (q, start.v)
         step = 1.0
         for _ in range(steps):
             if best.worst <= lower * (1 + gap):
@@ -165,11 +171,11 @@ def gaussian_worst(answers: WeighedAnswers, *, gap: float = GAP, report: Progres
                     break
                 step /= 2
             if trial.dual > lower:
-                lower, proof = trial.dual, trial.q
+                lower, proof = trial.dual, (trial.q, trial.v)
             point, step = trial, min(step * GROWTH, LONGEST)
             if point.worst < best.worst:
                 best = point
-    return WorstOptimum(best.gram(), best.worst, lower * (1 - ROUNDING), proof)
+    return WorstOptimum(best.gram(), best.worst, lower * (1 - ROUNDING), *proof)
 
 
 def _deficient(answers: WeighedAnswers, start: Optimum, gap: float, report: Progress) -> WorstOptimum:
@@ -184,9 +190,9 @@ def _deficient(answers: WeighedAnswers, start: Optimum, gap: float, report: Prog
         variances = answers.variances(np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True))
         worst = float(variances.max())
         if best is None or worst < best.worst:
-            best = WorstOptimum(found.gram, worst, 0.0, q)
+            best = WorstOptimum(found.gram, worst, 0.0, q, found.v)
         if found.lower > lower:
-            lower, proof = found.lower, q
+            lower, proof = found.lower, (q, found.v)
         if best.worst <= lower * (1 + gap):
             break
         while True:
@@ -200,7 +206,7 @@ def _deficient(answers: WeighedAnswers, start: Optimum, gap: float, report: Prog
             step /= 2
         q, found, value, step = trial, tried, tried.lower, min(step * GROWTH, LONGEST)
     assert best is not None
-    return WorstOptimum(best.gram, best.worst, lower * (1 - ROUNDING), proof)
+    return WorstOptimum(best.gram, best.worst, lower * (1 - ROUNDING), *proof)
 
 
 class _WeighedPoint:
@@ -239,14 +245,34 @@ def worst_gaussian_operator(
     WorkloadError
         If there are too many answers to weigh one by one.
     """
-    answers = WeighedAnswers(workload.workload if isinstance(workload, Permuted) else workload)
-    found = gaussian_worst(answers, gap=gap, report=report)
-    weighted = answers.gram(found.weights)
-    inverse = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
-    operator: Explicit | PIdentity = rounded_gram(found.gram, weighted, float(np.vdot(inverse, weighted)))
+    inner = workload.workload if isinstance(workload, Permuted) else workload
+    answers = WeighedAnswers(inner)
+
+    def search() -> FoundOperator:
+        found = gaussian_worst(answers, gap=gap, report=report)
+        weighted = answers.gram(found.weights)
+        pseudo = np.linalg.pinv(found.gram, rcond=SINGULAR, hermitian=True)
+        rounded = rounded_gram(found.gram, weighted, float(np.vdot(pseudo, weighted)))
+        return FoundOperator(rounded, found.lower, (found.weights, found.v))
+
+    def holds(kept_: FoundOperator) -> bool:
+        q, v = kept_.proof
+        proper = q.shape == (answers.shape[0],) and bool((q >= 0).all()) and abs(q.sum() - 1) <= ROUNDING
+        return proper and kept_.bound <= proved_bound(answers.gram(q), v) and _supports(kept_.operator, inner)
+
+    found = kept(("worst", "gaussian", repr(gap), _written(inner)), answers.shape[1], search, holds)
+    operator: Explicit | PIdentity = found.operator
     if isinstance(workload, Permuted):
         operator = permuted_operator(operator, workload.places)
-    return operator, found.lower
+    return operator, found.bound
+
+
+def _written(workload: Workload) -> str:
+    return json.dumps(workload.to_json(), sort_keys=True)
+
+
+def _supports(operator: Explicit | PIdentity, workload: Workload) -> bool:
+    return bool(np.isfinite(variances(inverse(operator), workload)).all())
 
 
 def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explicit | PIdentity:
@@ -259,6 +285,15 @@ def worst_p_identity(workload: Workload, *, report: Progress = silent) -> Explic
     """
     if isinstance(workload, Permuted):
         return permuted_operator(worst_p_identity(workload.workload, report=report), workload.places)
+    return kept(
+        ("worst", "laplace", _written(workload)),
+        workload.shape[1],
+        lambda: FoundOperator(_descended(workload, report)),
+        lambda found: not found.bound and _supports(found.operator, workload),
+    ).operator
+
+
+def _descended(workload: Workload, report: Progress) -> PIdentity:
     from scipy.optimize import minimize
 
     answers = WeighedAnswers(workload)

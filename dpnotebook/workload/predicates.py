@@ -16,6 +16,8 @@ from dpnotebook.workload.contiguous import AllRange, Contiguous, Identity, Integ
 from dpnotebook.workload.packing import packed, unpacked
 from dpnotebook.workload.width_range import WidthRange
 
+GRAM_ROWS = 8  # a Gram matrix takes as long as sums of an eighth of so many rows,
+GRAM_CELLS = 8192  # up to this many cells: 512 MiB
 CHUNK = 2**22  # entries of rows, or of pairs of borders, handled at a time
 
 
@@ -140,7 +142,7 @@ class Predicates(Workload):
 
     def quadratic(self, matrix: Array) -> Array:
         """Return w' M w for every row w."""
-        if self._simple:  # one run a row
+        if self.single_runs:  # one run a row
             return run_sums(corner_sums(matrix), self.starts, self.ends)
         found = []
         for first in range(0, self.shape[0], max(1, CHUNK // self.n)):
@@ -150,7 +152,7 @@ class Predicates(Workload):
 
     def energy(self) -> Energy:
         """Return the squared overlaps of a run with each row; few rows over many cells form no Gram matrix."""
-        if self.shape[0] > self.n:
+        if self.shape[0] * GRAM_ROWS > self.n <= GRAM_CELLS:
             return super().energy()
 
         def energy(starts: Array, ends: Array) -> Array:
@@ -205,7 +207,8 @@ class Predicates(Workload):
         return np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
 
     @property
-    def _simple(self) -> bool:
+    def single_runs(self) -> bool:
+        """Whether every query is one run of cells."""
         return bool((np.diff(self.offsets) == 1).all())
 
     def __eq__(self, other: object) -> bool:
@@ -236,7 +239,7 @@ def _of_masks(masks: Any) -> tuple[int, Integers, Integers, Integers]:
             "predicates are a boolean array with one row a query and one column a cell; for runs of cells give their "
             "number too: Predicates([[(0, 5)], [(5, 10)]], n=10)"
         )
-    if not np.isin(array, (0, 1)).all():
+    if array.dtype.kind != "b" and not ((array == 0) | (array == 1)).all():
         raise WorkloadError("predicates have coefficients 0 and 1; write Explicit(matrix) for others")
     padded = np.zeros((array.shape[0], array.shape[1] + 2), dtype=np.int8)
     padded[:, 1:-1] = array

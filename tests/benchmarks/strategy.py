@@ -1,4 +1,4 @@
-"""Times of the strategy optimizers against numpy's eigh, and what an error of the worst answer costs.
+"""What the selector makes of workloads, and in which time: against numpy's eigh, against HDMM's algorithm, for errors.
 
 python tests/benchmarks/strategy.py [most cells].
 
@@ -110,10 +110,150 @@ def worst_case() -> Iterator[str]:
             )
 
 
+# RMSE at epsilon 1 (delta 1e-6) before there was one selector for all: Gaussian and Laplace noise; None: not measured.
+SELECTED = (
+    ("60 boxes of 7 x 7 x 7", 13.94, 8.79),
+    ("Permuted(AllRange(5000))", 172.51, 57.75),
+    ("4,000 ranges of 4,200 cells", 159.32, 53.33),
+    ("the same, their cells in no order", 159.32, 53.33),
+    ("Prefix(10000), in a moment", None, 15.73),
+    ("AllRange(100000)", None, None),
+    ("SF1 cut to 1,008 cells", None, None),
+)
+
+
+def selected() -> Iterator[str]:
+    """Yield what the selector makes of workloads that had a cliff."""
+    import json
+    from pathlib import Path
+
+    import numpy as np
+
+    from dpnotebook.strategy.select import select_own
+    from dpnotebook.workload import AllRange, Explicit, Kron, Permuted, Predicates, Prefix, Stack, Workload
+
+    rng = np.random.default_rng(0)
+
+    def run(n: int) -> Predicates:
+        first, last = sorted(rng.integers(0, n, 2))
+        return Predicates([[(int(first), int(last) + 1)]], n)
+
+    def census(sizes: tuple[int, ...]) -> Workload:
+        """Return SF1 with attributes cut to their first levels."""
+        products = json.loads((Path(__file__).parents[2] / "notebooks/data/sf1.json").read_text())["products"]
+        found = []
+        for product in products:
+            rows = [
+                [[(first, min(last + 1, n)) for first, last in row if first < n] for row in rows]
+                for rows, n in zip(product["rows"], sizes, strict=True)
+            ]
+            left = [[row for row in some if row] for some in rows]
+            if all(left):
+                found.append(Kron(*(Predicates(some, n) for some, n in zip(left, sizes, strict=True))))
+        return Stack(*found)
+
+    boxes = Stack(*(Kron(*(run(7) for _ in range(3))) for _ in range(60)))
+    ranges = np.vstack([run(4200).dense() for _ in range(4000)])
+    workloads = (
+        boxes,
+        Permuted(AllRange(5000), 1),
+        Explicit(ranges),
+        Explicit(ranges[:, rng.permutation(4200)]),
+        Prefix(10_000),
+        AllRange(100_000),
+        census((2, 2, 12, 21)),
+    )
+    for (name, *before), workload in zip(SELECTED, workloads, strict=True):
+        for noise, was in zip(("gaussian", "laplace"), before, strict=True):
+            started = time.process_time()
+            found = select_own(workload, noise, "quick" if "moment" in name else "full")
+            error = found.rmse(1.0, 1e-6 if noise == "gaussian" else 0.0)
+            spent = time.process_time() - started
+            near = "not known" if found.optimality is None else f"{found.optimality:.3f} x the bound"
+            known = "" if was is None else f" (was {was:.2f})"
+            yield f"{name:36s} {noise:8s} {error:8.3f}{known:15s} {found.name[:44]:44s} {near}, {spent:.1f} s"
+
+
+def published_descent(gram, cells: int, rows: int, seed: int, tolerance: float) -> float:  # type: ignore[no-untyped-def]
+    """Return the loss of OPT_0 as HDMM describes it: one descent of L-BFGS-B on a p-Identity, from a random start."""
+    import numpy as np
+    from scipy.optimize import minimize
+
+    def evaluate(flat):  # type: ignore[no-untyped-def]
+        theta = flat.reshape(rows, cells)
+        sums = 1 + theta.sum(axis=0)
+        scaled = gram * sums * sums[:, None]
+        solved = np.linalg.solve(np.eye(rows) + theta @ theta.T, theta)
+        product = solved @ scaled
+        loss = np.trace(scaled) - np.vdot(product, theta)
+        by_sums = np.diag(gram) * sums - np.einsum("ki,ki->i", theta, (solved * sums) @ gram)
+        return loss, 2 * (by_sums - product + (product @ theta.T) @ solved).ravel()
+
+    start = np.random.default_rng(seed).random(rows * cells)
+    bounds = [(0, None)] * start.size
+    found = minimize(evaluate, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": tolerance})
+    return float(found.fun)
+
+
+def laplace_times() -> Iterator[str]:
+    """Yield OPT_0 for Laplace noise beside HDMM's algorithm: processor time as a multiple of its, and error."""
+    import numpy as np
+
+    from dpnotebook.strategy.blas import threads_for
+    from dpnotebook.strategy.laplace import default_rows, p_identity
+    from dpnotebook.workload import AllRange, Prefix, WidthRange
+
+    for workload in (Prefix(256), AllRange(256), WidthRange(256, 32), Prefix(128), Prefix(64)):
+        gram, n = workload.gram().astype(float), workload.shape[1]
+        with threads_for(n):
+            for tolerance in (1e-4, 2.2e-9):  # a coarse end, and that of the library
+                started = time.process_time()
+                losses = [published_descent(gram, n, default_rows(n), seed, tolerance) for seed in range(3)]
+                theirs, loss = (time.process_time() - started) / 3, float(np.median(losses))
+                for name, options in (("quick", {"quick": True}), ("single", {"single": True}), ("full", {})):
+                    started = time.process_time()
+                    ours = p_identity(gram, **options)[0].loss
+                    ratio = (time.process_time() - started) / theirs
+                    error = (ours / loss) ** 0.5 - 1
+                    yield f"OPT_0 {workload!r:20s} {name:7s} {ratio:6.2f} x HDMM's to {tolerance:g}, error {error:+.2%}"
+
+
+def bounds() -> Iterator[str]:
+    """Yield how far residuals are above the bound for unions of products, and above the sum of their parts' bounds."""
+    import math
+
+    from dpnotebook.strategy.bounds import svd_bound
+    from dpnotebook.strategy.residual import opt_residual
+    from dpnotebook.workload import Kron, Prefix, Total, prefix_marginals
+    from dpnotebook.workload.terms import terms
+
+    for name, workload in (
+        (
+            "Adult, 2-way, 5 attributes in order",
+            prefix_marginals((100, 100, 100, 99, 85, 42, 16, 15, 9), 2, prefix=range(5)),
+        ),
+        ("two margins of Prefix(100)", Kron(Prefix(100), Total(100)) + Kron(Total(100), Prefix(100))),
+    ):
+        value = opt_residual(workload).objective
+        apart = sum(part.weight**2 * svd_bound(part.product) for part in terms(workload))
+        yield f"{name}: {math.sqrt(value / svd_bound(workload)):.3f} x the bound (was {math.sqrt(value / apart):.3f})"
+
+
+def delta_saves() -> str:
+    """Return what a delta of 1e-6 saves for all pairs of 50 columns of 10 levels, at epsilon 1."""
+    from dpnotebook.strategy.select import select_own
+    from dpnotebook.workload import marginals
+
+    workload = marginals((10,) * 50, 2)
+    pure, other = select_own(workload, "laplace").rmse(1.0), select_own(workload, "gaussian", "quick").rmse(1.0, 1e-6)
+    return f"50 columns, marginals(2): RMSE {pure:,.0f} without a delta, {other:,.0f} with 1e-6"
+
+
 def table(most: int) -> None:
     """Print the times."""
-    for line in worst_case():
-        print(line, flush=True)
+    for lines in (selected(), laplace_times(), bounds(), [delta_saves()], worst_case()):
+        for line in lines:
+            print(line, flush=True)
     for name, spent, ratio, wanted in optimizer_times(most):
         print(f"{name:44s} {spent:9.2f} s {ratio:7.1f} x eigh {wanted}", flush=True)
     for name, spent in quick_times():

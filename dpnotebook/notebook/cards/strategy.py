@@ -82,6 +82,8 @@ def _answers(strategy: Strategy) -> str:
 
 def _optimality(strategy: Strategy) -> str:
     ratio = strategy.optimality
+    if ratio is None:
+        return "how far it is from the least error that is possible is not known"
     if ratio < BEST:
         return "the best possible"
     return f"at most {formatting.error(ratio)} times the least error that is possible"

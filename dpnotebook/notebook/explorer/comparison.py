@@ -6,13 +6,14 @@ and the noise alone.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 
 from dpnotebook.errors import Cancelled, DPError
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.strategy.catalogue import Candidate, candidates, made
-from dpnotebook.strategy.strategy import Strategy
+from dpnotebook.strategy.strategy import Strategy, is_known
 from dpnotebook.workload import Workload
 
 _one_at_a_time = threading.Lock()
@@ -63,9 +64,16 @@ class Comparison:
         return sorted(titled, key=lambda pair: pair[1].objective)
 
     @property
-    def bound(self) -> float:
-        """What no strategy's objective can be below, for all that was proved so far; 0 before anything was found."""
-        return max((strategy.bound for strategy in self.found.values()), default=0.0)
+    def bound(self) -> float | None:
+        """What no strategy's objective can be below, for all that was proved so far; None where nothing near is known.
+
+        What was found tells how near a bound is: the same one counts for all strategies, good ones and bad ones.
+        """
+        found = list(self.found.values())
+        bound = max((strategy.bound for strategy in found), default=0.0)
+        least = min((strategy.objective for strategy in found), default=math.inf)
+        certificate = max((strategy.certificate for strategy in found), default=0.0)
+        return bound if is_known(self.workload, self.noise, least, bound, certificate) else None
 
     @property
     def stopping(self) -> bool:

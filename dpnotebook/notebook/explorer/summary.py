@@ -41,8 +41,8 @@ class Standing(Protocol):
         """What has not been tried."""
 
     @property
-    def bound(self) -> float:
-        """What no objective can be below."""
+    def bound(self) -> float | None:
+        """What no objective can be below; None where nothing near is known."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,10 @@ class ShownComparison:
         return math.sqrt(objective * self.privacy.unit_variance / self.question.workload.shape[0])
 
     @property
-    def bound(self) -> float:
-        """The RMSE that no choice of queries to measure can be below."""
-        return self.rmse(self.standing.bound)
+    def bound(self) -> float | None:
+        """The RMSE that no choice of queries to measure can be below; None where nothing near is known."""
+        bound = self.standing.bound
+        return None if bound is None else self.rmse(bound)
 
 
 def card_html(card: ShownComparison) -> str:
@@ -147,8 +148,9 @@ def _ranking(card: ShownComparison, ranked: Sequence[tuple[Candidate, Strategy]]
     rows, styles = [], []
     for (candidate, _), error in zip(ranked, errors, strict=True):
         chosen = candidate.name == card.chosen
-        alt = f"{formatting.error(error)}, {_times(card, error)}"
-        picture = ranking_bar(error / longest, card.bound / longest, error > longest * ROUNDING, alt)
+        alt = ", ".join(filter(None, (formatting.error(error), _times(card, error))))
+        least = None if card.bound is None else card.bound / longest
+        picture = ranking_bar(error / longest, least, error > longest * ROUNDING, alt)
         name = f"▶ {escape(candidate.title)}" if chosen else escape(candidate.title)
         rows.append((name, picture, formatting.error(error), escape(_times(card, error))))
         styles.append("font-weight:bold" if chosen else "")
@@ -170,11 +172,17 @@ def _best(card: ShownComparison, ranked: Sequence[tuple[Candidate, Strategy]]) -
 
 def _bound(card: ShownComparison) -> str:
     weighted = not isinstance(query_weights(card.question.workload), float)
-    least = f"No choice of queries to measure can be below {formatting.rounded(card.bound)} (dashed)."
+    least = (
+        "How small an error could be is not known."
+        if card.bound is None
+        else f"No choice of queries to measure can be below {formatting.rounded(card.bound)} (dashed)."
+    )
     return f"{least} {MEANING}{WEIGHTED if weighted else ''}."
 
 
 def _times(card: ShownComparison, error: float) -> str:
+    if card.bound is None:
+        return ""
     ratio = error / card.bound
     return "the best possible" if ratio < BEST else f"{formatting.error(ratio)} × the bound"
 

@@ -24,8 +24,8 @@ UP, DOWN, EMPTY = (0x0B, 0x62, 0xA4), (0xC2, 0x68, 0x0A), (0xE9, 0xEB, 0xEE)
 BOUND = "#b0364a"
 
 
-def ranking_bar(length: float, bound: float, cut: bool, alt: str, width: int = 220) -> str:
-    """Return the bar of one strategy, against the line that none can be below.
+def ranking_bar(length: float, bound: float | None, cut: bool, alt: str, width: int = 220) -> str:
+    """Return the bar of one strategy, against the line that none can be below, where that is known.
 
     Parameters
     ----------
@@ -37,10 +37,12 @@ def ranking_bar(length: float, bound: float, cut: bool, alt: str, width: int = 2
         The same in words.
     """
     end = width - 8 if cut else max(2.0, min(1.0, length) * (width - 8))
-    place = min(1.0, bound) * (width - 8)
     body = f'<rect x=".5" y="3.5" width="{end:.1f}" height="11" fill="{svg.SPENT}"/>'
     if cut:
         body += f'<path d="M{end:.1f} 3.5l7 5.5l-7 5.5z" fill="{svg.SPENT}"/>'
+    if bound is None:
+        return svg.image(body, width, 18, alt)
+    place = min(1.0, bound) * (width - 8)
     # Drawn over white, so that it shows within a bar as well as beside it.
     body += f'<path d="M{place:.1f} 0v18" stroke="#fff" stroke-width="4"/>'
     body += f'<path d="M{place:.1f} 0v18" stroke="{BOUND}" stroke-width="2" stroke-dasharray="4 2"/>'
