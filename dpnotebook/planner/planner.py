@@ -247,7 +247,7 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law)
         rows = np.isclose(weights, max(accuracy.error / target, 1.0))
         std_error = float(option.std_errors[rows].max(initial=0.0))
         half_width = min(std_error * reach, target)  # sums of Laplace noise do not reach as far as a single draw
-        found.append(PlannedMeasure(name, f"{name}, within ±{target:g}", unit, std_error, half_width))
+        found.append(PlannedMeasure(name, name, unit, std_error, half_width))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -40,7 +40,7 @@ ROUNDED = Fraction(1001, 1000)  # by which the prices of all steps together may 
 LOOSER = (1 + 1e-9, 1.02, 1.1, 1.5, 3.0)  # times its error that a result is asked for within: the first that is free
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunningCount:
     """How many rows there are so far, at every part of a table that grows.
 
@@ -80,11 +80,19 @@ class RunningCount:
     True
     """
 
-    session: SessionProtocol = field(repr=False)
-    rows: ProtectedTable = field(repr=False)
+    session: SessionProtocol
+    rows: ProtectedTable
     horizon: int
     accuracy: Accuracy
     where: str | None = None
+
+    def __repr__(self) -> str:
+        where = "" if self.where is None else f" where {self.where}"
+        return (
+            f"running count of {self.table.name}{where}: {self.parts} of {self.horizon} parts have arrived\n"
+            f"  error  ±{self.error:,.3g} rows or less at every part\n"
+            f"  cost   ε {self.cost.epsilon:.3g} by the end, of any row; .run() pays for the parts that have arrived"
+        )
 
     @property
     def table(self) -> TableSchema:

@@ -137,7 +137,8 @@ def _prices(plan: Plan, found: list[Alternative]) -> Table:
             said = f"{price} (ε {epsilon})" if other.epsilon else price
             brief.append(f"{said}: ±{error}" + ("" if other.affordable else f" ({NOT_ENOUGH})"))
     of = statement_lines.of_what(plan)
-    title = (f"error of {of}" if of else "error") + f", {formatting.percent(plan.confidence)}"
+    sure = getattr(plan.accuracy, "together", None) or plan.confidence
+    title = (f"error of {of}" if of else "error") + f", {formatting.percent(sure)}"
     return Table(
         head=("", "of the budget", "ε", title, "", "left after"),
         align="lrrrlr",
@@ -180,7 +181,12 @@ def _meaning(plan: Plan) -> str:
     exact = "count" if {plan.unit, *(part.unit for part in plan.parts)} == {"rows"} else "answer"
     if statement_lines.bounded(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
-    text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
+    if (joint := getattr(plan.accuracy, "together", None)) is not None:
+        text = (
+            f"in {formatting.share(joint)} such tables all {plan.answers:,} answers fall this close to the exact ones"
+        )
+    else:
+        text = f"{formatting.share(plan.confidence)} such answers fall this close to the exact {exact}"
     spread = np.asarray(plan.std_errors, dtype=float)
     if not plan.parts and spread.size > 1 and spread.min() < ALIKE * spread.max():
         best = plan.error * float(spread.min() / spread.max())
