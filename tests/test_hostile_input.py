@@ -447,6 +447,7 @@ def test_signatures_are_those_that_were_written():
         "variance",
         "confidence",
         "objective",
+        "simultaneous",
         "fresh",
     ]
     assert inspect.getsource(dpn.Session.sql).lstrip().startswith("def sql(")

@@ -122,8 +122,8 @@ PLANTED = (
         "queries that are no product are charged for their cheapest cell",
         "who is in a dear cell loses more than is charged",
         MEASUREMENT,
-        "top = int(_integers(term.product.column_norms(power)).max(initial=0))",
-        "top = int(_integers(term.product.column_norms(power)).min())",
+        "weight * int(_integers(term.product.column_norms(power)).max(initial=0))",
+        "weight * int(_integers(term.product.column_norms(power)).min())",
         ("privacy/test_spend_property.py::test_queries_that_are_no_product_cost_no_less_than_their_columns",),
     ),
     Mutant(
