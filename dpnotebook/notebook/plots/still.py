@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 DOTS = 72  # an inch: what matplotlib calls a point is then a pixel
 EDGE = 8  # pixels that nothing is drawn in
 MARGIN = {"l": 80, "r": 80, "t": 100, "b": 80}  # plotly's own
+SPACE = 0.3  # of the size of a text
 SPACING = 1.35  # from line to line of a text, in sizes of its letters
 LEAST_PANEL = 40  # pixels that are left to what is drawn, however long its labels
 # No person's setting, and nothing that a text says (`$`), is to change a picture.
@@ -197,7 +198,7 @@ def _heading(drawn: Figure, shown: go.Figure) -> float:
         left, tallest = EDGE + 0.0, 0.0
         for text, own in runs_of(line, size):
             put = drawn.text(left / width, 1 - (top + size) / height, text, size=own, color=tone, va="baseline")
-            left += put.get_window_extent(renderer).width
+            left += put.get_window_extent(renderer).width + SPACE * own * text.endswith(" ")  # which have no extent
             tallest = max(tallest, own)
         top += SPACING * (tallest or size)
     small = float(title.subtitle.font.size or SMALL)
