@@ -1,7 +1,7 @@
 """Errors of counts moved to those that data could have, by their size: python tests/benchmarks/nonnegative.py.
 
-Root mean square errors of least squares, of `nonnegative` and their ratio. The method's constants were chosen looking at
-the workers, the voters and the Zipf tables; the military's and the Titanic's were looked at, and chose nothing.
+Root mean square errors of least squares, of `nonnegative` and their ratio. The method's constants were chosen looking
+at the workers, the voters and the Zipf tables; the military's and the Titanic's were looked at, and chose nothing.
 """
 
 import os
