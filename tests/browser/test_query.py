@@ -149,8 +149,8 @@ SLOW = """
 import time
 from dpnotebook.notebook.progress import watched
 with watched() as progress:
-    for step in range(25):
-        progress(step / 25, "measuring")
+    for step in range(60):
+        progress(step / 60, "measuring")
         time.sleep(0.1)
 """
 
