@@ -158,6 +158,6 @@ def test_tab_completes_arguments_columns_and_levels_with_quotes_and_emoji(typist
     wanted = r"""patients.dp.count(where="`ward no 😀` == '<b>it\\'s</b> \"far\" 😀'", error=25)"""
     assert typist.notebook.js("panel.content.widgets[1].model.sharedModel.getSource()") == wanted
     typist.type(2, "")
-    tab("patients.dp.count(epsilon=", "±30\xa0rows")
+    tab("patients.dp.count(epsilon=", "10%,\xa0±30\xa0rows")
     shot(page, "tab_epsilon")
     assert typist.notebook.errors == []

@@ -187,7 +187,8 @@ def test_epsilon_lists_what_it_buys(before, after, scope):
     assert list(found) == ["0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1"]
     # Laplace noise of scale 1/ε: 95% of it lies within ln(20)/ε
     for epsilon, said in found.items():
-        error = float(re.fullmatch("±([0-9.,]+)\u00a0rows", said).group(1))
+        percent, error = map(float, re.fullmatch("([0-9.]+)%,\u00a0±([0-9.,]+)\u00a0rows", said).groups())
+        assert percent == pytest.approx(100 * float(epsilon))  # of a budget of 1
         assert error == pytest.approx(np.log(20) / float(epsilon), rel=0.1, abs=0.6)
 
 

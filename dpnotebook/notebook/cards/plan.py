@@ -137,7 +137,7 @@ def _prices(plan: Plan, found: list[Alternative]) -> Table:
             said = f"{price} (ε {epsilon})" if other.epsilon else price
             brief.append(f"{said}: ±{error}" + ("" if other.affordable else f" ({NOT_ENOUGH})"))
     of = statement_lines.of_what(plan)
-    sure = getattr(plan.accuracy, "together", None) or plan.confidence
+    sure = _together(plan) or plan.confidence
     title = (f"error of {of}" if of else "error") + f", {formatting.percent(sure)}"
     return Table(
         head=("", "of the budget", "ε", title, "", "left after"),
@@ -177,11 +177,16 @@ def _scope(plan: Plan) -> str:
     return f"in {tables}{where}" + (f" · {formatting.plural(plan.answers, 'answer')}" if plan.answers > 1 else "")
 
 
+def _together(plan: Plan) -> float | None:
+    """Return how surely all intervals hold at once, where that was asked; a statement's plan has no such accuracy."""
+    return getattr(getattr(plan, "accuracy", None), "together", None)
+
+
 def _meaning(plan: Plan) -> str:
     exact = "count" if {plan.unit, *(part.unit for part in plan.parts)} == {"rows"} else "answer"
     if statement_lines.bounded(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
-    if (joint := getattr(plan.accuracy, "together", None)) is not None:
+    if (joint := _together(plan)) is not None:
         text = (
             f"in {formatting.share(joint)} such tables all {plan.answers:,} answers fall this close to the exact ones"
         )
