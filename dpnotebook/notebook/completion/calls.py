@@ -198,7 +198,7 @@ class _KnownCall:
         """Return what can follow where no text is open."""
         call, name = self.call, self.parameter
         value = call.current.partition("=")[2] if call.keyword else call.current
-        word = re.search(r"[\w.]*$", value)
+        word = re.search(r"[\w.]*\Z", value)
         fragment = word.group() if word else ""
         if call.inner:
             return starting(fragment, _quoted(self._texts())) if not fragment else NOTHING

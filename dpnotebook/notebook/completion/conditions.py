@@ -13,9 +13,9 @@ from dpnotebook.notebook.completion.open_call import OpenText, unfinished
 COLUMN = r"(?:`(?P<odd>[^`]+)`|(?P<name>[^\W\d]\w*))"
 TEXTS = r"""(?:(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[\w.+-]+)\s*,\s*)*"""
 COMPARED = re.compile(
-    rf"{COLUMN}\s*(?:[=!<>]=|[<>]|(?:\bnot\s+)?\bin\s*[\[(]\s*{TEXTS}|\.(?:isin\(\s*\[?|between\()\s*{TEXTS})\s*$"
+    rf"{COLUMN}\s*(?:[=!<>]=|[<>]|(?:\bnot\s+)?\bin\s*[\[(]\s*{TEXTS}|\.(?:isin\(\s*\[?|between\()\s*{TEXTS})\s*\Z"
 )
-DOTTED = re.compile(rf"{COLUMN}\s*\.\s*(?P<part>(?:str|dt)\s*\.\s*)?(?P<typed>\w*)$")
+DOTTED = re.compile(rf"{COLUMN}\s*\.\s*(?P<part>(?:str|dt)\s*\.\s*)?(?P<typed>\w*)\Z")
 METHODS = ("isin([", "between(", "isna()", "notna()")
 OF_TEXTS = ("contains(", "startswith(", "endswith(")
 OF_DATES = ("year", "month", "quarter", "day", "weekday", "hour")
@@ -45,7 +45,7 @@ def in_condition(typed: str, domain: Domain, quote: str) -> tuple[int, list[Foun
         return opened.start, list(_levels(_compared(before, domain), opened))
     if dotted := DOTTED.search(typed):
         return dotted.start("typed"), _methods(dotted, domain)
-    start = len(typed) - len(re.search(r"\w*$", typed).group())  # type: ignore[union-attr]
+    start = len(typed) - len(re.search(r"\w*\Z", typed).group())  # type: ignore[union-attr]
     compared = _compared(typed[:start], domain)
     if compared is not None:
         if compared.holds == "boolean":

@@ -79,7 +79,7 @@ class Unfinished:
             place = len(self.code[:place].rstrip())
             while place and place - 1 in self.pairs and self.code[place - 1] in ")]":
                 place = self.pairs[place - 1]
-            name = re.search(r"[^\W\d]\w*$", self.code[:place])
+            name = re.search(r"[^\W\d]\w*\Z", self.code[:place])
             if name is None:
                 return start
             start = name.start()

@@ -35,11 +35,11 @@ KEYWORDS = (
 LADDER = (1.0, 2.0, 5.0)  # in every factor of ten: the epsilons that Tab offers,
 RUNGS = 7  # so many of them: two factors of ten and a rung
 ROUNDING = 1 + 1e-9  # by which an epsilon may pass what is left, and be that
-EPSILON = re.compile(r"(?:^|\s)(?:--e(?:p\w*)?[ =]|-[nyq]*e[ ]?)\s*([\d.e-]*)$")
-ERROR = re.compile(r"(?:^|\s)--er\w*[ =]\s*([\d.]*%?)$")
+EPSILON = re.compile(r"(?:^|\s)(?:--e(?:p\w*)?[ =]|-[nyq]*e[ ]?)\s*([\d.e-]*)\Z")
+ERROR = re.compile(r"(?:^|\s)--er\w*[ =]\s*([\d.]*%?)\Z")
 PERCENT = ("1%", "2%", "5%", "10%", "20%")
-SESSION = re.compile(r"(?:^|\s)(?:--s\w*[ =]|-[nyq]*s[ ])\s*(\w*)$")
-TEXT = re.compile(r"""(\w+|"[^"]+")\s*(?:=|<>|!=|(?:NOT\s+)?IN\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)$""", re.IGNORECASE)
+SESSION = re.compile(r"(?:^|\s)(?:--s\w*[ =]|-[nyq]*s[ ])\s*(\w*)\Z")
+TEXT = re.compile(r"""(\w+|"[^"]+")\s*(?:=|<>|!=|(?:NOT\s+)?IN\s*\((?:\s*'[^']*'\s*,)*)\s*'([^']*)\Z""", re.IGNORECASE)
 
 Found = tuple[str, str]
 
@@ -70,13 +70,13 @@ def offers(before: str, cell: str, scope: dict[str, Any]) -> tuple[str, list[Fou
         if sql and not EPSILON.search(single.group(1)):
             return in_sql(sql, sql + rest, _session(head, scope), scope)
         return _options(single.group(1), rest, scope)
-    command = re.match(r"\s*%dp\s+(?:-s\s+\w+\s+)?(\w*)$", line)
+    command = re.match(r"\s*%dp\s+(?:-s\s+\w+\s+)?(\w*)\Z", line)
     if command:
         return command.group(1), [(name, "command") for name in dp_magic.COMMANDS if name.startswith(command.group(1))]
-    table = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?(?:columns|prefetch)\s+(\w*)$", line)
+    table = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?(?:columns|prefetch)\s+(\w*)\Z", line)
     if table:
         return starting(table.group(2), _tables(_session(f"-s {table.group(1)}" if table.group(1) else "", scope)))
-    bought = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?prefetch\s+(?:\"[^\"]*\"|\w+)\s+(.*)$", line)
+    bought = re.match(r"\s*%dp\s+(?:-s\s+(\w+)\s+)?prefetch\s+(?:\"[^\"]*\"|\w+)\s+(.*)\Z", line)
     if bought:
         return _workload(bought.group(2), _session(f"-s {bought.group(1)}" if bought.group(1) else "", scope))
     return "", []
@@ -95,7 +95,7 @@ def _options(typed: str, sql: str, scope: dict[str, Any]) -> tuple[str, list[Fou
     session = SESSION.search(typed)
     if session:
         return starting(session.group(1), ((name, "session") for name, value in scope.items() if _is_session(value)))
-    word = re.search(r"[\w-]*$", typed)
+    word = re.search(r"[\w-]*\Z", typed)
     fragment = word.group() if word else ""
     return starting(fragment, [(name, "option") for name in options.names()]) if fragment[:1] in ("", "-") else ("", [])
 
@@ -161,11 +161,11 @@ def in_sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]
         return starting(text.group(2), _levels(text.group(1).strip('"'), cell, session))
     if typed.count("'") % 2:
         return "", []
-    bound = re.search(r"(?<![:\w]):(\w*)$", typed)
+    bound = re.search(r"(?<![:\w]):(\w*)\Z", typed)
     if bound:
         plain = (int, float, str, bool)
         return starting(bound.group(1), ((n, "value") for n, v in scope.items() if n[0] != "_" and type(v) in plain))
-    word = re.search(r'"?\w*$', typed)
+    word = re.search(r'"?\w*\Z', typed)
     fragment = word.group() if word else ""
     found = [*_columns(cell, session)]
     if not typed[: len(typed) - len(fragment)].endswith("."):
@@ -178,11 +178,11 @@ def in_sql(typed: str, cell: str, session: Session | None, scope: dict[str, Any]
 
 def _workload(typed: str, session: Session | None) -> tuple[str, list[Found]]:
     """Return how the workload of an offer can go on: kinds of queries, and columns within quotation marks."""
-    quoted = re.search(r"[\"']([^\"']*)$", typed)
+    quoted = re.search(r"[\"']([^\"']*)\Z", typed)
     if quoted and len(re.findall(r"[\"']", typed)) % 2:
         names = {column for _, domain in _domains("", session) for column in domain}
         return starting(quoted.group(1), ((name, "column") for name in sorted(names)))
-    word = re.search(r"\w*$", typed)
+    word = re.search(r"\w*\Z", typed)
     return starting(word.group() if word else "", ((f"{name}(", "workload") for name in prefetch.NAMES))
 
 
