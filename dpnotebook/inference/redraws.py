@@ -7,13 +7,17 @@ draws, so floating point may make them, and the same numbers are redrawn alike w
 from __future__ import annotations
 
 import hashlib
+import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.privacy.laws import GAUSSIAN, LAPLACE, Noise
 
 Integers = NDArray[np.int64]
+Generator = np.random.Generator
 
 
 def redrawn_noise(noise: Noise, scale: float, draws: int, size: int, *told: bytes) -> Integers:
@@ -32,7 +36,25 @@ def redrawn_noise(noise: Noise, scale: float, draws: int, size: int, *told: byte
     """
     generator = np.random.default_rng(int.from_bytes(hashlib.sha256(b"/".join(told)).digest(), "big"))
     half = (draws + 1) // 2, size
-    drawn = law_of(noise).redraw(generator, scale, half)
+    drawn = REDRAWS[noise](generator, scale, half)
     found = np.empty((draws, size), dtype=np.int64)
     found[0::2], found[1::2] = drawn, -drawn[: draws // 2]
     return found
+
+
+def laplace_like(generator: Generator, scale: float, shape: tuple[int, ...]) -> Integers:
+    """Return differences of two geometric numbers: discrete Laplace noise of a scale, which hides nothing."""
+    ends = -math.expm1(-1 / scale)
+    return np.asarray(generator.geometric(ends, shape) - generator.geometric(ends, shape))
+
+
+def gaussian_like(generator: Generator, scale: float, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return rounded normal numbers: rounded Gaussian noise of a scale, which hides nothing."""
+    return np.rint(generator.normal(0.0, scale, shape))
+
+
+# A law of noise itself has no generator that can be guessed.
+REDRAWS: dict[Noise, Callable[[Generator, float, tuple[int, ...]], NDArray[Any]]] = {
+    LAPLACE.name: laplace_like,
+    GAUSSIAN.name: gaussian_like,
+}

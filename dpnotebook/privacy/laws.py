@@ -134,10 +134,6 @@ class Law(ABC):
         """Return integer noise, shape (size,); see `discrete_laplace` and `rounded_gaussian`."""
 
     @abstractmethod
-    def redraw(self, generator: np.random.Generator, scale: float, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return whole numbers of this law for simulations, which hide nothing."""
-
-    @abstractmethod
     def variance(self, scale: object) -> float:
         """Return the variance of integer noise."""
 
@@ -247,11 +243,6 @@ class LaplaceLaw(Law):
     def draw(self, scale: object, size: int, source: Source | None = None) -> Integers:
         """Return discrete Laplace noise."""
         return discrete_laplace(scale, size, source)
-
-    def redraw(self, generator: np.random.Generator, scale: float, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return differences of two geometric numbers."""
-        ends = -math.expm1(-1 / scale)
-        return generator.geometric(ends, shape) - generator.geometric(ends, shape)
 
     def variance(self, scale: object) -> float:
         """Return 2 a / (1 - a)^2, a = exp(-1 / b)."""
@@ -364,10 +355,6 @@ class GaussianLaw(Law):
     def draw(self, scale: object, size: int, source: Source | None = None) -> Integers:
         """Return rounded Gaussian noise."""
         return rounded_gaussian(scale, size, source)
-
-    def redraw(self, generator: np.random.Generator, scale: float, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return rounded normal numbers."""
-        return np.rint(generator.normal(0.0, scale, shape))
 
     def variance(self, scale: object) -> float:
         """Return that of round(N(0, sigma^2))."""

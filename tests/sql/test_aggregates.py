@@ -532,7 +532,7 @@ def test_expectations_say_what_they_rest_on():
     assert "bounds" in total.note
     assert "rank" in median.note
     assert average.half_width == pytest.approx(expected(measured, 0.95, 1000)[1].half_width / 2)
-    assert [unit(chosen, i) for i in range(5)] == [
+    assert [unit(chosen, i, {}) for i in range(5)] == [
         "rows",
         "AVERAGE",
         "SUM",

@@ -148,7 +148,7 @@ def test_expected_errors_are_those_of_usual_pairs(accountant):
         assert "covariances and correlations are those of a group of 4,000 pairs" in said.note
     hardly = expected(plan(chosen, accountant, UNITS // 1000), 0.95, 3)
     assert [said.half_width for said in hardly] == [2500.0, 1.0]
-    assert [unit(chosen, i) for i in (0, 1)] == ["covariance times y", "correlation"]
+    assert [unit(chosen, i, {}) for i in (0, 1)] == ["covariance times y", "correlation"]
 
 
 @BOTH
