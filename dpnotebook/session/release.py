@@ -541,7 +541,7 @@ class Release(ShowsCard):
         | F   | 600 ±6 |
         | M   | 400 ±6 |
         <BLANKLINE>
-        release #1 · ε 0.5 · 95% intervals from noise
+        release #1 · measured for 50% of the budget (ε 0.5) · 95% intervals from noise
         """
         return str(view("markdown", self))
 
@@ -555,7 +555,7 @@ class Release(ShowsCard):
         >>> from dpnotebook.testing import example_session
         >>> release = example_session().table("patients").histogram("sex", epsilon=0.5).run()
         >>> print(release.to_latex())
-        % release #1 · ε 0.5 · 95% intervals from noise
+        % release #1 · measured for 50% of the budget (ε 0.5) · 95% intervals from noise
         \\begin{tabular}{lr}
         \\toprule
         sex & rows \\\\
