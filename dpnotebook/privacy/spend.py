@@ -280,7 +280,10 @@ class Spend:
             return None
         others = tuple(axis for axis, name in enumerate(self.sizes) if name not in used)
         dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others, keepdims=True))
-        along = dearest[np.ix_(*(now[name] if name in used else np.zeros(1, dtype=np.int64) for name in self.sizes))]
+        along = dearest  # an axis after the other: an index of all at once may have 63 of them
+        for axis, name in enumerate(self.sizes):
+            if name in used:
+                along = along.take(now[name], axis=axis)
         return int((along + self._costs(cost, {})).max()) - int(dearest.max())
 
     def _of_cells(self, key: Any, work: Callable[[Integers], Integers]) -> Integers:
