@@ -25,6 +25,7 @@ FEW_CELLS, SEARCHED = 64, 256  # cells of ranges, and of other queries, up to wh
 
 WRITTEN = 2**24  # entries of queries of reordered cells, which others would measure in the order that they have
 # Tried already, or like COA another way to the same optimum.
+ALONG = 100_000  # levels of an attribute, up to which those of others that look at every branching are tried
 OWN = ("opt_0", "opt_product", "opt_union", "opt_marginals", "opt_residual", "coa")
 
 
@@ -115,6 +116,9 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
     """
     factors = [factor for part in terms(workload) for factor in part.factors]
     if any(isinstance(one, Permuted) and one.shape[0] * one.shape[1] > WRITTEN for one in factors):
+        return ()
+    products = sparse_terms(workload)
+    if max(workload.shape[1:] if products is None else products[0]) > ALONG:
         return ()
     inner = workload.workload if isinstance(workload, Permuted) else workload
     searched = workload.shape[1] <= (FEW_CELLS if isinstance(inner, Prefix | AllRange) else SEARCHED)
