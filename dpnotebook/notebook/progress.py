@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +43,11 @@ class Progress:
 
     def __enter__(self) -> Progress:
         self._done.clear()
-        self._thread = threading.Thread(target=self._watch, name="dpnotebook-progress", daemon=True)
+        # In the context of the cell: else pictures go to what the kernel heard last, such as the status bar.
+        context = contextvars.copy_context()
+        self._thread = threading.Thread(
+            target=context.run, args=(self._watch,), name="dpnotebook-progress", daemon=True
+        )
         self._thread.start()
         return self
 
