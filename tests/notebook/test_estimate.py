@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pandas as pd
 import pytest
+from card_texts import plan_text
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +14,6 @@ import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.notebook import extension
-from dpnotebook.notebook.cards import plan_text
 from dpnotebook.notebook.estimate import status_bar
 from dpnotebook.notebook.estimate.estimate import SILENCE, CellEstimate, estimate
 from dpnotebook.session.protected_rows import ProtectedRows
