@@ -114,11 +114,12 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
 
     Their searches are for queries of no common form: of running counts and ranges ours are far ahead.
     """
-    factors = [factor for part in terms(workload) for factor in part.factors]
-    if any(isinstance(one, Permuted) and one.shape[0] * one.shape[1] > WRITTEN for one in factors):
-        return ()
     products = sparse_terms(workload)
     if max(workload.shape[1:] if products is None else products[0]) > ALONG:
+        return ()
+    parts = terms(workload) if products is None else products[1]  # marginals of many attributes are not expanded
+    factors = [factor for part in parts for factor in part.factors]
+    if any(isinstance(one, Permuted) and one.shape[0] * one.shape[1] > WRITTEN for one in factors):
         return ()
     inner = workload.workload if isinstance(workload, Permuted) else workload
     searched = workload.shape[1] <= (FEW_CELLS if isinstance(inner, Prefix | AllRange) else SEARCHED)
