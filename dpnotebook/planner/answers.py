@@ -287,9 +287,15 @@ class LinearAnswers:
 @lru_cache(maxsize=32)
 def _combined(strategy: Strategy, only: tuple[int, ...], scale: Fraction, confidence: float) -> Floats:
     """Return half-widths of combinations of Laplace noise; a query and its release ask for the same again and again."""
-    found = np.asarray(half_widths(strategy.answer_weights(np.array(only)), scale, "laplace", confidence))
+    found = np.asarray(half_widths(_weights(strategy, only), scale, "laplace", confidence))
     found.setflags(write=False)
     return found
+
+
+@lru_cache(maxsize=4)
+def _weights(strategy: Strategy, only: tuple[int, ...]) -> Floats:
+    """Return how answers combine measurements: the same at every price of a card, and never over WEIGHTS_LIMIT."""
+    return strategy.answer_weights(np.array(only))
 
 
 @dataclass(frozen=True)
