@@ -62,6 +62,7 @@ servers = _load("servers", "engine/servers.py")
 fresh = _load("fresh", "fresh.py")
 privacy_part = _load("privacy_part", "privacy_part.py")
 quick_part = _load("quick_part", "quick_part.py")
+together = _load("together", "together.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -69,7 +70,7 @@ def pytest_xdist_make_scheduler(config, log):
     """Let tests that wait for one slow server run in one worker, which starts it once."""
     if config.getoption("dist") != "loadfile":
         return None
-    return _load("together", "together.py").Scheduling(config, log)
+    return together.Scheduling(config, log)
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -82,8 +83,9 @@ def pytest_ignore_collect(collection_path, config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark what belongs to the quick parts, and what takes minutes, before anything is chosen by its marks."""
+    """Mark what belongs to the quick parts, and what takes minutes; put what takes longest first."""
     here = Path(__file__).parent
+    items.sort(key=lambda item: together.place_of(item.nodeid))
     for item in items:
         if item.path.name == "published.ipynb":
             item.add_marker(pytest.mark.slow)

@@ -29,3 +29,11 @@ def test_what_needs_spark_says_so(request):
     """Of the tests that were collected with this one."""
     needs = [item.nodeid for item in request.session.items if "spark" in getattr(item, "fixturenames", ())]
     assert {together.scope_of(nodeid) for nodeid in needs} <= {"spark"}
+
+
+def test_what_takes_longest_starts_first():
+    """And everything else keeps its order."""
+    asked = ["notebooks/tour.ipynb::Cell 1", "tests/a/test_b.py::test_c", "tests/browser/test_d.py::test_e"]
+    assert sorted(asked, key=together.place_of) == [asked[2], *asked[:2]]
+    files = [scope for scope in together.LONGEST if scope.endswith(".py")]
+    assert all((Path(__file__).parents[1] / scope).is_file() for scope in files)

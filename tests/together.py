@@ -7,6 +7,8 @@ in ten. Each is started, and warmed up, once.
 from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
+SPARK = "spark"
+LONGEST = (BROWSER, SPARK, "tests/test_tour.py", "tests/test_objective.py", "tests/test_privacy.py")
 
 
 def scope_of(nodeid):
@@ -19,7 +21,13 @@ def scope_of(nodeid):
     """
     if nodeid.startswith(BROWSER):
         return BROWSER
-    return "spark" if "spark" in nodeid.lower() else nodeid.partition("::")[0]
+    return SPARK if SPARK in nodeid.lower() else nodeid.partition("::")[0]
+
+
+def place_of(nodeid):
+    """Return where in the order of tests one stands: what takes longest starts first, so that no worker ends alone."""
+    scope = scope_of(nodeid)
+    return LONGEST.index(scope) if scope in LONGEST else len(LONGEST)
 
 
 class Scheduling(LoadFileScheduling):
