@@ -46,6 +46,21 @@ def test_each_is_the_exact_one(people):
     assert found["value"].tolist() == truth(young["age"], [0.25, 0.5])
 
 
+@pytest.mark.parametrize("scale", [10.0, 60.0, 150.0])
+def test_where_most_rows_are_in_the_first_bin(monkeypatch, scale):
+    """Rows that are spread evenly within a bin, and many fall into the first: what pandas says, within a few rows."""
+    monkeypatch.setenv("DPNOTEBOOK_UNSAFE", "1")
+    edges = np.arange(0, 1100, 100)
+    held = np.diff(-np.exp(-edges / scale))
+    counts = np.round(20_000 * held / held.sum()).astype(int)
+    parts = [np.linspace(low, low + 100, n, endpoint=False) for low, n in zip(edges, counts, strict=False)]
+    frame = pd.DataFrame({"cost": np.concatenate(parts)})
+    with exact_session(dpn.Budget(epsilon=100.0)) as session:
+        session.protect(frame, "bills", domain={"cost": dpn.Bins(0, 1000, width=100)})
+        found = frame.dp.quantile("cost", [0.05, 0.25, 0.5, 0.75, 0.95], epsilon=1).run().frame["value"]
+    np.testing.assert_allclose(found, frame["cost"].quantile([0.05, 0.25, 0.5, 0.75, 0.95]), atol=1.0)
+
+
 @pytest.mark.parametrize("keys", [["sex"], ["sex", "quantile"], ["quantile", "sex"]])
 def test_groups_have_a_row_for_each(people, keys):
     release = people.dp.groupby(keys).quantile("age", QUARTILES, epsilon=1).run()

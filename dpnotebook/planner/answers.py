@@ -486,21 +486,24 @@ class QuantileAnswers:
         from scipy.optimize import isotonic_regression
 
         rising = isotonic_regression(counts).x
-        excess = rising - quantile * max(rising[-1], 0.0)
+        rank = quantile * max(rising[-1], 0.0)
+        excess = rising - rank
         # The target is noisy too. Counts below a level and in all are positively correlated, so this is an upper bound.
+        target = quantile * spread[-1]
         spread, width = (np.hypot(band, quantile * band[-1]) for band in (spread, width))
         return [
-            self._crossing(excess),
-            self._crossing(excess + spread),
-            self._crossing(excess - spread),
+            self._crossing(excess, -rank),
+            self._crossing(excess + spread, target - rank),
+            self._crossing(excess - spread, -target - rank),
             self.levels[_first_above(excess + width)][0],
             self.levels[_first_above(excess - width)][1],
         ]
 
-    def _crossing(self, excess: Floats) -> float:
+    def _crossing(self, excess: Floats, start: float) -> float:
+        """Where a rising excess passes 0, which is `start` below the first level, where no row is."""
         level = _first_above(excess)
         low, high = self.levels[level]
-        before = excess[level - 1] if level else min(excess[0], 0.0)
+        before = excess[level - 1] if level else min(start, excess[0], 0.0)
         rise = excess[level] - before
         share = -before / rise if rise > 0 else 1.0
         return low + (high - low) * min(max(share, 0.0), 1.0)
