@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from sqlglot import exp
+
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.text import Text
 from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
 from dpnotebook.domain.calendar import SPANS
-from dpnotebook.sql.ownership.expressions import total
+from dpnotebook.errors import DomainError
+from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.select import Key
@@ -98,15 +101,18 @@ def _canonical(group: GroupKey, text: Text) -> Kind:
 
 
 KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean", Dates: "time"}
+KINDS_OF_LITERALS: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean"}
 PARTS = {"QUARTER": (1, 4), "MONTH": (1, 12), "ISODOW": (1, 7), "DAY": (1, 31), "HOUR": (0, 23)}
 
 
 def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
-    """Return what is declared of a key that is a column as it is in its table, or spans of its dates."""
+    """Return what is known of a key: a column as it is in its table, spans of its dates, or what a CASE can give."""
     if group.span is not None:
         return _declared_spans(*group.span, relations)
     column = group.column
-    if column is None or column.origin is None:
+    if column is None:
+        return _written_out(group)
+    if column.origin is None:
         return None
     relation = relations[column.origin[0]]
     attribute = None if relation.domain is None else relation.domain.get(column.origin[1])
@@ -115,6 +121,54 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
     kind = relation.columns[column.origin[1]]
     fits = kind in ("integer", "number") if attribute.holds == "number" else kind == attribute.holds
     return attribute if fits else None
+
+
+def _written_out(group: GroupKey) -> Attribute | None:
+    """Return the values that an expression can have whatever the rows hold: of a condition, or of a CASE of literals.
+
+    What is missing has a level wherever it could be: without ELSE, and of conditions.
+    """
+    kind = kind_of(group.node)
+    results = _results(group.written)
+    if results is None:
+        return Boolean(nullable=True) if kind == "boolean" else None
+    levels = list(dict.fromkeys(value for value in results if value is not None))
+    if len({type(level) for level in levels}) != 1 or kind != KINDS_OF_LITERALS[type(levels[0])]:
+        return None
+    nullable = any(value is None for value in results)
+    if kind == "boolean":
+        return Boolean(nullable=nullable)
+    try:
+        return Categories(levels, nullable=nullable)
+    except DomainError:  # a text that no answer can be written with
+        return None
+
+
+def _results(written: exp.Expr) -> list[str | int | bool | None] | None:
+    """Return what a CASE or an IF gives, None for NULL; None of anything else, and where it gives no literal."""
+    node = bare(written)
+    if isinstance(node, exp.Case):
+        given = [branch.args.get("true") for branch in node.args["ifs"]] + [node.args.get("default")]
+    elif isinstance(node, exp.If):
+        given = [node.args.get("true"), node.args.get("false")]
+    else:
+        return None
+    found: list[str | int | bool | None] = []
+    for result in given:
+        inner = None if result is None else bare(result)
+        if inner is None or isinstance(inner, exp.Null):
+            found.append(None)
+        elif isinstance(inner, exp.Boolean):
+            found.append(bool(inner.this))
+        elif isinstance(inner, exp.Literal) and inner.is_string:
+            found.append(str(inner.this))
+        elif inner.is_int:
+            found.append(int(inner.sql()))
+        elif isinstance(inner, exp.Case | exp.If) and (nested := _results(inner)) is not None:
+            found += nested
+        else:
+            return None
+    return found
 
 
 def _declared_spans(column: Column, by: str, relations: Mapping[str, Relation]) -> Attribute | None:
