@@ -1221,6 +1221,88 @@ class Session(ShowsCard):
         """
         return view("dashboard", self)
 
+    def publish(
+        self,
+        path: str | PathLike[str],
+        releases: Release | int | Sequence[Release | int] | None = None,
+        *,
+        title: str | None = None,
+        curator: str | None = None,
+        curator_type: str | None = None,
+        description: str | None = None,
+        intended_use: str | None = None,
+        region: str | None = None,
+        sector: str | None = None,
+        justification: str | None = None,
+        published: str | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder to hand on: a report of releases that opens anywhere, their numbers, and a registry entry.
+
+        `report.html` says the guarantee in words and in odds, shows every release as a picture and as a table, and
+        says how it was made and how it is cited; it asks nothing of any other machine. Beside it, and in it, are a CSV
+        file a release, `releases.json`, and `registry.yaml`: an entry in the form of the public registry of
+        differential-privacy deployments. Nothing but what was released is in any of them.
+
+        The folder is written whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Of the folder.
+        releases
+            What to publish: releases of this session, comparisons of them, or numbers as `history()` lists them; all
+            that were recorded, if None.
+        title
+            Of the report, and of the data product.
+        curator, curator_type
+            Who publishes it, and what that is, such as "Government" or "Nonprofit".
+        description, intended_use, region, sector
+            What it is, what it is for, and what the data is about, such as "France" and "Healthcare".
+        justification
+            Why budget and bounds are what they are.
+        published
+            The day, as "2025-03-01"; today, if None.
+        overwrite
+            Whether a report that is there is replaced. Anything else that is there stays in any case.
+
+        Returns
+        -------
+        Path
+            Of the folder.
+
+        Raises
+        ------
+        ArgumentError
+            If a release is of another session or its frame was changed, something is there, or it cannot be written.
+        LedgerError
+            If a number is that of no recorded release.
+        NotProtected
+            If the table of a release is not protected in this session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> sexes = session.table("patients").histogram("sex", epsilon=0.5).run()
+        >>> folder = session.publish("patients-report", [sexes], title="Patients by sex", curator="The clinic")
+        >>> sorted(file.name for file in folder.iterdir())
+        ['registry.yaml', 'release-1.csv', 'releases.json', 'report.html']
+        """
+        said = {
+            "title": title,
+            "curator": curator,
+            "curator_type": curator_type,
+            "description": description,
+            "intended_use": intended_use,
+            "region": region,
+            "sector": sector,
+            "justification": justification,
+            "published": published,
+        }
+        written: Path = view("report", self, path, releases, overwrite=overwrite, **said)
+        return written
+
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every release; return a function that stops it.
 
