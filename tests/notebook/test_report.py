@@ -52,7 +52,7 @@ def frame():
 def session(frame, tmp_path, monkeypatch):
     """Return a session whose answers are all 5,000 too large, so that none of them is true."""
     monkeypatch.chdir(tmp_path)
-    opened = dpn.Session(dpn.Budget(epsilon=2.0), "clinic.ledger")
+    opened = dpn.Session(dpn.Budget(epsilon=2.0), "clinic.ledger", planner="naive")
     opened._questions.draw = lambda item, *_: np.full(item.measurement.answers, SHIFT * 2**item.bits, dtype=np.int64)
     opened.protect(
         frame,

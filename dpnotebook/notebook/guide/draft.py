@@ -29,37 +29,39 @@ KINDS: dict[str, tuple[str, ...]] = {
     "dates": ("low", "high", "by"),
     "times of the day": ("by",),
 }
+SPANS_OF: dict[str, tuple[str, ...]] = {"dates": SPANS, "times of the day": ("hour", "30 minutes", "15 minutes")}
 LABELLED = ("whole numbers", "amounts")  # that have a unit
 OTHER = "other"
 INDENT = "    "
 
 # Why nothing of it is looked up in the data: shown beside the field.
 WHY: dict[str, str] = {
-    "kind": "What a column holds follows from its dtype, which is public. A column that is left out cannot be asked about "
-    "with df.dp; SQL reaches it, at a higher price.",
+    "kind": "What a column holds follows from its dtype, which is public. A column that is left out cannot be asked "
+    "about with df.dp; SQL reaches it, at a higher price.",
     "low": "The smallest value of the data is somebody's. Write what is possible, from a code book, a law or common "
     "sense; what is below counts as this.",
     "high": "The largest value of the data is somebody's: the oldest patient can be known by an age. Write what is "
     "possible; what is above counts as this. Too wide costs accuracy of sums, too narrow cuts off.",
-    "width": "How wide a bin is decides what can be asked, and what the bins of the data look like must not decide it. "
-    "Write the step that a table in your report would have.",
-    "levels": "A level that one person alone has tells that this person is in the data. List what can occur, one a line, "
-    "from a code book.",
-    "other": "Rows with a level that is not listed: counted as one more level, or no part of the table. Which levels the "
-    "data has besides is not looked at.",
-    "by": "How fine dates are told, by the report that you have in mind, not by how many rows a day has.",
-    "missing": "Whether a value is missing is a fact about somebody. Say that some may be; looking would tell whether any "
-    "is.",
-    "unit": "Nothing in the data says what is to be protected: a row, or all rows of a person. Where people have several "
-    "rows, choose the column that says whose row it is; else the other rows give them away.",
-    "max_rows": "The most rows that anybody has belong to one person. Write how many are to count: more need more noise, "
-    "fewer leave data out.",
+    "width": "How wide a bin is decides what can be asked, and what the data looks like must not decide it. Write the "
+    "step that a table in your report would have.",
+    "levels": "A level that one person alone has tells that this person is in the data. List what can occur, one a "
+    "line, from a code book.",
+    "other": "Rows with a level that is not listed are counted as one more, or are no part of the table. Which levels "
+    "the data has besides is not looked at.",
+    "by": "How fine dates are told follows from the report that you have in mind, not from how many rows a day has.",
+    "missing": "Whether a value is missing is a fact about somebody. Say that some may be; looking would tell whether "
+    "any is.",
+    "measured": "What its numbers are counted in, such as years or euros; errors are told in it.",
+    "unit": "Nothing in the data says what is to be protected: a row, or all rows of a person. Where people have "
+    "several rows, choose the column that says whose row it is; else the other rows give them away.",
+    "max_rows": "The most rows that anybody has are those of one person. Write how many are to count: more need more "
+    "noise, fewer leave data out.",
     "name": "What the table is called in SQL and in the ledger; everybody who uses the ledger sees it.",
-    "epsilon": "How much all answers together may tell of one unit. Decide it before you see answers: a budget that was "
-    "chosen for what came out promises nothing.",
-    "delta": "Empty: Laplace noise. A small chance, such as 1e-6, far below one in the number of people: Gaussian noise, "
-    "better for many answers, and SQL over groups that are not known beforehand.",
-    "ledger": "The file that remembers what was spent; deleting it, or a second one for the same table, would forget it.",
+    "epsilon": "How much all answers together may tell of one unit. Decide it before you see answers: a budget that "
+    "was chosen for what came out promises nothing.",
+    "delta": "Empty: Laplace noise. A small chance, such as 1e-6, far below one in the number of people: Gaussian "
+    "noise, better for many answers, and SQL over groups that are not known beforehand.",
+    "ledger": "The file that remembers what was spent; deleting it, or a second one for the same table, forgets it.",
 }
 
 
@@ -120,23 +122,23 @@ class ColumnDraft:
         """
         if self.wanting:
             raise ArgumentError(f"{shorten(self.name)} is not declared yet: {', '.join(self.wanting)}")
-        missing = {"nullable": True} if self.missing else {}
-        unit = {"unit": self.unit.strip()} if self.unit.strip() and self.kind in LABELLED else {}
+        missing = self.missing
+        unit = self.unit.strip() or None if self.kind in LABELLED else None
         match self.kind:
             case "whole numbers":
-                return Range(_whole(self.low, "low"), _whole(self.high, "high"), **missing, **unit)
+                return Range(_whole(self.low, "low"), _whole(self.high, "high"), nullable=missing, unit=unit)
             case "amounts":
-                low, high = _number(self.low, "low"), _number(self.high, "high")
-                return Bins(low, high, width=_number(self.width, "width"), **missing, **unit)
+                low, high, width = (_number(getattr(self, one), one) for one in KINDS[self.kind])
+                return Bins(low, high, width=width, nullable=missing, unit=unit)
             case "levels":
-                return Categories(self._levels(), **missing, **({"other": OTHER} if self.other else {}))
+                return Categories(self._levels(), nullable=missing, other=OTHER if self.other else None)
             case "yes or no":
-                return Boolean(**missing)
+                return Boolean(nullable=missing)
             case "dates":
-                by: Any = self.by.strip() or "day"
-                return Dates(self.low.strip(), self.high.strip(), by=by, **missing)
+                span: Any = self.by.strip() or "day"
+                return Dates(self.low.strip(), self.high.strip(), by=span, nullable=missing)
             case "times of the day":
-                return Times(**({"by": self.by.strip()} if self.by.strip() else {}), **missing)
+                return Times(by=self.by.strip() or "hour", nullable=missing)
         return None
 
     @property
@@ -152,7 +154,7 @@ class ColumnDraft:
         return f"dpn.{attribute!r}"
 
     def _levels(self) -> list[Any]:
-        split = re.split(r"[\n]" if "\n" in self.levels.strip() else r"[,\n]", self.levels)
+        split = re.split("\n" if "\n" in self.levels.strip() else ",", self.levels)
         levels = [text.strip() for text in split if text.strip()]
         return [_number(text, "levels") for text in levels] if _is_number(self.dtype) else levels
 
@@ -264,7 +266,7 @@ def drafted(frame: Any, name: str, variable: str) -> TableDraft:
     if not hasattr(frame, "columns") or not hasattr(frame, "dtypes"):
         raise ArgumentError(f"protect_guide() takes a DataFrame, not {shorten(frame)}")
     names = list(frame.columns)
-    dtypes = [str(one) for one in frame.dtypes]
+    dtypes = [str(one).partition("(")[0] for one in frame.dtypes]  # in brackets some have their levels
     usable = [one for one in names if isinstance(one, str) and names.count(one) == 1]
     columns = {
         one: ColumnDraft(one, dtype, kind_of(dtype)) for one, dtype in zip(names, dtypes, strict=True) if one in usable
@@ -313,6 +315,3 @@ def _whole(text: str, name: str) -> int:
 def _budget_code(budget: Budget) -> str:
     delta = f", delta={budget.delta!r}" if budget.delta else ""
     return f"dpn.Budget(epsilon={budget.epsilon!r}{delta})"
-
-
-SPANS_OF = {"dates": tuple(SPANS), "times of the day": ("hour", "30 minutes", "15 minutes")}
