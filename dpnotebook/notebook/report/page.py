@@ -15,7 +15,7 @@ STYLE = """
 body { margin: 0; background: #fff; color: #1f2328; font: 16px/1.5 system-ui, -apple-system, Segoe UI, sans-serif; }
 main { max-width: 46rem; margin: 0 auto; padding: 1rem 1.25rem 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.25; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #8b8f98; }
-h3 { margin: 2rem 0 0; } p, ul { margin: .6rem 0; } a { color: #0550ae; } img { max-width: 100%; height: auto; }
+h3 { margin: 2rem 0 0; } p, ul { margin: .6rem 0; } p, li, h1, h2, h3 { overflow-wrap: anywhere; } a { color: #0550ae; } img { max-width: 100%; height: auto; }
 figure { margin: .8rem 0; } .quiet { color: #4d5561; }
 table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
 caption { text-align: left; color: #4d5561; padding-bottom: .3rem; }
