@@ -86,8 +86,9 @@ def test_the_numbers_are_those_of_the_release(opened, published):
     assert (np.abs(release.frame["value"] - shown) < half / 10).all()  # rounded as its error supports
 
 
-def test_it_is_read_by_everyone(opened):
+def test_it_is_read_by_everyone(opened, shot):
     page, _ = opened
+    shot(page.locator("main"), "report")
     assert axe.violations(page, "main") == []
     assert page.evaluate("document.documentElement.lang") == "en"
     assert page.locator("h1").inner_text() == "Patients"

@@ -15,14 +15,14 @@ STYLE = """
 body { margin: 0; background: #fff; color: #1f2328; font: 16px/1.5 system-ui, -apple-system, Segoe UI, sans-serif; }
 main { max-width: 46rem; margin: 0 auto; padding: 1rem 1.25rem 4rem; }
 h1 { font-size: 1.8rem; line-height: 1.25; } h2 { margin-top: 2.5rem; border-bottom: 1px solid #8b8f98; }
-h3 { margin: 2rem 0 0; } p, ul { margin: .6rem 0; } p, li, h1, h2, h3 { overflow-wrap: anywhere; } a { color: #0550ae; } img { max-width: 100%; height: auto; }
-figure { margin: .8rem 0; } .quiet { color: #4d5561; }
-table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
-caption { text-align: left; color: #4d5561; padding-bottom: .3rem; }
-th, td { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #d0d4da; }
+h3 { margin: 2rem 0 0; } p, ul { margin: .6rem 0; } p, li, h1, h2, h3 { overflow-wrap: anywhere; }
+a { color: #0550ae; } img { max-width: 100%; height: auto; } figure { margin: .8rem 0; } .quiet { color: #4d5561; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+th, td { padding: .2rem 1.2rem .2rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid #d0d4da; }
 .r { text-align: right; } pre { background: #f3f4f6; padding: .8rem; white-space: pre-wrap; overflow-wrap: anywhere; }
-.scroll { overflow-x: auto; }
-@media print { h2 { break-after: avoid; } figure, tr { break-inside: avoid; } }
+.scroll { overflow: auto; max-height: 30rem; margin: .8rem 0; position: relative; }
+@media print { h2 { break-after: avoid; } figure, tr { break-inside: avoid; } .scroll { max-height: none; } }
 """
 
 
@@ -146,7 +146,8 @@ def _answer(answer: Answer, files: dict[str, bytes]) -> str:
             _text(answer.statement, "The statement") if answer.statement else "",
             f"<figure>{answer.picture}</figure>" if answer.picture else "",
             f"<ul>{notes}</ul>" if notes else "",
-            _table(answer.table, answer.facts) if answer.table.rows else "",
+            f'<p class="quiet">{escape(answer.facts + _left_out(answer.table))}</p>',
+            _table(answer.table, f"{answer.title}: the numbers") if answer.table.rows else "",
             f"<p>{_link(csv, files[csv], f'All {answer.title} as CSV')}</p>",
             "</article>",
         )
@@ -154,8 +155,11 @@ def _answer(answer: Answer, files: dict[str, bytes]) -> str:
     )
 
 
+def _left_out(table: AnswerTable) -> str:
+    return f" · the first {table.size_in_words}; all are in the file" if table.more else ""
+
+
 def _table(table: AnswerTable, caption: str) -> str:
-    more = f" The first {table.size_in_words}; all are in the file." if table.more else ""
     sides = ['class="r"' if side == "r" else "" for side in table.sides]
     keys = table.sides.find("r") if "r" in table.sides else len(table.sides)
     head = "".join(
@@ -170,8 +174,7 @@ def _table(table: AnswerTable, caption: str) -> str:
             )
         body += f"<tr>{cells}</tr>\n"
     return _scrolled(
-        f"<table><caption>{escape(caption + more)}</caption>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}</tbody></table>",
+        f"<table><caption>{escape(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>",
         caption,
     )
 
@@ -179,8 +182,8 @@ def _table(table: AnswerTable, caption: str) -> str:
 def _declared(rows: Sequence[tuple[str, ...]]) -> str:
     if not rows:
         return ""
-    caption = "The columns that these answers are about, as they were declared without looking at the data"
-    return _table(AnswerTable(("table", "column", "declared as"), tuple(rows), "lll"), caption)
+    caption = "The columns that these answers are about, as they were declared"
+    return f"<p>{caption}:</p>" + _table(AnswerTable(("table", "column", "declared as"), tuple(rows), "lll"), caption)
 
 
 def _text(text: str, name: str) -> str:
