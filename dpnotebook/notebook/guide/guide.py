@@ -53,7 +53,7 @@ def protect_guide(frame: Any, name: str | None = None) -> ProtectGuide:
     >>> import dpnotebook as dpn
     >>> patients = pd.DataFrame({"age": [31, 47, 64], "sex": ["F", "M", "F"]})
     >>> guide = dpn.protect_guide(patients, "patients")
-    >>> guide.declare("age", low=0, high=115).declare("sex", levels=["F", "M"]).settings(ledger="")
+    >>> guide = guide.declare("age", low=0, high=115).declare("sex", levels=["F", "M"]).settings(ledger="")
     >>> print(guide.code)
     import dpnotebook as dpn
     <BLANKLINE>
@@ -110,6 +110,11 @@ class ProtectGuide:
     def problems(self) -> dict[str, str]:
         """What is still to be said, or wrong, by column or field; empty when the table can be protected."""
         return self.draft.problems
+
+    @property
+    def protected(self) -> bool:
+        """Whether the table is protected already."""
+        return self.table is not None
 
     @property
     def panel(self) -> GuidePanel:

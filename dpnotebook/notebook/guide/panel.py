@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dpnotebook.notebook import currency, formatting
 from dpnotebook.notebook.guide.draft import KINDS, LABELLED, SPANS_OF, WHY, ColumnDraft, TableDraft
 from dpnotebook.notebook.html import escape, line, quiet, table
-
-if TYPE_CHECKING:
-    from dpnotebook.notebook.guide.guide import ProtectGuide
 
 ROW = "each row is a unit of its own"
 LISTED = 30  # columns that the summary lists; all are in the code
@@ -28,6 +25,19 @@ WORDS = {
 }
 
 
+class Guided(Protocol):
+    """What the controls act on; `guide.ProtectGuide` is that."""
+
+    draft: TableDraft
+
+    @property
+    def protected(self) -> bool:
+        """Whether the table is protected already."""
+
+    def try_to_protect(self) -> None:
+        """Protect the table, and say what became of it."""
+
+
 class GuidePanel:
     """The widgets of one guide.
 
@@ -37,7 +47,7 @@ class GuidePanel:
         Whose draft they change.
     """
 
-    def __init__(self, guide: ProtectGuide) -> None:
+    def __init__(self, guide: Guided) -> None:
         import ipywidgets as widgets
 
         self.guide = guide
@@ -141,7 +151,7 @@ class GuidePanel:
         name = self.column.value
         said = "" if name is None else "the privacy unit" if name == draft.unit else problems.get(name, "")
         self.status.value = line(f"⚠ {escape(f'{name}: {said}')}") if said else ""
-        self.protect_button.disabled = bool(problems) or self.guide.table is not None
+        self.protect_button.disabled = bool(problems) or self.guide.protected
 
     def say(self, text: str) -> None:
         """Say in one line what became of it."""
