@@ -161,7 +161,7 @@ def routes(session):
         "an error": lambda: table.count(error=4).run(),
         "a variance": lambda: table.count(variance=3.0).run(),
         "agg": lambda: table.groupby("sex").agg({"age": ["count", "mean", "median"]}, **above).run(),
-        "a workload": lambda: table.answer(dpn.marginals(2) + dpn.ranges("age"), **above).run(),
+        "a workload": lambda: table.answer(dpn.marginals(1), "income", **above).run(),
         "a strategy of one's own": lambda: table.answer(
             dpn.ranges("age"), strategy=dpn.strategy.wavelet, **above
         ).run(),

@@ -213,6 +213,14 @@ def test_without_a_choice_it_is_all(session, releases):
     assert {"release-1.csv", "release-2.csv"} <= {file.name for file in folder.iterdir()}
 
 
+def test_a_comparison_of_two_tables(session, frame, releases):
+    session.protect(frame.iloc[:1000].copy(), "earlier", domain={"age": dpn.Range(0, 99), "ward": WARDS})
+    before = session.table("earlier").histogram("ward", epsilon=0.1).run()
+    said = " ".join(read(session.publish("report", [releases[1] - before])).words)
+    assert "a row of 'patients'; a row of 'earlier'" in said
+    assert not {"CANARY", "religion"} & {*said.split()}
+
+
 def test_one_release_in_several_ways_and_comparisons(session, releases):
     wards = releases[1]
     folder = session.publish("report", [wards, wards.simultaneous(), wards.nonnegative(), wards - wards, 1])

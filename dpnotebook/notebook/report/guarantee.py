@@ -140,7 +140,7 @@ def columns(session: Session, releases: Sequence[Release]) -> list[DeclaredColum
     """Return the declared columns that releases are about, with their bounds; of levels only how many there are."""
     found: dict[tuple[str, str], DeclaredColumn] = {}
     for release in releases:
-        for name in tables_of(release):
+        for name in tables_of(session, release):
             said = _all_words(release)
             for column, attribute in session.table(name).table.columns.items():
                 if re.search(WORD.format(re.escape(column)), said):
@@ -148,9 +148,12 @@ def columns(session: Session, releases: Sequence[Release]) -> list[DeclaredColum
     return list(found.values())
 
 
-def tables_of(release: Release) -> tuple[str, ...]:
-    """Return the protected tables that a release is about."""
-    return tuple(getattr(release.question, "tables", ())) or (release.table,)
+def tables_of(session: Session, release: Release) -> tuple[str, ...]:
+    """Return the protected tables that a release is about; of a comparison, those of both sides."""
+    if release.number:
+        return tuple(getattr(release.question, "tables", ())) or (release.table,)
+    charges = [session.ledger.charged(number) for number in release.sources]
+    return tuple(dict.fromkeys(name for one in charges for name in (one.table, *one.plan.get("columns", ()))))
 
 
 def declared(attribute: Attribute) -> str:

@@ -53,7 +53,7 @@ def publish(
         raise ArgumentError(f"overwrite= is True or False, not {shorten(overwrite)}")
     target = checked_folder(path, overwrite=overwrite, mark=PAGE)
     chosen = _chosen(session, releases)
-    tables = [session.table(name) for name in dict.fromkeys(name for one in chosen for name in tables_of(one))]
+    tables = [session.table(name) for name in dict.fromkeys(name for one in chosen for name in tables_of(session, one))]
     texts = {name: text for name, text in said.items() if text is not None}
     texts.setdefault("title", f"Statistics of {' and '.join(table.table.name for table in tables)}")
     texts.setdefault("published", datetime.date.today().isoformat())
