@@ -193,6 +193,19 @@ def test_no_route_passes_the_limit_of_a_question(opened, name):
     assert len(session.history()) == 0
 
 
+def test_a_profile_is_paid_for_within_the_limit(opened):
+    session = opened(PURE.replace("2.0", "2.0\ndelta = 1e-6"))
+    stays = pd.DataFrame({"patient": [i // 4 for i in range(4000)], "ward": [i % 2 for i in range(4000)]})
+    session.protect(stays, "stays", unit="patient", max_rows=10)
+    asked = "SELECT ward, COUNT(*) AS n FROM stays GROUP BY ward"
+    with pytest.raises(dpn.PolicyError, match=r"limits\.question"):
+        session.sql(asked, epsilon=0.6).run()
+    assert len(session.profile()) == 0
+    session.sql(asked, epsilon=0.25).run()
+    assert len(session.profile()) == 1
+    assert session.spent.epsilon <= 0.25
+
+
 def test_magics_refuse_too(opened):
     from IPython.core.interactiveshell import InteractiveShell
 
