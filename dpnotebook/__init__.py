@@ -40,6 +40,7 @@ from dpnotebook.errors import (
     LedgerWarning,
     NotConfirmed,
     NotProtected,
+    PolicyError,
     PredicateError,
     SQLError,
     UnknownVerb,
@@ -47,6 +48,7 @@ from dpnotebook.errors import (
 )
 from dpnotebook.notebook import load_ipython_extension, unload_ipython_extension
 from dpnotebook.notebook.explorer.explorer import explore
+from dpnotebook.notebook.guide.guide import protect_guide
 from dpnotebook.notebook.plots.compare import compare
 from dpnotebook.notebook.plots.portable import portable
 from dpnotebook.notebook.public import guard
@@ -84,6 +86,7 @@ __all__ = [
     "NotConfirmed",
     "NotProtected",
     "Plan",
+    "PolicyError",
     "PredicateError",
     "PrivacyAudit",
     "Query",
@@ -105,6 +108,7 @@ __all__ = [
     "marginals",
     "portable",
     "prefix_marginals",
+    "protect_guide",
     "ranges",
     "small_marginals",
     "small_prefix_marginals",

@@ -122,6 +122,21 @@ class WorkloadError(DPError, ValueError):
     """
 
 
+class PolicyError(DPError, ValueError):
+    """A policy file that contradicts itself, or a question that the policy of the session does not allow.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import dpnotebook as dpn
+    >>> _ = Path("clinic.toml").write_text("[budget]\\nepsilon = 1.0\\n[limits]\\nquestion = 2.0")
+    >>> dpn.Session.from_policy("clinic.toml")
+    Traceback (most recent call last):
+        ...
+    dpnotebook.errors.PolicyError: clinic.toml, line 4: limits.question allows ε = 2, more than the budget's 1
+    """
+
+
 class SQLError(DPError, ValueError):
     """A SQL statement that cannot be answered privately; the text points at the token.
 

@@ -20,6 +20,7 @@ PART = (
     "ledger/test_files.py",
     "ledger/test_ledger.py",
     "ledger/test_merge.py",
+    "ledger/test_policies.py",
     "ledger/test_populations.py",
     "ledger/test_random_states.py",
     "ledger/test_releases.py",

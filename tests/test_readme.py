@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpnotebook as dpn
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
 
@@ -29,7 +31,7 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
         }
     )
     names = {"patients": patients}
-    example, dating, reusing, growing, choosing, _ = blocks("python")
+    example, dating, reusing, growing, publishing, choosing, _ = blocks("python")
     exec(example, names)
     session = names["session"]
     assert 0 < names["query"].plan.error <= 25
@@ -58,6 +60,10 @@ def test_the_first_example_runs(tmp_path, monkeypatch):
 
     names["march"] = patients.sample(frac=0.5, random_state=1)
     exec(growing, names)
+
+    exec(publishing, names)
+    assert {"report.html", "registry.yaml", "releases.json"} < {file.name for file in names["report"].iterdir()}
+
     assert names["monthly"].paid == 0
     assert abs(names["by_part"].frame["value"] - [2_000, 1_000]).max() < 200
     assert names["everybody"].plan.error <= 40
@@ -123,3 +129,11 @@ def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (ROOT / target).exists(), target
     assert (ROOT / "notebooks/tour.ipynb").exists()
+
+
+def test_the_policy_is_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (policy,) = blocks("toml")
+    (tmp_path / "clinic.toml").write_text(policy)
+    with dpn.Session.from_policy("clinic.toml") as session:
+        assert (session.policy.question, session.policy.together, session.policy.minimum) == (0.2, 1.5, 20)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 GENESIS = bytes(32)
-KINDS = ("open", "register", "correct", "extend", "grow", "population", "charge", "record", "budget")
+KINDS = ("open", "register", "correct", "extend", "grow", "population", "charge", "record", "budget", "policy")
 
 
 class Broken(Exception):

@@ -31,6 +31,7 @@ from dpnotebook.ledger.checks import (
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.ledger.nearby import warn_of_others
 from dpnotebook.ledger.opened import Opened
+from dpnotebook.ledger.policies import RecordedPolicy, check_same_policy, digest_of
 from dpnotebook.ledger.random_states import RandomStates
 from dpnotebook.ledger.reading import (
     hash_of,
@@ -77,6 +78,7 @@ class Ledger(Opened):
     def __init__(self, path: str | Path, budget: Budget, *, timeout: float = 60.0) -> None:
         super().__init__(path, budget, timeout=timeout)
         self._random_states = RandomStates(None if self.path == MEMORY else self.path)
+        self.policy: str | None = None  # the digest of the one that is followed here
         self._said: dict[str, int] = {}  # by table, the entry that said the domain that it has here
         self._forget_random_states()
 
@@ -290,6 +292,44 @@ class Ledger(Opened):
             self._append_budget(connection, view, whole, budget, why)
         return self.budgets()[-1].budget
 
+    @property
+    def identity(self) -> str:
+        """Sixteen hex digits that tell this ledger, and copies of it, from every other one; they are public."""
+        with self._reading() as (_, view):
+            return str(view.opening["key"])[:16]
+
+    def policies(self) -> tuple[RecordedPolicy, ...]:
+        """Return the policies that the ledger has been put under, in order; the last one holds."""
+        with self._reading() as (_, view):
+            return tuple(view.policies)
+
+    def follow_policy(self, said: dict[str, Any], most: int | None, *, before: int = 0, reason: str = "") -> None:
+        """Put the ledger under a policy, unless it is under this one already, and follow it here.
+
+        Parameters
+        ----------
+        said
+            What it says, as JSON values.
+        most
+            Units that all answers together may take; None where the budget alone bounds them.
+        before
+            How many policies the caller knows that the ledger was under.
+        reason
+            Why it is changed; empty of the first.
+
+        Raises
+        ------
+        LedgerConflict
+            If another kernel put it under another policy meanwhile.
+        """
+        digest = digest_of(said)
+        with self._writing() as (connection, view):
+            if not view.policies or view.policies[-1].digest != digest:
+                if len(view.policies) != before:
+                    check_same_policy(view.policies, digest)
+                append(connection, view, "policy", {"policy": said, "digest": digest, "most": most, "reason": reason})
+        self.policy = digest
+
     def budgets(self) -> tuple[BudgetRaise, ...]:
         """Return the budget that the ledger was made for, and every one that it was raised to, in order."""
         with self._reading() as (_, view):
@@ -352,13 +392,14 @@ class Ledger(Opened):
             raise ValueError(f"a threshold costs no less than nothing, not {delta}")
         try:
             with self._writing() as (connection, view):
+                check_same_policy(view.policies, self.policy)
                 state = view.table(table)
                 check_domain(table, self._said.get(table), state.since)
                 check_cost(cost, state.spend.sizes)
                 check_refines(view.refusal(table, refines))
                 after, units = snapshot.plus(state.spend, cost)
-                if view.spent + units > self._limit:
-                    raise _Refused(units, self._limit - view.spent)  # noqa: TRY301 - leaves the transaction first
+                if view.spent + units > self._most(view):
+                    raise _Refused(units, max(0, self._most(view) - view.spent))  # noqa: TRY301 - leaves the transaction first
                 kept = math.floor(self.threshold_delta * DELTA_UNITS)
                 if parts and view.delta + parts > kept:
                     left = Fraction(max(0, kept - view.delta), DELTA_UNITS)
@@ -443,6 +484,7 @@ class Ledger(Opened):
         """
         blob, about = pack(())
         with self._writing() as (connection, view):
+            check_same_policy(view.policies, self.policy)
             since = view.table(table).since
             check_domain(table, self._said.get(table), since)
             charge = append(connection, view, "charge", charge_values(view, table, question, plan))

@@ -73,8 +73,9 @@ class Opened:
 
     @property
     def remaining(self) -> int:
-        """What is left of the budget, in units."""
-        return max(0, self._limit - self.spent)
+        """What is left of the budget, in units, or of what a policy allows of it."""
+        with self._reading() as (_, view):
+            return max(0, self._most(view) - view.spent)
 
     @property
     def threshold_delta(self) -> Fraction:
@@ -177,6 +178,11 @@ class Opened:
         if len(view.budgets) != self._followed:
             self._follow(view.budgets)
         return view
+
+    def _most(self, view: Replay) -> int:
+        """Return what all answers together may take, in units: the budget, or what a policy allows of it."""
+        allowed = view.policies[-1].most if view.policies else None
+        return self._limit if allowed is None else min(self._limit, allowed)
 
     def _follow(self, budgets: list[dict[str, Any]]) -> None:
         """Enforce the last of the ledger's budgets."""

@@ -18,6 +18,7 @@ from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import check_entry
 from dpnotebook.ledger.chain import GENESIS, Broken, Entry, faults
 from dpnotebook.ledger.extension import check_levels, extended, grown, level
+from dpnotebook.ledger.policies import RecordedPolicy, read_policy_entry
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import Spend, bounds_at, from_runs
 
@@ -169,6 +170,7 @@ class Replay:
         self.delta = 0  # of all thresholds, in units of 10^-24
         self.opening: dict[str, Any] = {}
         self.budgets: list[dict[str, Any]] = []  # what the ledger was made for, and what that was raised to
+        self.policies: list[RecordedPolicy] = []  # that it is under, the one that holds last
         self.overdrawn = False  # whether more was ever spent than the budget of that moment
         self.tables: dict[str, TableEntries] = {}
         self.lines: list[ChargeLine] = []
@@ -217,6 +219,7 @@ class Replay:
             "grow": self._grow,
             "population": self._population,
             "budget": self._budget,
+            "policy": self._policy,
             "charge": self._charge,
             "record": self._record,
         }
@@ -320,6 +323,9 @@ class Replay:
         self.budgets.append(values | {"time": entry.time, "entry": entry.number})
         for table in self.tables.values():
             table.version = entry.number  # what is planned may be afforded now
+
+    def _policy(self, entry: Entry, values: dict[str, Any]) -> None:
+        self.policies.append(read_policy_entry(values, entry.time, entry.number))
 
     def _register(self, entry: Entry, values: dict[str, Any]) -> None:
         if values["name"] in self.tables:

@@ -256,12 +256,12 @@ class Strip:
             self.run_button.description = f"{self.verb}: {price}{', with a purchase' if plan.bought else ''}"
         else:
             what = "delta for its threshold" if short_of_delta(plan) else f"budget for {_price(plan)}"
-            self.run_button.description = f"Not enough {what}"
+            self.run_button.description = "Not allowed by the policy" if plan.forbidden else f"Not enough {what}"
         self.run_button.disabled = not plan.affordable
         self._refresh_other(plan.otherwise)
         state = plan.budget
         left = currency.percents(state.spent_fraction, state.cost_fraction)[2]
-        after = f"leaves {left}" if plan.affordable else "not enough budget"
+        after = f"leaves {left}" if plan.affordable else ("not allowed" if plan.forbidden else "not enough budget")
         # On one scale for every stop, so that the interval is seen to shrink and grow.
         scale = max(2 * self._asked.error, 1e-300)
         error = formatting.error(plan.error)

@@ -26,6 +26,7 @@ def attach() -> None:
         register_view(name, partial(_release_view, name))
     register_view("strategy", _plot_strategy)
     register_view("dashboard", _dashboard)
+    register_view("report", _report)
     show_with(_watched)
 
 
@@ -73,6 +74,12 @@ def _dashboard(session: Session) -> Any:
     from dpnotebook.notebook.dashboard.dashboard import dashboard
 
     return dashboard(session)
+
+
+def _report(session: Session, *arguments: Any, **options: Any) -> Any:
+    from dpnotebook.notebook.report.publish import publish
+
+    return publish(session, *arguments, **options)
 
 
 def _watched() -> AbstractContextManager[Progress]:

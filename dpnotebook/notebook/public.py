@@ -14,6 +14,7 @@ from dpnotebook.notebook.accessor import DPAccessor
 from dpnotebook.notebook.arguments import public, public_class
 from dpnotebook.notebook.dashboard.dashboard import Dashboard
 from dpnotebook.notebook.explorer.explorer import Explorer
+from dpnotebook.notebook.guide.guide import ProtectGuide
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.session.offer import Offer
@@ -23,7 +24,7 @@ from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session
 from dpnotebook.session.verbs import Grouped, Verbs
 
-ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, Explorer, Dashboard)
+ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, Explorer, Dashboard, ProtectGuide)
 DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, WorkloadRequest)
 ROOMS = (workload, strategy, inference, ledger)
 

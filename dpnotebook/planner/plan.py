@@ -261,8 +261,10 @@ class Plan(ShowsCard):
         How it would be measured anew, where it may have been picked; None also where no noise could.
     parts
         Its measures, in order, where there are several.
+    forbidden
+        Why the policy of the session does not allow it; empty where it does, or there is none.
     affordable
-        Whether the budget allows it.
+        Whether the budget, and the policy of the session, allow it.
     assumption
         What the expected error assumes beyond the declared domain; empty when nothing.
     warnings, steps
@@ -329,6 +331,7 @@ class Plan(ShowsCard):
     picked: Picked | None = None
     afresh: Plan | None = field(default=None, repr=False)
     parts: tuple[PlannedMeasure, ...] = ()
+    forbidden: str = ""
 
     @property
     def bought(self) -> bool:

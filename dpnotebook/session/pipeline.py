@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import weakref
 from collections.abc import Sequence
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import BudgetExceeded, EngineError, LedgerError
+from dpnotebook.errors import BudgetExceeded, DPError, EngineError, LedgerError, PolicyError
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import lock
-from dpnotebook.planner.plan import BudgetState, Plan
+from dpnotebook.planner.plan import Alternative, BudgetState, Plan
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Question
+from dpnotebook.session.policy import Policy
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from dpnotebook.sql.statement import Statement
 
 PLANS_KEPT = 8  # of the queries that were looked at last: a card, its slider's neighbours, an offer
+SAME_PRICE = 1 + 1e-9  # times a limit: what is more by less was rounded
 
 Integers = NDArray[np.int64]
 Measured = tuple[Sequence[Integers], dict[str, Any]]
@@ -71,10 +74,12 @@ class Pipeline:
     ----------
     ledger
         Who pays, and where everything is recorded.
+    policy
+        What the owner of the tables allows; None where only the budget bounds questions.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(self, ledger: Ledger, policy: Policy | None = None) -> None:
+        self.ledger, self.policy = ledger, policy
         self._running = lock()
         self._plans: list[_KeptPlan] = []  # the latest first
 
@@ -87,6 +92,8 @@ class Pipeline:
             self._finish_interrupted(mechanism, query, report)
             report(0.0, "planning")
             plan = self.plan(mechanism, query, alternatives=False)
+            if plan.forbidden:
+                raise self._forbidden(mechanism, plan, query)
             record, paid = self._known(mechanism, plan, report), 0
             if record is None:
                 report(0.1, "charging the ledger")
@@ -97,7 +104,10 @@ class Pipeline:
 
     def _around(self, release: Release, paid: int) -> Release:
         """Return a release with the budget before and after it, of which this run of it took `paid`."""
-        return replace(release, budget=BudgetState.around(self.ledger.accountant, self.ledger.spent - paid, paid))
+        origin = self.ledger.identity
+        return replace(
+            release, origin=origin, budget=BudgetState.around(self.ledger.accountant, self.ledger.spent - paid, paid)
+        )
 
     def again(self, mechanism: Mechanism, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost."""
@@ -110,11 +120,54 @@ class Pipeline:
         known = next((one for one in fitting if one.is_of(query)), None)
         if known is not None and self._holds(mechanism, known.plan):
             return known.plan
-        plan = mechanism.plan(query, alternatives=alternatives)
+        plan = self._judged(mechanism, query, alternatives=alternatives)
         # Of queries that are gone none is kept: those of a cell that is being typed must not crowd out what is shown.
         shown = [one for one in self._plans if one.query() is not None]
         self._plans = [_KeptPlan(state, weakref.ref(query), alternatives, plan), *shown[: PLANS_KEPT - 1]]
         return plan
+
+    def _judged(self, mechanism: Mechanism, query: Query, *, alternatives: bool) -> Plan:
+        """Return the plan of a query with what the policy says of it; alone, where only a purchase is too much."""
+        plan = mechanism.plan(query, alternatives=alternatives)
+        if self.policy is None:
+            return plan
+        forbidden = self.policy.refusal(plan, self.ledger)
+        if forbidden and plan.bought:
+            alone = self._judged(mechanism, replace(query, purchases="never"), alternatives=alternatives)
+            if not alone.forbidden:
+                return alone
+        return replace(
+            plan,
+            forbidden=forbidden,
+            affordable=plan.affordable and not forbidden,
+            alternatives=self._allowed(plan.alternatives),
+            otherwise=None if plan.otherwise is None else self._with_refusal(plan.otherwise),
+        )
+
+    def _with_refusal(self, other: Plan) -> Plan:
+        """Return how a question would be answered otherwise, with what the policy says of that."""
+        assert self.policy is not None
+        forbidden = self.policy.refusal(other, self.ledger)
+        return replace(other, forbidden=forbidden, affordable=other.affordable and not forbidden)
+
+    def _allowed(self, alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
+        """Return other prices of a question, with whether the policy allows them."""
+        most = None if self.policy is None else self.policy.question
+        return tuple(
+            replace(one, affordable=one.affordable and (most is None or one.epsilon <= most * SAME_PRICE))
+            for one in alternatives
+        )
+
+    def _forbidden(self, mechanism: Mechanism, plan: Plan, query: Query) -> PolicyError:
+        """Return why a question is not asked, with the error that it could have."""
+        assert self.policy is not None
+        text, most = f"{plan.forbidden}; nothing was spent", self.policy.question
+        if most is not None and not plan.free and plan.units > self.ledger.accountant.units(most):
+            with contextlib.suppress(DPError):
+                other = mechanism.plan(query.at(epsilon=most), alternatives=False)
+                if math.isfinite(other.error) and not self.policy.refusal(other, self.ledger):
+                    text += f". With epsilon={most:g} the error would be ±{other.error:,.4g} {plan.unit}"
+        return PolicyError(text)
 
     def forget_plans(self) -> None:
         """Plan everything anew: a table was declared otherwise, or is another."""
@@ -203,11 +256,16 @@ class Pipeline:
         details = mechanism.follows(plan)
         if details is None:
             raise LedgerError("another kernel changed just now what this follows from; run it again")
-        return self.ledger.note(plan.table, plan.question.key, mechanism.plan_json(plan), details)
+        return self.ledger.note(plan.table, plan.question.key, self._told(mechanism, plan), details)
+
+    def _told(self, mechanism: Mechanism, plan: Plan) -> dict[str, Any]:
+        """Return what the ledger keeps of a plan, with the digest of the policy that allowed it."""
+        told = mechanism.plan_json(plan)
+        return told if self.policy is None else told | {"policy": self.policy.digest}
 
     def _charge(self, mechanism: Mechanism, plan: Plan, query: Query) -> Charge:
         """Pay for a plan; a refusal says what would still fit."""
-        told = mechanism.plan_json(plan)
+        told = self._told(mechanism, plan)
         try:
             return self.ledger.charge(
                 plan.table, plan.question.key, told, plan.cells, plan.refines, plan.threshold_delta

@@ -153,6 +153,8 @@ class Query(ShowsCard):
         ------
         BudgetExceeded
             If it costs more than is left; nothing is spent.
+        PolicyError
+            If the policy of the session does not allow it; nothing is spent.
         FrameChanged
             If the protected frame was modified; nothing is spent.
 

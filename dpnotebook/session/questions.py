@@ -36,6 +36,7 @@ from dpnotebook.session.histories import Histories
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
+from dpnotebook.session.small_groups import without_small_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +88,7 @@ class Questions:
         self.histories = Histories(ledger, planner, purchases)
         self.draw: Draw = draw_noise
         self.redraw: Redraw = redraw_noise
+        self.minimum: int | None = None  # the smallest noisy count of a group that is shown
         self._table, self._worked_out = table, worked_out
 
     def check(self, question: Question) -> None:
@@ -193,6 +195,8 @@ class Questions:
         release = replace(shown, paid=self.ledger.accountant.epsilon(paid), picked=picked)
         if (joint := query.accuracy.together) is not None:
             release = replace(release, confidence=joint, together=True, picked=None, again=None)
+        if self.minimum is not None:
+            release = without_small_groups(release, self.minimum)
         if query.statement is not None:
             return self._worked_out(release, query.statement)
         return release if query.shown is None else query.shown(release)

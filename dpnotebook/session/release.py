@@ -75,6 +75,8 @@ class Release(ShowsCard):
         Gives the numbers of `samples`, of each column that depends on noise, shape (draws, rows).
     budget
         The budget before and after it was answered; None where no session was asked, as of a comparison.
+    origin
+        The identity of the ledger that recorded it, as `session.ledger.identity`; empty where there is none.
 
     Examples
     --------
@@ -107,6 +109,7 @@ class Release(ShowsCard):
     worked_out: tuple[ShownColumn, ...] = field(default=(), repr=False)
     redraws: Callable[[int], Mapping[str, NDArray[Any]]] | None = field(default=None, repr=False, compare=False)
     budget: BudgetState | None = field(default=None, compare=False)
+    origin: str = field(default="", repr=False, compare=False)
 
     @property
     def table(self) -> str:
@@ -353,7 +356,7 @@ class Release(ShowsCard):
         ends = [self.frame[column_name(name, "lower")] for name in self.names]
         misses = (1 - self.confidence) / max(sum(np.size(end) for column in ends for end in column), 1)
         joint = self.again(1 - misses)
-        joint = replace(joint, confidence=self.confidence, paid=self.paid, budget=self.budget)
+        joint = replace(joint, confidence=self.confidence, paid=self.paid, budget=self.budget, origin=self.origin)
         return replace(joint, picked=None, together=True, again=None)
 
     def samples(self, draws: int = 1_000) -> pd.DataFrame:
@@ -461,6 +464,7 @@ class Release(ShowsCard):
             notes=found.notes,
             again=lambda confidence: self._at(confidence)._compared(other._at(confidence), operation),
             redraws=found.redraws,
+            origin=self.origin if self.origin == other.origin else "",
         )
 
     def _at(self, confidence: float) -> Release:
@@ -471,7 +475,7 @@ class Release(ShowsCard):
             raise WorkloadError(
                 f"this release has its intervals at {self.confidence:g} only; compare it as it was asked"
             )
-        return replace(self.again(confidence), paid=0.0)
+        return replace(self.again(confidence), paid=0.0, origin=self.origin)
 
     def _only_column(self) -> str:
         """Return the one column that is no key, where there is one."""
@@ -481,6 +485,8 @@ class Release(ShowsCard):
         return str(others[0])
 
     def _single(self, column: str) -> Any:
+        if not len(self.frame) and self.notes:
+            raise WorkloadError(self.notes[-1])
         if len(self.frame) != 1 or len(self.names) > 1:
             raise WorkloadError(f"this release has {len(self.frame) * max(len(self.names), 1)} answers: use .frame")
         return self.frame[column].iloc[0]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
 from numbers import Integral
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -28,12 +29,14 @@ from dpnotebook.errors import (
     LedgerError,
     LedgerMismatch,
     NotProtected,
+    PolicyError,
     SQLError,
     holds_data,
     instead_of_data,
     shorten,
 )
-from dpnotebook.ledger import Audit, Charge, Ledger, Record
+from dpnotebook.ledger import Audit, Charge, Record
+from dpnotebook.ledger.budgets import checked_reason
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.ledger.replay import parts_of
@@ -59,6 +62,7 @@ from dpnotebook.session.growing import (
 from dpnotebook.session.instead import refuse_of_session
 from dpnotebook.session.offer import Offer, checked_errors, errors_for, offer_code
 from dpnotebook.session.pipeline import Mechanism, Pipeline
+from dpnotebook.session.policy import Policy, ledger_of, opened_under, read_policy
 from dpnotebook.session.profiles import profiles
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.protected_rows import ProtectedRows
@@ -110,6 +114,9 @@ class Session(ShowsCard):
         with the question that is asked, as its card says before; "offer" only says so on the card; "never" does not
         look for one. All questions of a kind together cost at most twice what each would have cost without a purchase,
         beside what was known when it was asked.
+    policy
+        What the owner of the tables allows; `Session.from_policy` reads it from a file. A ledger that is under a policy
+        is opened with that alone.
 
     Raises
     ------
@@ -144,6 +151,7 @@ class Session(ShowsCard):
         timeout: float = 60.0,
         *,
         purchases: Purchases = "auto",
+        policy: Policy | None = None,
     ) -> None:
         if not isinstance(budget, Budget):
             raise AccuracyError(f"budget= takes a Budget, such as dpn.Budget(epsilon=1.0), not {shorten(budget)}")
@@ -162,17 +170,101 @@ class Session(ShowsCard):
         self.purchases: Purchases = purchases
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
-        self.ledger = Ledger(ledger, budget, timeout=timeout)
+        self.policy = policy
+        self.ledger = opened_under(policy, ledger, budget, timeout)
         self._tables: dict[str, ProtectedTable] = {}
-        self._pipeline = Pipeline(self.ledger)
+        self._pipeline = Pipeline(self.ledger, policy)
         self._statements = Statements(self.ledger, self.table)
         self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
+        self._questions.minimum = self._statements.minimum = None if policy is None else policy.minimum
         self._callbacks: list[Callable[[], None]] = []
         self._endings: list[Callable[[], None]] = []
         self._closed = False
         in_child(self._forget_parent)
         global _latest
         _latest = self
+
+    @classmethod
+    def from_policy(
+        cls,
+        path: str | PathLike[str],
+        ledger: str | Path | None = None,
+        *,
+        reason: str | None = None,
+        **options: Any,
+    ) -> Session:
+        """Return a session whose budget and limits a policy file says; every route to an answer keeps to it.
+
+        The file is TOML. It says nothing of who asks: a kernel on somebody's own machine can prove no identity.
+
+            ledger = "clinic.ledger"  # beside this file; or say it where the session is opened
+
+            [budget]
+            epsilon = 2.0
+            delta = 1e-6              # left out: Laplace noise
+
+            [limits]
+            question = 0.2            # the most epsilon that one question is measured with
+            all = 1.5                 # the most that all answers together take of the budget
+
+            [groups]
+            minimum = 20              # groups with a smaller noisy count are withheld
+
+        A question above a limit is refused before anything is spent, whether it is asked by `df.dp`, in SQL, by a
+        magic, bought ahead or counted as parts arrive; where only a purchase beside it is too much, it is answered
+        alone. Groups are withheld by their noisy counts, of privacy units where those are counted and of rows where
+        not, which tells nothing but what was released. Sums, means and quantiles stay or go with the count beside
+        them, and without one in the same question they are refused. `synthesize`, which draws groups of any size, is
+        refused where there is a smallest one.
+
+        The first session puts the ledger under its policy, as an entry of its own; from then on every charge has its
+        digest, and the ledger is opened with this policy alone.
+
+        Parameters
+        ----------
+        path
+            Of the file.
+        ledger
+            Path of the ledger, where the file does not say it.
+        reason
+            Why the policy is another than the one that the ledger is under; stays in the ledger.
+        options
+            What else `Session` takes: planner, confirm, confirm_above, timeout, purchases.
+
+        Raises
+        ------
+        PolicyError
+            If the file cannot be read, has a key that there is not, or contradicts itself; the text names the key and
+            its line.
+        LedgerMismatch
+            If the ledger has another budget, or is under another policy and no reason is given.
+
+        Examples
+        --------
+        >>> from pathlib import Path
+        >>> import dpnotebook as dpn
+        >>> from dpnotebook.testing import example_patients
+        >>> _ = Path("clinic.toml").write_text('''
+        ... [budget]
+        ... epsilon = 2.0
+        ... [limits]
+        ... question = 0.2
+        ... ''')
+        >>> session = dpn.Session.from_policy("clinic.toml")
+        >>> patients = session.protect(example_patients(), "patients", domain={"age": dpn.Range(0, 99)})
+        >>> patients.count(epsilon=0.5).run()
+        Traceback (most recent call last):
+            ...
+        dpnotebook.errors.PolicyError: this question needs ε = 0.5, and one may take ε = 0.2 at most ...
+        >>> session.spent.epsilon
+        0.0
+        """
+        policy = read_policy(path)
+        if unknown := sorted(set(options) - {"planner", "confirm", "confirm_above", "timeout", "purchases"}):
+            raise ArgumentError(f"from_policy() takes no {shorten(unknown[0])[1:-1]}=; the policy says the rest")
+        policy = replace(policy, reason="" if reason is None else checked_reason(reason))
+        place = ledger_of(policy, ledger)
+        return cls(policy.budget, place, policy=policy, **options)
 
     def _forget_parent(self) -> None:
         """Forget, in a forked child, who is told of releases: widgets are the parent's."""
@@ -701,6 +793,8 @@ class Session(ShowsCard):
             If a unit may be in several parts, or more parts are here than the horizon says.
         AccuracyError
             If not exactly one of epsilon and error is given, or the whole budget does not pay for it.
+        PolicyError
+            If all of it costs more by the end than the policy of the session allows for one question.
 
         Examples
         --------
@@ -714,7 +808,10 @@ class Session(ShowsCard):
         accuracy = Accuracy(epsilon, error, confidence=confidence, objective=objective)
         if accuracy.relative is not None:
             raise AccuracyError("the error of running counts is in rows: write error=50, say")
-        return running_count(self, self.table(name), horizon, accuracy, where)
+        found = running_count(self, self.table(name), horizon, accuracy, where)
+        if self.policy is not None and (forbidden := self.policy.refusal_of_price(found.cost.epsilon)):
+            raise PolicyError(f"{forbidden}; nothing was spent")
+        return found
 
     def synthesize(
         self, rows: int | None = None, *, table: str | None = None, random_state: int | None = None
@@ -751,6 +848,11 @@ class Session(ShowsCard):
         {'F': 600, 'M': 400}
         """
         protected = self.table(self._only_table(table))
+        if self.policy is not None and self.policy.minimum is not None:
+            raise PolicyError(
+                f"synthetic rows have groups of any size, and those below {self.policy.minimum:,} are withheld "
+                f"({self.policy.place('groups.minimum')})"
+            )
         if random_state is not None and (isinstance(random_state, bool) or not isinstance(random_state, int)):
             raise ArgumentError(f"random_state= is a whole number or None, not {shorten(random_state)}")
         history = self._questions.histories.of(protected.table)
@@ -988,7 +1090,8 @@ class Session(ShowsCard):
         `epsilon` is what was measured, `paid` by what the total rose, and `alone` what the question would have cost had
         nothing been asked before. `how` says what was done beside measuring: "free", "reuse", "refined" (an earlier
         answer, for the difference in price) or "purchase" (a strategy for later questions too). Where the budget keeps
-        delta for thresholds, there is also the delta that each took of it.
+        delta for thresholds, there is also the delta that each took of it; where a policy holds, the digest of the one
+        that allowed each.
 
         Examples
         --------
@@ -1016,10 +1119,12 @@ class Session(ShowsCard):
                     "alone": epsilon(alone(entry)),
                     "how": how(plan),
                     "delta": float(entry["delta"]),
+                    "policy": plan.get("policy", "")[:12],
                     "state": entry["state"],
                 }
             )
         kept = ["delta"] if self.ledger.threshold_delta else []
+        kept += ["policy"] if self.policy is not None else []
         first = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how"]
         return pd.DataFrame(rows, columns=[*first, *kept, "state"])
 
@@ -1115,6 +1220,88 @@ class Session(ShowsCard):
         'Dashboard'
         """
         return view("dashboard", self)
+
+    def publish(
+        self,
+        path: str | PathLike[str],
+        releases: Release | int | Sequence[Release | int] | None = None,
+        *,
+        title: str | None = None,
+        curator: str | None = None,
+        curator_type: str | None = None,
+        description: str | None = None,
+        intended_use: str | None = None,
+        region: str | None = None,
+        sector: str | None = None,
+        justification: str | None = None,
+        published: str | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write a folder to hand on: a report of releases that opens anywhere, their numbers, and a registry entry.
+
+        `report.html` says the guarantee in words and in odds, shows every release as a picture and as a table, and
+        says how it was made and how it is cited; it asks nothing of any other machine. Beside it, and in it, are a CSV
+        file a release, `releases.json`, and `registry.yaml`: an entry in the form of the public registry of
+        differential-privacy deployments. Nothing but what was released is in any of them.
+
+        The folder is written whole or not at all.
+
+        Parameters
+        ----------
+        path
+            Of the folder.
+        releases
+            What to publish: releases of this session, comparisons of them, or numbers as `history()` lists them; all
+            that were recorded, if None.
+        title
+            Of the report, and of the data product.
+        curator, curator_type
+            Who publishes it, and what that is, such as "Government" or "Nonprofit".
+        description, intended_use, region, sector
+            What it is, what it is for, and what the data is about, such as "France" and "Healthcare".
+        justification
+            Why budget and bounds are what they are.
+        published
+            The day, as "2025-03-01"; today, if None.
+        overwrite
+            Whether a report that is there is replaced. Anything else that is there stays in any case.
+
+        Returns
+        -------
+        Path
+            Of the folder.
+
+        Raises
+        ------
+        ArgumentError
+            If a release is of another session or its frame was changed, something is there, or it cannot be written.
+        LedgerError
+            If a number is that of no recorded release.
+        NotProtected
+            If the table of a release is not protected in this session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> sexes = session.table("patients").histogram("sex", epsilon=0.5).run()
+        >>> folder = session.publish("patients-report", [sexes], title="Patients by sex", curator="The clinic")
+        >>> sorted(file.name for file in folder.iterdir())
+        ['registry.yaml', 'release-1.csv', 'releases.json', 'report.html']
+        """
+        said = {
+            "title": title,
+            "curator": curator,
+            "curator_type": curator_type,
+            "description": description,
+            "intended_use": intended_use,
+            "region": region,
+            "sector": sector,
+            "justification": justification,
+            "published": published,
+        }
+        written: Path = view("report", self, path, releases, overwrite=overwrite, **said)
+        return written
 
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every release; return a function that stops it.

@@ -42,17 +42,29 @@ def write_csv(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
         target = fspath(path)
     except TypeError:
         raise DPError(f"to_csv takes the path of a file, such as 'ages.csv', not {shorten(path)}") from None
+    try:
+        _safe(frame).to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "there is no such folder"
+        raise DPError(f"{shorten(str(target), 200)} cannot be written: {why}; write another path") from None
+
+
+def csv_text(frame: pd.DataFrame) -> str:
+    """Return what `write_csv` writes."""
+    return str(_safe(frame).to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC))
+
+
+def _safe(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame without formulas, to be written with its texts in quotes.
+
+    In quotes, because where a spreadsheet separates by semicolons, one inside a text begins no new cell.
+    """
     safe = frame.copy(deep=False)
     for name in safe.columns:
         if getattr(safe[name].dtype, "kind", "O") not in "biufcmM":
             safe[name] = safe[name].map(as_text)
     safe.columns = safe.columns.map(as_text)
-    # Texts in quotes: where a spreadsheet separates by semicolons, one inside a text begins no new cell.
-    try:
-        safe.to_csv(target, index=False, quoting=csv.QUOTE_NONNUMERIC)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "there is no such folder"
-        raise DPError(f"{shorten(str(target), 200)} cannot be written: {why}; write another path") from None
+    return safe
 
 
 def as_text(value: Any) -> Any:

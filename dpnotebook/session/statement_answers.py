@@ -222,6 +222,7 @@ def reveal_statement(
     accountant: Accountant,
     public: Callable[[], Frames],
     outer: Outer,
+    notes: tuple[str, ...] = (),
 ) -> Release:
     """Return what a record answers to a statement, as if this had cost nothing.
 
@@ -235,6 +236,8 @@ def reveal_statement(
         Of the session.
     public, outer
         Reads the public tables that the statement names; works out SQL over these and what was released.
+    notes
+        What is to be said of the groups that are left out of the record.
     """
     frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
@@ -258,10 +261,10 @@ def reveal_statement(
         unit="",
         ordered=ordered,
         sources=(record.number,),
-        notes=(*_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
+        notes=(*notes, *_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
         worked_out=found.measures,
         redraws=samples,
-        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer),
+        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes),
     )
 
 

@@ -72,6 +72,7 @@ class Statements:
         self.relations = Relations(ledger.key)
         self.draw: Draw | None = None  # noise; the exact laws unless a test says otherwise
         self.hide = True
+        self.minimum: int | None = None  # the smallest noisy count of a group that is shown
         self._table = table
 
     def query(
@@ -246,10 +247,14 @@ class Statements:
 
     def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:
         """Return what a record of a statement answers, as if that had cost nothing."""
+        from dpnotebook.session.small_groups import record_without_small_groups
         from dpnotebook.session.statement_answers import reveal_statement
 
+        notes: tuple[str, ...] = ()
+        if self.minimum is not None:
+            record, notes = record_without_small_groups(record, statement, self.minimum)
         public, outer = partial(self._public, record.number, statement), partial(self._outer, record.number)
-        return reveal_statement(record, statement, confidence, self.ledger.accountant, public, outer)
+        return reveal_statement(record, statement, confidence, self.ledger.accountant, public, outer, notes)
 
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""

@@ -73,6 +73,7 @@ def make_plan():
             "steps": ("counts over ward (12)", "discrete Laplace noise of scale 10"),
             "code": "visits.dp.histogram('ward', epsilon=0.1)",
             "affordable": True,
+            "forbidden": "",
             "assumption": "",
         }
         return SimpleNamespace(**(values | changes))

@@ -38,6 +38,9 @@ def _blocks(session: Session) -> Iterator[Block]:
     yield line(Picture(picture, formatting.bar(state.spent_fraction)), quiet(words))
     if raised := raised_line(session):
         yield line(quiet(raised))
+    if session.policy is not None:
+        left = currency.cost_in(state, session.remaining.epsilon)
+        yield line(quiet(f"{session.policy}. Under it {left} can still be spent."))
     yield line(quiet(f"What it means: {currency.meaning(session.budget.epsilon, session.budget.delta)}."))
     if session.budget.law.needs_delta:
         yield line(quiet(NO_SUM))

@@ -212,7 +212,9 @@ def distinct(plan: Plan) -> list[Alternative]:
 
 
 def refusal(plan: Plan) -> str:
-    """Return why the budget does not allow a plan."""
+    """Return why the budget, or the policy of the session, does not allow a plan."""
+    if plan.forbidden:
+        return f"The policy does not allow it: {plan.forbidden}"
     if short := statement_lines.short_of_delta(plan):
         return short
     state = plan.budget

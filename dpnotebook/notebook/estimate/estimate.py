@@ -116,6 +116,8 @@ def text_of(plan: Plan) -> str:
     error, left = _error(plan), f"{_left(state.spent_fraction)} left"
     if plan.free:
         return f"free · {error} · {left}"
+    if plan.forbidden:
+        return f"not allowed by the policy: needs {_share(plan)}, {left}"
     if not plan.affordable:
         return f"not enough budget: needs {_share(plan)}, {left}"
     return f"{_share(plan)} · {error} · {left}"
@@ -129,6 +131,8 @@ def title_of(plan: Plan) -> str:
     sure = "" if _unknown(plan) else f" in {formatting.share(plan.confidence)} cases"
     if plan.free:
         return f"{plan.title}: past answers are enough; {error}{sure}. {left} of the budget is left, before and after."
+    if plan.forbidden:
+        return f"{plan.title}: it would be refused. The policy does not allow it: {plan.forbidden}."
     if not plan.affordable:
         return f"{plan.title}: this would take {_share(plan)}, and {left} is left. It would be refused."
     return (

@@ -57,6 +57,11 @@ class NotebookFigure(go.Figure):  # type: ignore[misc]  # plotly has no types
         self._alt, self._table = alt, table
         return self
 
+    @property
+    def alt(self) -> str:
+        """What it shows, in words."""
+        return self._said()
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Keep words and numbers in copies, which plotly makes of its own parts only."""
         return _again, (super().__reduce__()[1], self._alt, self._table)
