@@ -261,6 +261,8 @@ class Plan(ShowsCard):
         How it would be measured anew, where it may have been picked; None also where no noise could.
     parts
         Its measures, in order, where there are several.
+    least_error
+        Where the error depends on what is chosen when it runs: the least that `error` may turn out to be; else None.
     affordable
         Whether the budget allows it.
     assumption
@@ -329,6 +331,7 @@ class Plan(ShowsCard):
     picked: Picked | None = None
     afresh: Plan | None = field(default=None, repr=False)
     parts: tuple[PlannedMeasure, ...] = ()
+    least_error: float | None = None
 
     @property
     def bought(self) -> bool:
