@@ -75,7 +75,7 @@ class Shares:
         """Return the shares for a law: costs that add up as squares leave more to the last for the same errors."""
         if law.power == 2:
             return cls(Fraction(1, 20), Fraction(1, 50), Fraction(3, 25))
-        return cls(Fraction(1, 10), Fraction(1, 10), Fraction(1, 5))
+        return cls(Fraction(1, 20), Fraction(1, 16), Fraction(1, 8))
 
 
 @dataclass(eq=False)

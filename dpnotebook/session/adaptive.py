@@ -8,14 +8,16 @@ choices and goes on to the same end: nothing is drawn twice for one price.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.domain import Domain
 from dpnotebook.engine.scans import exact_answers
-from dpnotebook.errors import LedgerError
+from dpnotebook.errors import LedgerError, WorkloadError
 from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adaptive_plan import (
@@ -30,6 +32,7 @@ from dpnotebook.planner.adaptive_rounds import Rounds, Shares
 from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
+from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
@@ -40,6 +43,9 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.marginals import Subset
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NOTE = (
     "measured adaptively: {measured} of {candidates} combinations of columns were counted; intervals are of noise, and "
@@ -111,33 +117,10 @@ class AdaptiveMarginals:
         """Return what a record answers to a query, of which this run cost `paid` units."""
         question = query.question
         assert isinstance(question, Question)
-        found = self._release(record, question, paid, query.accuracy.confidence)
-        return found if query.shown is None else query.shown(found)
-
-    def _release(self, record: Record, question: Question, paid: int, confidence: float) -> Release:
         accountant, domain = self.questions.ledger.accountant, self.questions.domain_of(record)
-        items = planned_from_json(with_chosen(record.plan, record.details), domain)
-        scale = min(float(item.scale) for item in items)
-        estimates = adaptive_estimates(record.details, accountant.noise, confidence, scale)
-        frame, ordered = answer_frame(question, domain, [estimates])
-        rounds = record.details["rounds"]
-        note = NOTE.format(
-            measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
-        )
-        return Release(
-            frame=frame,
-            question=question,
-            number=record.number,
-            epsilon=accountant.epsilon(record.plan["units"]),
-            delta=accountant.delta,
-            paid=accountant.epsilon(paid),
-            confidence=confidence,
-            unit=explain.unit(question.measures[0], question),
-            ordered=ordered,
-            sources=(record.number,),
-            notes=(note,),
-            again=partial(self._release, record, question, 0),
-        )
+        found = _revealed(record, question, domain, accountant, query.accuracy.confidence)
+        found = replace(found, paid=accountant.epsilon(paid))
+        return found if query.shown is None else query.shown(found)
 
     def asked_in(self, charge: Charge) -> Question:
         """Return the question that was charged for."""
@@ -149,6 +132,42 @@ class AdaptiveMarginals:
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost."""
         return self.reveal(record, Query(session, self.asked_in(record), Accuracy(epsilon=1.0)), paid=0)
+
+
+def _as_it_is(frame: pd.DataFrame, total: float | None, report: Progress) -> pd.DataFrame:
+    """Return a frame whose counts are none below 0 already."""
+    if total is not None:
+        raise WorkloadError("these counts were fitted to what was measured when they were: total= comes too late")
+    return frame
+
+
+def _revealed(
+    record: Record, question: Question, domain: Domain, accountant: Accountant, confidence: float
+) -> Release:
+    """Return what a record answers, as if this had cost nothing."""
+    items = planned_from_json(with_chosen(record.plan, record.details), domain)
+    scale = min(float(item.scale) for item in items)
+    estimates = adaptive_estimates(record.details, accountant.noise, confidence, scale)
+    frame, ordered = answer_frame(question, domain, [estimates])
+    rounds = record.details["rounds"]
+    note = NOTE.format(
+        measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
+    )
+    return Release(
+        frame=frame,
+        question=question,
+        number=record.number,
+        epsilon=accountant.epsilon(record.plan["units"]),
+        delta=accountant.delta,
+        paid=0.0,
+        confidence=confidence,
+        unit=explain.unit(question.measures[0], question),
+        ordered=ordered,
+        adjusted=partial(_as_it_is, frame),
+        sources=(record.number,),
+        notes=(note,),
+        again=partial(_revealed, record, question, domain, accountant),
+    )
 
 
 class _Run:
