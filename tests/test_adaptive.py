@@ -12,7 +12,7 @@ from scipy.special import ndtri
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, BudgetExceeded, DomainError, EngineError, WorkloadError
 from dpnotebook.planner.adaptive_plan import AdaptiveTable, part_of
-from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, Shares
+from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, RoundShares
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.pricing import units_of
 from dpnotebook.privacy.laws import law_of
@@ -71,7 +71,7 @@ def test_the_whole_price_is_charged_to_every_cell_and_all_rounds_cost_no_more(se
     items = planned_from_json(with_chosen(record.plan, record.details), table.domain)
     rounds = record.details["rounds"]
     for one in rounds:
-        scored = told.scored(len(one["candidates"]), part_of(record.units, Shares.of(accountant.law).scores))
+        scored = told.scored(len(one["candidates"]), part_of(record.units, RoundShares.of(accountant.law).scores))
         assert one["scale"] == str(scored.scale)
         items.append(scored)
     assert 0.99 * record.units <= units_of(items, table, accountant) <= record.units
@@ -131,9 +131,10 @@ def test_what_was_measured_answers_other_questions(session):
 
 @pytest.mark.parametrize("fails", [1, 2, 3])
 def test_interrupted_half_way_it_is_charged_whole_and_ends_with_the_same_noise(session, monkeypatch, fails):
-    drawn, plain = [], session._questions.draw
+    drawn, streams, plain = [], [], session._questions.draw
 
     def draw(item, noise, source):
+        streams.append(source._seed)
         drawn[-1].append(plain(item, noise, source))
         if len(drawn) == 1 and len(drawn[0]) == fails:
             raise OSError("7 patients")
@@ -149,6 +150,7 @@ def test_interrupted_half_way_it_is_charged_whole_and_ends_with_the_same_noise(s
     release = asked(session).run()
     assert session.spent.epsilon == pytest.approx(1.0, abs=1e-6)
     assert release.number == 1
+    assert len(set(streams)) == len(drawn[1])  # every round has noise of its own, and again the same
     for before, after in zip(drawn[0], drawn[1], strict=False):
         np.testing.assert_array_equal(before, after)
 
@@ -166,7 +168,7 @@ def test_where_and_units_of_many_rows(noise):
         # The scores of a unit's three rows move by three each: in the law's norm, to its power, that is what they cost.
         moved = candidates * 3**accountant.law.power
         paid = float(accountant.rate(scale)) * moved / accountant.units(1.0)
-        share = float(Shares.of(accountant.law).scores)
+        share = float(RoundShares.of(accountant.law).scores)
         assert 0.99 * share <= paid <= share
 
 
@@ -202,7 +204,7 @@ def test_the_law_of_a_choice_is_as_private_as_it_costs_and_no_more(session):
     accountant = session.ledger.accountant
     question = session.table("people").answer(dpn.marginals(2), ["a", "b"], epsilon=1.0, adaptive=True).question
     told = AdaptiveTable(question, session.table("people")._table, accountant)
-    units = part_of(accountant.units(1.0), Shares.of(accountant.law).scores)
+    units = part_of(accountant.units(1.0), RoundShares.of(accountant.law).scores)
     item = told.scored(1, units)
     law, scale = law_of(accountant.noise), item.scale * 2**item.bits
     steps = np.arange(0, 12) * max(int(scale / 3), 1) + 1
@@ -222,7 +224,7 @@ def test_the_noise_of_scores_and_of_counts_has_the_size_that_was_paid_for(noise,
     frame = pd.DataFrame({name: np.zeros(0, dtype=np.int64) for name in columns})
     nothing = np.zeros(8, dtype=np.int64)
     monkeypatch.setattr(Rounds, "predictions", lambda self, found: [nothing[: 2 ** len(one)] for one in found])
-    monkeypatch.setattr(Rounds, "choose", lambda self, found, scores, units: list(found))
+    monkeypatch.setattr(Rounds, "choose", lambda self, found, scores, std, units: list(found))
     monkeypatch.setattr(Rounds, "answers", lambda self: AdaptiveAnswers(*(np.zeros(self.workload.shape[0]),) * 4))
     sizes = {"scores": [], "counts": []}
     with dpn.Session(budget=dpn.Budget(epsilon=4.0, delta=DELTAS[noise]), ledger=":memory:") as session:
@@ -250,7 +252,10 @@ def test_bad_input_spends_nothing(session):
         (lambda: table.answer(dpn.marginals(2).within(20), adaptive=True), AccuracyError),
         (lambda: table.answer(dpn.marginals(2), epsilon=1, adaptive=True, simultaneous=True), AccuracyError),
         (lambda: table.answer(dpn.marginals(2), epsilon=1, adaptive=True, objective="worst"), AccuracyError),
-        (lambda: table.answer(dpn.marginals(2), epsilon=1, adaptive=True, strategy=dpn.strategy.wavelet), AccuracyError),
+        (
+            lambda: table.answer(dpn.marginals(2), epsilon=1, adaptive=True, strategy=dpn.strategy.wavelet),
+            AccuracyError,
+        ),
         (lambda: table.answer(dpn.marginals(1), epsilon=1, adaptive=True), WorkloadError),
         (lambda: table.answer(dpn.ranges("a"), epsilon=1, adaptive=True), WorkloadError),
         (lambda: table.answer(dpn.workload.Prefix(5), "a", epsilon=1, adaptive=True), WorkloadError),

@@ -6,6 +6,7 @@ is public; that all rounds together cost no more follows, for each pays from wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError, DomainError, shorten
+from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner import explain
-from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, Shares
-from dpnotebook.planner.answers import Estimates, LinearAnswers, grid_bits, noise_variance
+from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, RoundShares
+from dpnotebook.planner.answers import Estimates, grid_bits, noise_variance
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
@@ -30,14 +32,13 @@ from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.privacy.tails import farthest_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Question
-from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.workload import Identity, Marginals, Ones, Workload
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 CONDITIONAL = (
-    "intervals are of noise: of a table of counts that was not measured itself they do not tell how far it is from what "
-    "smaller tables say of it"
+    "intervals are of noise: of a table of counts that was not measured itself they do not tell how far it is from "
+    "what smaller tables say of it"
 )
 WHERE_IT_HELPS = (
     "where rows are many and cells few, the same epsilon without adaptive=True, and .nonnegative(), is as good or "
@@ -82,7 +83,7 @@ class AdaptiveTable:
 
         def noise_of(marginals: int, units: int) -> float:
             scale = self.accountant.scale(max(units, 1), max(marginals, 1) * self._per_unit)
-            return float(noise_variance(law.name, scale)) ** 0.5
+            return math.sqrt(noise_variance(law.name, scale))
 
         def per_norm(units: int) -> float:
             return float(law.precision(units / UNITS / self._per_unit))
@@ -154,13 +155,13 @@ def adaptive_plan(
     accountant = ledger.accountant
     if accuracy.epsilon is None or accuracy.together is not None:
         raise AccuracyError(
-            "an adaptive answer takes epsilon= alone: how far off it will be depends on what is chosen, so no error can "
-            "be promised, and none that all answers keep at once"
+            "an adaptive answer takes epsilon= alone: how far off it will be depends on what is chosen, so no error "
+            "can be promised, and none that all answers keep at once"
         )
     if table.adds:
         raise DomainError(
-            f"one {table.one} may be in several parts of {shorten(table.name)}: adaptive=True is for rows, or for units "
-            "that one_part=True says are in one part"
+            f"one {table.one} may be in several parts of {shorten(table.name)}: adaptive=True is for rows, or for "
+            "units that one_part=True says are in one part"
         )
     told = AdaptiveTable(question, table, accountant)
     if told.workload.shape[0] > MAX_ANSWERS:
@@ -213,7 +214,7 @@ def adaptive_plan(
 
 def first_planned(told: AdaptiveTable, rounds: Rounds, units: int) -> Planned:
     """Return the measurement of the columns one by one, which is the same whatever the table is."""
-    share = part_of(units, Shares.of(rounds.law).columns)
+    share = part_of(units, RoundShares.of(rounds.law).columns)
     return told.planned(rounds.operator(rounds.columns, share), share)
 
 
@@ -226,16 +227,17 @@ def _errors(
     told: AdaptiveTable, rounds: Rounds, units: int, confidence: float
 ) -> tuple[tuple[NDArray[np.float64], float], float]:
     """Return the errors if every marginal has to be measured, and the half-width if single columns tell it all."""
-    shares, steps = Shares.of(rounds.law), rounds.order - 1
+    shares, steps = RoundShares.of(rounds.law), rounds.order - 1
     last = units - part_of(units, shares.columns) - steps * part_of(units, shares.scores)
     noise = told.accountant.noise
 
     def expected(workload: Workload) -> tuple[NDArray[np.float64], float]:
         operator: Workload = opt_residual(workload).operator if rounds.measured.residual else workload
-        strategy = Strategy(workload, operator, noise, "")
-        planned = told.planned(operator, max(last, 1))
-        found = LinearAnswers(planned.measurement, strategy).expected(noise, planned.scale, confidence)
-        return found.std_errors, found.half_width
+        scale = told.planned(operator, max(last, 1)).scale
+        algebra = marginal_algebra(workload, operator)
+        assert algebra is not None
+        std_errors = np.sqrt(algebra.variances() * noise_variance(noise, scale))
+        return std_errors, float(farthest_of(std_errors, noise, confidence, 1.0, float(scale)).max())
 
     factors = [Identity(n) for n in told.sizes]
     columns = Marginals(factors, dict.fromkeys(rounds.columns, 1))
@@ -254,12 +256,12 @@ def _steps(rounds: Rounds, accountant: Accountant) -> tuple[str, ...]:
     law, columns = accountant.law, len(rounds.columns)
     return (
         f"the whole price is charged to every cell first; then {columns} columns are counted one by one",
-        "of every pair of columns it is found out with noise how far its counts are from what single columns say; those "
-        "that are farther off than their noise would be are counted"
+        "of every pair of columns it is found out with noise how far its counts are from what single columns say; "
+        "those that are farther off than their noise would be are counted"
         + (", and of these larger tables in the same way" if rounds.order > 2 else ""),
         f"all noise is exact {law.drawn} noise, also that of what is chosen by; what was chosen is recorded",
-        "the counts of at least 0 that fit everything best are what is shown; tables that were not counted follow from "
-        "smaller ones",
+        "the counts of at least 0 that fit everything best are what is shown; tables that were not counted follow "
+        "from smaller ones",
     )
 
 

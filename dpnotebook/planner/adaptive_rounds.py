@@ -53,7 +53,7 @@ Noisy = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Shares:
+class RoundShares:
     """What part of the price each round takes, the rest being for the last measurement.
 
     Parameters
@@ -71,7 +71,7 @@ class Shares:
     between: Fraction
 
     @classmethod
-    def of(cls, law: Law) -> Shares:
+    def of(cls, law: Law) -> RoundShares:
         """Return the shares for a law: costs that add up as squares leave more to the last for the same errors."""
         if law.power == 2:
             return cls(Fraction(1, 20), Fraction(1, 50), Fraction(3, 25))
@@ -162,7 +162,11 @@ def asked_subsets(workload: Workload, sizes: Sequence[int]) -> tuple[SparseTerm,
         If it is of something else, or each of them is of a single attribute.
     """
     found = sparse_terms(workload)
-    if found is None or found[0] != tuple(sizes) or not all(isinstance(f, Identity) for t in found[1] for f in t.factors):
+    if (
+        found is None
+        or found[0] != tuple(sizes)
+        or not all(isinstance(f, Identity) for t in found[1] for f in t.factors)
+    ):
         raise WorkloadError(
             f"adaptive=True is for marginals, such as dpn.marginals(3), and {shorten(workload)} asks for something "
             "else; leave adaptive= out"
@@ -274,22 +278,22 @@ class Rounds:
         """Return what is known says of candidates, in whole numbers, flat."""
         return [np.rint(predicted(self.counts, one)).astype(np.int64).ravel() for one in candidates]
 
-    def choose(self, candidates: Sequence[Subset], scores: Noisy, units: int) -> list[Subset]:
-        """Return which candidates are worth measuring, from their noisy scores, when so many units are left.
+    def choose(self, candidates: Sequence[Subset], scores: Noisy, std: float, units: int) -> list[Subset]:
+        """Return which candidates are worth measuring, from noisy scores, when so many units are left.
 
         Those that are left out stay as wrong as their scores say; each that is taken makes the noise of all a little
         larger. As many are taken, the worst first, as make the squared error of all together least.
         """
         tables = [np.maximum(predicted(self.counts, one), 0.0).ravel() for one in candidates]
-        left_out = np.array([_squared_miss(score, table) for score, table in zip(scores, tables, strict=True)])
+        left_out = np.array([_squared_miss(score, std, table) for score, table in zip(scores, tables, strict=True)])
         half = self.noise_of(max(len(candidates) // 2, 1), units)
         gains = left_out - [_squared_noise(half, table) for table in tables]
         order = np.argsort(-gains, kind="stable")
         best, taken = math.inf, 0
         for count in range(len(candidates) + 1):
             chosen = [candidates[i] for i in order[:count]]
-            std = self.noise_of(len(self._to_measure(chosen)), units)
-            total = sum(_squared_noise(std, tables[i]) for i in order[:count]) + left_out[order[count:]].sum()
+            noise = self.noise_of(len(self._to_measure(chosen)), units)
+            total = sum(_squared_noise(noise, tables[i]) for i in order[:count]) + left_out[order[count:]].sum()
             if total < best:
                 best, taken = total, count
         return sorted(candidates[i] for i in order[:taken])
@@ -347,14 +351,15 @@ class Rounds:
         )
 
 
-def _squared_miss(score: float, table: Array) -> float:
-    """Return about how large the squared errors of a table are whose errors add up to a score."""
+def _squared_miss(score: float, std: float, table: Array) -> float:
+    """Return about how large the squared errors of a table are whose errors add up to a score with some noise."""
     shares = table**SPREAD
     total = float(shares.sum())
-    if score <= 0:
+    squared = max(score, 0.0) ** 2 - std**2  # noise adds its variance to the square
+    if squared <= 0:
         return 0.0
     concentrated = float((shares**2).sum()) / total**2 if total > 0 else 1 / table.size
-    return DOUBTED * score**2 * concentrated
+    return DOUBTED * squared * concentrated
 
 
 def _squared_noise(std: float, table: Array) -> float:

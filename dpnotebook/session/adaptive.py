@@ -7,6 +7,7 @@ choices and goes on to the same end: nothing is drawn twice for one price.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,7 +29,7 @@ from dpnotebook.planner.adaptive_plan import (
     adaptive_to_json,
     part_of,
 )
-from dpnotebook.planner.adaptive_rounds import Rounds, Shares
+from dpnotebook.planner.adaptive_rounds import Rounds, RoundShares
 from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
@@ -38,8 +39,8 @@ from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.session.answer_frame import answer_frame
 from dpnotebook.session.protected import ProtectedTable
-from dpnotebook.session.questions import Questions
 from dpnotebook.session.query import Query, SessionProtocol
+from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.marginals import Subset
@@ -141,9 +142,7 @@ def _as_it_is(frame: pd.DataFrame, total: float | None, report: Progress) -> pd.
     return frame
 
 
-def _revealed(
-    record: Record, question: Question, domain: Domain, accountant: Accountant, confidence: float
-) -> Release:
+def _revealed(record: Record, question: Question, domain: Domain, accountant: Accountant, confidence: float) -> Release:
     """Return what a record answers, as if this had cost nothing."""
     items = planned_from_json(with_chosen(record.plan, record.details), domain)
     scale = min(float(item.scale) for item in items)
@@ -188,7 +187,7 @@ class _Run:
 
     def all(self) -> tuple[list[Integers], dict[str, Any]]:
         """Go through all rounds; see `AdaptiveMarginals.measure`."""
-        units, shares = self.left, Shares.of(self.rounds.law)
+        units, shares = self.left, RoundShares.of(self.rounds.law)
         (first,) = planned_from_json(self.charge.plan, self.domain)
         self.pay(part_of(units, shares.columns))
         self.report(0.2, "counting columns")
@@ -237,7 +236,8 @@ class _Run:
         exact = exact_scores(self.counts(candidates), self.rounds.predictions(candidates))
         noisy = self.with_noise(item, exact, "scores", order)
         self.scores.append(noisy)
-        chosen = self.rounds.choose(candidates, np.ldexp(noisy.astype(np.float64), -item.bits), self.left)
+        std = math.sqrt(noise_variance(self.accountant.noise, item.scale))
+        chosen = self.rounds.choose(candidates, np.ldexp(noisy.astype(np.float64), -item.bits), std, self.left)
         self.kept.append(
             {
                 "candidates": [list(one) for one in candidates],

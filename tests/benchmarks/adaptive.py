@@ -1,4 +1,4 @@
-"""Errors of adaptive answers beside those of all marginals measured: python tests/benchmarks/adaptive.py [runs [words]].
+"""Errors of adaptive answers beside those of all marginals: python tests/benchmarks/adaptive.py [runs [words]].
 
 Root mean square errors of least squares, of `nonnegative()` and of `adaptive=True` at the same epsilon, their standard
 deviation over runs, what share of intervals holds the exact count, and seconds of an adaptive run. AIM as quoted when

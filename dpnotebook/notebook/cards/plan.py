@@ -93,8 +93,8 @@ def _body(plan: Plan) -> Iterator[Block]:
         yield from statement_lines.errors(plan, _meaning(plan))
     else:
         error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
-        if getattr(plan, "least_error", None) is not None:  # a statement's plan has none
-            error = f"±{formatting.error(plan.least_error)} to {error}"
+        if (least := _least(plan)) is not None:
+            error = f"±{formatting.error(least)} to {error}"
         yield line(Span(error, "large"), quiet(f"· {_meaning(plan)}"), name="error")
     yield from reuse_lines(plan)
     yield from picked_lines(plan)
@@ -184,8 +184,13 @@ def _together(plan: Plan) -> float | None:
     return getattr(getattr(plan, "accuracy", None), "together", None)
 
 
+def _least(plan: Plan) -> float | None:
+    """Return the least that the error may turn out to be, where that is not known; a statement's plan has no such."""
+    return getattr(plan, "least_error", None)
+
+
 def _meaning(plan: Plan) -> str:
-    if getattr(plan, "least_error", None) is not None:
+    if _least(plan) is not None:
         return (
             f"for {formatting.share(plan.confidence)} such answers, as far as noise goes: the more columns have to do "
             "with each other, the more has to be measured"
