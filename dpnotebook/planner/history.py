@@ -19,7 +19,7 @@ from dpnotebook.planner.focused import focused
 from dpnotebook.planner.items import Item, item_of
 from dpnotebook.planner.least_squares_state import MOST_CELLS, Key, LeastSquaresState
 from dpnotebook.planner.plan import Planned
-from dpnotebook.planner.plan_json import planned_from_json
+from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, taken
@@ -164,7 +164,8 @@ class History:
                 prices = release.plan.get("strategy_prices", {})
                 self.prices.update({name: StrategyPrice(*price) for name, price in prices.items()})
             self.answered.take(release.number, release.question, release.plan, release.details)
-            for index, planned in enumerate(planned_from_json(release.plan, self.domain, self._measurements)):
+            plan = with_chosen(release.plan, release.details)
+            for index, planned in enumerate(planned_from_json(plan, self.domain, self._measurements)):
                 self._take(planned, (release.number, index), release.answers[index])
         self.version = max(self.version, version)
 
@@ -175,7 +176,8 @@ class History:
             self.lost.append(release.number)
             return
         known = self._measured_earlier.setdefault(release.since, {})
-        for index, planned in enumerate(planned_from_json(release.plan, found.before, known)):
+        plan = with_chosen(release.plan, release.details)
+        for index, planned in enumerate(planned_from_json(plan, found.before, known)):
             measurement = under(planned.measurement, found)
             if measurement is not None:
                 self._take(replace(planned, measurement=measurement), (release.number, index), release.answers[index])

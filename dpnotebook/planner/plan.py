@@ -263,6 +263,8 @@ class Plan(ShowsCard):
         Its measures, in order, where there are several.
     forbidden
         Why the policy of the session does not allow it; empty where it does, or there is none.
+    least_error
+        Where the error depends on what is chosen when it runs: the least that `error` may turn out to be; else None.
     affordable
         Whether the budget, and the policy of the session, allow it.
     assumption
@@ -332,6 +334,7 @@ class Plan(ShowsCard):
     afresh: Plan | None = field(default=None, repr=False)
     parts: tuple[PlannedMeasure, ...] = ()
     forbidden: str = ""
+    least_error: float | None = None
 
     @property
     def bought(self) -> bool:

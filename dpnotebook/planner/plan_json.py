@@ -49,7 +49,7 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             if item.strategy is not None
         ],
     }
-    items = [_item_to_json(item) for item in plan.measurements if item.strategy is None]
+    items = [item_to_json(item) for item in plan.measurements if item.strategy is None]
     if items:
         values["items"] = items
     if plan.combined:
@@ -74,6 +74,13 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
         values["alone"] = plan.without_reuse.units
         values["alone_total"] = plan.alone_before + plan.without_reuse.units
     return values
+
+
+def with_chosen(plan: Mapping[str, Any], details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a recorded plan with what an adaptive answer measured by choice, beside what was planned."""
+    if "chosen" not in details:
+        return plan
+    return {**plan, "items": [*plan.get("items", ()), *details["chosen"]]}
 
 
 def planned_from_json(
@@ -148,10 +155,10 @@ def estimates_to_json(estimates: Estimates, confidence: float, sources: Sequence
         Numbers of the releases that were combined.
     """
     return {
-        "value": _packed(estimates.value),
-        "std_error": _packed(estimates.std_error),
-        "lower": _packed(estimates.lower),
-        "upper": _packed(estimates.upper),
+        "value": packed(estimates.value),
+        "std_error": packed(estimates.std_error),
+        "lower": packed(estimates.lower),
+        "upper": packed(estimates.upper),
         "confidence": confidence,
         "sources": list(sources),
     }
@@ -163,9 +170,9 @@ def estimates_from_json(values: Mapping[str, Any], noise: Noise, confidence: flo
     At the recorded confidence the intervals are those that were computed from the very noise; at another, no law of
     noise reaches further than they do.
     """
-    value, std_error = _unpacked(values["value"]), _unpacked(values["std_error"])
+    value, std_error = unpacked(values["value"]), unpacked(values["std_error"])
     if confidence == values["confidence"]:
-        return Estimates(value, std_error, _unpacked(values["lower"]), _unpacked(values["upper"]))
+        return Estimates(value, std_error, unpacked(values["lower"]), unpacked(values["upper"]))
     step, scale = values["step"], values["scale"]
     width = farthest_of(std_error, noise, confidence, step, scale)
     return Estimates(value, std_error, value - width, value + width)
@@ -186,7 +193,8 @@ def combined_from_json(
     return found if all(one.finite for one in found) or not plan["measures"] else None
 
 
-def _item_to_json(item: Planned) -> dict[str, Any]:
+def item_to_json(item: Planned) -> dict[str, Any]:
+    """Return what the ledger keeps of a measurement that serves together with others."""
     return {"measurement": measurement_to_json(item.measurement), **_noise_to_json(item)}
 
 
@@ -212,9 +220,11 @@ def _planned(measurement: Measurement, values: Mapping[str, Any], strategy: Stra
     )
 
 
-def _packed(values: Floats) -> str:
+def packed(values: Floats) -> str:
+    """Return numbers as a text, bit for bit."""
     return base64.b64encode(zlib.compress(np.ascontiguousarray(values, dtype="<f8").tobytes())).decode()
 
 
-def _unpacked(text: str) -> Floats:
+def unpacked(text: str) -> Floats:
+    """Return the numbers that `packed` wrote."""
     return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<f8").astype(np.float64)

@@ -259,6 +259,8 @@ class Measure:
     rows
         Of the rows that take part in the question those that it is of; None for all. Every level of the keys that the
         question has must be possible among them.
+    adaptive
+        Of a workload: whether what is measured for it is chosen from noisy answers, round by round.
     """
 
     kind: Kind
@@ -269,6 +271,7 @@ class Measure:
     workload: Workload | None = None
     asked: str = ""
     rows: Predicate | None = None
+    adaptive: bool = False
 
     @property
     def quantiles(self) -> tuple[float, ...]:
@@ -287,6 +290,8 @@ class Measure:
         said = self._kind_in_words(label)
         if self.kind != "workload":
             said += per_text(self.asked)
+        if self.adaptive:
+            said += ", adaptively"
         return said if self.rows is None else f"{said} where {self.rows}"
 
     def _kind_in_words(self, label: str) -> str:
@@ -319,6 +324,8 @@ class Measure:
             "workload": None if self.workload is None else self.workload.to_json(),
             "asked": self.asked,
         }
+        if self.adaptive:
+            values["adaptive"] = True
         return values if self.rows is None else values | {"rows": self.rows.to_json()}
 
     @classmethod
@@ -334,6 +341,7 @@ class Measure:
             None if workload is None else Workload.from_json(workload),
             values.get("asked", ""),
             Predicate.from_json(values["rows"], domain) if "rows" in values else None,
+            values.get("adaptive", False),
         )
 
 
@@ -370,6 +378,11 @@ class Question:
             if measure.rows is not None:
                 written["rows"] = self.rows_of(measure).key
         return hashlib.sha256(json.dumps(canonical, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether what is measured is chosen from noisy answers, round by round."""
+        return any(measure.adaptive for measure in self.measures)
 
     def rows_of(self, measure: Measure) -> Predicate:
         """Return the rows that one of its measures is of."""

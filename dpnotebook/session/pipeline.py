@@ -36,7 +36,8 @@ Measured = tuple[Sequence[Integers], dict[str, Any]]
 class Mechanism(Protocol):
     """One kind of what can be asked: what is particular to it in each of the five steps.
 
-    `Questions` are of declared columns and go to the planner; `Statements` are all other SQL.
+    `Questions` are of declared columns and go to the planner, `AdaptiveMarginals` are those for which it is
+    chosen on the way what is measured; `Statements` are all other SQL.
     """
 
     def check(self, asked: Any) -> None:

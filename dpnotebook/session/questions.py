@@ -184,7 +184,7 @@ class Questions:
         paid
             What this run of it cost, in units.
         """
-        table, domain = self._table(record.table).table, self._domain(record)
+        table, domain = self._table(record.table).table, self.domain_of(record)
         assert isinstance(query.question, Question)
         redraws = partial(self._redraws, record, query.question)
         shown = _reveal(
@@ -211,7 +211,7 @@ class Questions:
         WorkloadError
             If it cannot be told how noise entered them.
         """
-        table, domain = self._table(record.table).table, self._domain(record)
+        table, domain = self._table(record.table).table, self.domain_of(record)
         found = self.histories.redrawn(record, question, recorded, table, draws)
         if found is None:
             raise WorkloadError(
@@ -228,9 +228,9 @@ class Questions:
 
     def asked_in(self, charge: Charge) -> Question:
         """Return the question that was charged for."""
-        return Question.from_json(charge.plan["question"], self._domain(charge))
+        return Question.from_json(charge.plan["question"], self.domain_of(charge))
 
-    def _domain(self, charge: Charge) -> Domain:
+    def domain_of(self, charge: Charge) -> Domain:
         """Return the domain that a table had when a question of it was charged, which is the one that it is about."""
         return self.histories.domain_of(self._table(charge.table).table, charge.since)
 

@@ -49,6 +49,7 @@ from dpnotebook.privacy.unit import Unit, column_and_population
 from dpnotebook.progress import Progress, told, watched
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy
+from dpnotebook.session.adaptive import AdaptiveMarginals
 from dpnotebook.session.domains import Redeclared, corrected_words, redeclared
 from dpnotebook.session.growing import (
     already_words,
@@ -177,6 +178,7 @@ class Session(ShowsCard):
         self._statements = Statements(self.ledger, self.table)
         self._questions = Questions(self.ledger, planner, purchases, self.table, self._statements.worked_out)
         self._questions.minimum = self._statements.minimum = None if policy is None else policy.minimum
+        self._adaptive = AdaptiveMarginals(self._questions, self.table)
         self._callbacks: list[Callable[[], None]] = []
         self._endings: list[Callable[[], None]] = []
         self._closed = False
@@ -546,7 +548,7 @@ class Session(ShowsCard):
         for charge in self.ledger.pending(name):
             if "measures" in charge.plan:  # a statement may need other tables: it is measured when asked again
                 with contextlib.suppress(EngineError):  # listed in the history, to be tried again
-                    self._pipeline.measure(self._questions, charge, report)
+                    self._pipeline.measure(self._mechanism_of(charge), charge, report)
 
     def register(self, data: Any, name: str, *, public: bool = False) -> None:
         """Let statements use a public table: joined with protected ones, or as the list of all groups.
@@ -1387,12 +1389,16 @@ class Session(ShowsCard):
         asked = query.question
         for name in asked.tables if isinstance(asked, Statement) else (asked.table,):
             self.table(name)
-        return self._statements if isinstance(asked, Statement) else self._questions
+        if isinstance(asked, Statement):
+            return self._statements
+        return self._adaptive if asked.adaptive else self._questions
 
     def _mechanism_of(self, charge: Charge) -> Mechanism:
         """Return what answers what was charged for."""
         self.table(charge.table)
-        return self._statements if "statement" in charge.plan else self._questions
+        if "statement" in charge.plan:
+            return self._statements
+        return self._adaptive if "adaptive" in charge.plan else self._questions
 
     def _changed(self) -> None:
         _call(self._callbacks)

@@ -14,6 +14,7 @@ import numpy as np
 from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten
+from dpnotebook.planner.adaptive_rounds import asked_subsets
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
@@ -30,6 +31,7 @@ from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.value_counts import as_value_counts
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
+from dpnotebook.workload.terms import sparse_terms
 
 Bounds = tuple[float, float]
 
@@ -629,6 +631,7 @@ class Verbs(Grouped):
         confidence: float = 0.95,
         objective: Objective | None = None,
         simultaneous: bool = False,
+        adaptive: bool = False,
         fresh: bool = False,
     ) -> Query:
         """Return a query for all answers of a workload over the histogram of some attributes.
@@ -652,6 +655,21 @@ class Verbs(Grouped):
         simultaneous
             Whether all intervals hold at once with the confidence, and not each by itself: also that of the answer
             which stands out.
+        adaptive
+            Of marginals: whether what is measured is chosen round by round from noisy answers, and what is left out
+            follows from smaller tables (see `dpnotebook.planner.adaptive_rounds`). Takes `epsilon=` alone, all of which
+            is charged to every cell first. Far better for many columns, few rows or a small epsilon; not where rows
+            are many and cells few, where `.nonnegative()` of a plain answer is as good or better. Intervals are of
+            noise: they do not tell what combinations of columns that were not measured would add.
+
+        Raises
+        ------
+        DomainError
+            If this is no workload.
+        WorkloadError
+            If an adaptive answer is asked for of something else than marginals.
+        AccuracyError
+            If an adaptive answer is asked for within an error.
 
         Examples
         --------
@@ -664,6 +682,9 @@ class Verbs(Grouped):
         >>> by_wavelet = patients.answer(dpn.ranges("age"), strategy=dpn.strategy.wavelet, error=500)
         >>> by_wavelet.plan.answers
         5050
+        >>> release = patients.answer(dpn.marginals(2), epsilon=0.5, adaptive=True).run()
+        >>> float(release.frame["value"].min()) >= 0  # counts that data could have
+        True
         """
         if not isinstance(workload, Workload | WorkloadRequest):
             raise DomainError(
@@ -681,8 +702,10 @@ class Verbs(Grouped):
             predicate = self._table.within(parsed(where, domain))
             levels = {name: allowed_levels(predicate, name, domain) for name in grouped._keys}
             workload = workload.over(domain, grouped._keys, levels)
+        if adaptive:
+            check_adaptive(workload, strategy, objective, simultaneous, epsilon if accuracy is None else None)
         query = grouped._query(
-            Measure("workload", workload=workload, asked=asked),
+            Measure("workload", workload=workload, asked=asked, adaptive=adaptive),
             where,
             accuracy or accuracy_of(epsilon, error, variance, confidence, objective),
             fresh,
@@ -701,6 +724,32 @@ class Verbs(Grouped):
                 f"dpn.strategy.wavelet; {shorten(strategy)} stopped with {shorten(type(error))}"
             ) from None
         return replace(query, strategy=checked_strategy(made, workload, noise))
+
+
+def check_adaptive(
+    workload: Workload, strategy: object, objective: object, simultaneous: bool, epsilon: float | None
+) -> None:
+    """Refuse what an adaptive answer cannot have.
+
+    Raises
+    ------
+    WorkloadError
+        If the workload is not of marginals.
+    AccuracyError
+        If a strategy, an objective or an error is asked for.
+    """
+    if strategy is not None or objective is not None or simultaneous:
+        raise AccuracyError(
+            "an adaptive answer chooses what it measures from noisy answers: leave strategy=, objective= and "
+            "simultaneous= out, or adaptive="
+        )
+    if epsilon is None:
+        raise AccuracyError(
+            "an adaptive answer takes epsilon= alone: how far off it will be depends on what is chosen, so no error "
+            "can be promised"
+        )
+    found = sparse_terms(workload)
+    asked_subsets(workload, (workload.shape[1],) if found is None else found[0])
 
 
 def checked_strategy(strategy: Strategy, workload: Workload, noise: Noise) -> Strategy:

@@ -93,6 +93,8 @@ def _body(plan: Plan) -> Iterator[Block]:
         yield from statement_lines.errors(plan, _meaning(plan))
     else:
         error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
+        if (least := _least(plan)) is not None:
+            error = f"±{formatting.error(least)} to {error}"
         yield line(Span(error, "large"), quiet(f"· {_meaning(plan)}"), name="error")
     yield from reuse_lines(plan)
     yield from picked_lines(plan)
@@ -182,7 +184,17 @@ def _together(plan: Plan) -> float | None:
     return getattr(getattr(plan, "accuracy", None), "together", None)
 
 
+def _least(plan: Plan) -> float | None:
+    """Return the least that the error may turn out to be, where that is not known; a statement's plan has no such."""
+    return getattr(plan, "least_error", None)
+
+
 def _meaning(plan: Plan) -> str:
+    if _least(plan) is not None:
+        return (
+            f"for {formatting.share(plan.confidence)} such answers, as far as noise goes: the more columns have to do "
+            "with each other, the more has to be measured"
+        )
     exact = "count" if {plan.unit, *(part.unit for part in plan.parts)} == {"rows"} else "answer"
     if statement_lines.bounded(plan):  # what bounds leave out is a risk of its own, and is said as one
         exact = "answer over bounded contributions"
