@@ -366,3 +366,14 @@ def test_what_tells_no_size_is_refused_before_it_is_paid_for(sizes):
     with pytest.raises(dpn.PolicyError, match="synthetic rows"):
         sizes.synthesize(10, table="wards")
     assert sizes.spent.epsilon == spent
+
+
+def test_an_adaptive_answer_withholds_small_groups_too(opened):
+    session = opened(GOOD)
+    asked = session.table("patients").answer(dpn.marginals(2), epsilon=0.2, adaptive=True)
+    release = asked.run()
+    cells = 100 * 2 + 100 * 10 + 2 * 10
+    assert 0 < len(release) < cells
+    for shown in (release, session.release(release.number), asked.run()):
+        assert shown.frame["value"].min() >= 40
+        assert len(shown) == len(release)

@@ -42,6 +42,7 @@ from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.questions import Questions
 from dpnotebook.session.release import Release
+from dpnotebook.session.small_groups import without_small_groups
 from dpnotebook.workload import Identity, Marginals
 from dpnotebook.workload.marginals import Subset
 
@@ -121,6 +122,8 @@ class AdaptiveMarginals:
         accountant, domain = self.questions.ledger.accountant, self.questions.domain_of(record)
         found = _revealed(record, question, domain, accountant, query.accuracy.confidence)
         found = replace(found, paid=accountant.epsilon(paid))
+        if self.questions.minimum is not None:
+            found = without_small_groups(found, self.questions.minimum)
         return found if query.shown is None else query.shown(found)
 
     def asked_in(self, charge: Charge) -> Question:
