@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpnotebook.domain.parts import with_parts, without_parts
-from dpnotebook.errors import BudgetExceeded, LedgerError
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
@@ -47,6 +47,10 @@ from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_fo
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend, runs
+
+
+class Outpaced(LedgerConflict):
+    """Another kernel was answered about a table between a plan and its charge: what was planned may be there already."""
 
 
 class Ledger(Opened):
@@ -312,6 +316,7 @@ class Ledger(Opened):
         cost: CellCost,
         refines: Iterable[tuple[int, int]] = (),
         delta: Fraction = Fraction(0),
+        version: int | None = None,
     ) -> Charge:
         """Pay for a question, before its data is touched: read, check and append in one transaction.
 
@@ -330,6 +335,8 @@ class Ledger(Opened):
             release and its place in it, from 0. What was paid for them is part of the price.
         delta
             What its thresholds cost, on top; multiples of 10^-24 add up exactly, others are rounded up to one.
+        version
+            That of the table when the question was planned; where it is another by now, nothing is paid.
 
         Returns
         -------
@@ -343,6 +350,8 @@ class Ledger(Opened):
             question but a line in a log.
         LedgerConflict
             If a measurement that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
+        Outpaced
+            If something was charged or recorded of the table since that version; nothing is spent.
         NotProtected
             If the ledger knows no such table.
         """
@@ -354,6 +363,8 @@ class Ledger(Opened):
             with self._writing() as (connection, view):
                 state = view.table(table)
                 check_domain(table, self._said.get(table), state.since)
+                if version is not None and state.version != version:
+                    raise Outpaced("another kernel has just been answered about this table; run it again")  # noqa: TRY301
                 check_cost(cost, state.spend.sizes)
                 check_refines(view.refusal(table, refines))
                 after, units = snapshot.plus(state.spend, cost)

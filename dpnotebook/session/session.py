@@ -37,6 +37,7 @@ from dpnotebook.ledger import Audit, Charge, Ledger, Record
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.ledger.replay import parts_of
+from dpnotebook.planner.explain import code_as
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
@@ -825,6 +826,35 @@ class Session(ShowsCard):
         """
         record = self.ledger.get(_release_number(number))
         return self._pipeline.again(self._mechanism_of(record), self, record)
+
+    def code(self, number: int) -> str:
+        """Return the Python that asks for a release: run again, it is answered from the ledger and costs nothing.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such release.
+        NotProtected
+            If its table is not protected in this session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> first = session.table("patients").count(where="age >= 65", error=25).run()
+        >>> session.code(first.number)
+        "patients.dp.count(where='age >= 65', error=25)"
+        """
+        charge = self.ledger.charged(_release_number(number))
+        asked, accuracy = self._mechanism_of(charge).asked_in(charge), str(charge.plan.get("accuracy", ""))
+        if isinstance(asked, Statement):
+            return f"session.sql({', '.join(filter(None, (repr(asked.text.strip()), accuracy)))})"
+        return code_as(asked, accuracy)
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.

@@ -1,0 +1,21 @@
+"""What axe-core, the accessibility checker, finds in a part of a page: the part that is ours."""
+
+import importlib.resources
+import json
+
+SOURCE = "axe.min.js"  # as the package axe-playwright-python has it: nothing is downloaded
+BAD = ("serious", "critical")  # impacts that we do not leave
+
+
+def violations(page, selector):
+    """Return what axe-core finds serious or critical below a selector, one line for each element, the reason first."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(importlib.resources.files("axe_playwright_python").joinpath(SOURCE).read_text("utf-8"))
+    assert page.locator(selector).count(), f"nothing to check at {selector}"
+    found = page.evaluate("selector => axe.run({include: [[selector]]})", selector)
+    return [
+        f"{one['id']} ({one['impact']}): {json.dumps(node['target'])} {node['html']} {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in BAD
+        for node in one["nodes"]
+    ]
