@@ -50,7 +50,7 @@ from dpnotebook.privacy.spend import CellCost, Spend, runs
 
 
 class Outpaced(LedgerConflict):
-    """Another kernel was answered about a table between a plan and its charge: what was planned may be there already."""
+    """Another kernel was answered about a table between a plan and its charge: what is to be measured may be there."""
 
 
 class Ledger(Opened):

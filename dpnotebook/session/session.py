@@ -851,10 +851,13 @@ class Session(ShowsCard):
         "patients.dp.count(where='age >= 65', error=25)"
         """
         charge = self.ledger.charged(_release_number(number))
-        asked, accuracy = self._mechanism_of(charge).asked_in(charge), str(charge.plan.get("accuracy", ""))
-        if isinstance(asked, Statement):
-            return f"session.sql({', '.join(filter(None, (repr(asked.text.strip()), accuracy)))})"
-        return code_as(asked, accuracy)
+        asked = self._mechanism_of(charge).asked_in(charge)
+        if not isinstance(asked, Statement):
+            return code_as(asked, str(charge.plan["accuracy"]))
+        text = asked.text.strip()
+        own = "epsilon" in text.casefold()  # in its OPTIONS
+        epsilon = "" if own else f", epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}"
+        return f"session.sql({text!r}{epsilon})"
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.
