@@ -21,7 +21,7 @@ from dpnotebook.notebook import currency, formatting, models, svg
 from dpnotebook.notebook.cards.picked_lines import code_afresh
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
-from dpnotebook.notebook.interactive import GONE, display_widget, interactive, replace, shell
+from dpnotebook.notebook.interactive import GONE, SAYS, display_widget, interactive, replace, shell
 from dpnotebook.notebook.preview import PreviewCard, answered_elsewhere
 from dpnotebook.notebook.progress import AFTER, Progress
 
@@ -140,6 +140,7 @@ class Strip:
         self.other_button = widgets.Button(layout=widgets.Layout(width="auto"))  # its own: it is hidden by itself
         self.discard_button = widgets.Button(description="Discard", layout=auto)
         self.message = widgets.HTML()
+        self.message.add_class(SAYS)
         self.progress = widgets.HTML()
         centred = widgets.Layout(align_items="center", flex_flow="wrap")
         choose = widgets.HBox([self.slider, self.readout], layout=centred)

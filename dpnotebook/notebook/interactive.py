@@ -33,6 +33,7 @@ def in_notebook() -> bool:
 
 
 VIEW = "application/vnd.jupyter.widget-view+json"
+SAYS = "dpnotebook-says"  # a class of widgets that say what has just happened: the labextension has them read aloud
 GONE = "The controls went with their kernel: run the cell again to bring them back."
 OURS = "dpnotebook"  # a class of our widgets and a mark of their outputs, by which the labextension knows them
 

@@ -35,7 +35,10 @@ def test_releases_are_found_shown_again_and_copied_by_keyboard(board, shot):
     output.get_by_text("No release has all of these words").wait_for()
     find.fill("region")
     output.get_by_role("cell", name="COUNT by region").first.wait_for()
-    assert output.get_by_label("code", exact=True).input_value() == "patients.dp.histogram('region', epsilon=0.2)"
+    page.wait_for_function(
+        "code => document.querySelector('.dpnotebook-code textarea').value === code",
+        arg="patients.dp.histogram('region', epsilon=0.2)",
+    )
     output.get_by_label("release", exact=True).focus()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -59,6 +62,7 @@ def test_it_is_live_in_a_view_of_its_own(board):
     board.page.evaluate("window.jupyterapp.commands.execute('notebook:insert-cell-below')")
     board.js("panel.content.activeCell.model.sharedModel.setSource(arg)", "patients.dp.count(epsilon=0.1).run()")
     board.run_cell(3)
+    board.output(1).get_by_text("70% of the budget left").wait_for()
     view.get_by_text("70% of the budget left").wait_for()
     view.locator(".lm-TabBar-tabLabel", has_text="Spend by column").click()
     view.get_by_label("levels of").wait_for()
@@ -79,7 +83,7 @@ def test_two_notebooks_buy_an_offer_once(open_notebook, saved):
         notebook.page.bring_to_front()
         buy = notebook.output(2).get_by_role("button", name=re.compile("^(Buy|Bought)"))
         buy.dblclick()
-        said = notebook.output(2).get_by_text(re.compile("^Bought(:| already)"))
+        said = notebook.output(2).get_by_text(re.compile("^Bought(: every| already)"))
         said.wait_for()
         left = notebook.output(2).get_by_text(re.compile("of the budget left$")).first.inner_text()
         paid.append(left)

@@ -341,7 +341,7 @@ def known(session, people):
 def test_where_past_answers_help_the_error_is_chosen(known, session):
     asked = known._asked
     assert asked.combined
-    assert known.slider.description == "±"
+    assert known.slider.description == "error ±"
     assert known.slider.value == asked.error
     spent = session.ledger.spent
     for error in (10.0, 15.0):

@@ -14,6 +14,7 @@ from dpnotebook.notebook.controls import DEAF, dearer
 from dpnotebook.notebook.dashboard.options import set_options
 from dpnotebook.notebook.dashboard.spending import MOST_LEVELS
 from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook.interactive import SAYS
 from dpnotebook.notebook.progress import AFTER, Progress
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class OffersTab:
         self.card = widgets.HTML()
         self.progress = widgets.HTML()
         self.message = widgets.HTML()
+        self.message.add_class(SAYS)
         wrap = widgets.Layout(align_items="center", flex_flow="wrap")
         self.widget = widgets.VBox(
             [

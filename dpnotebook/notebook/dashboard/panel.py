@@ -13,7 +13,7 @@ from dpnotebook.notebook.dashboard.options import set_options
 from dpnotebook.notebook.dashboard.spending import columns, levels, timeline
 from dpnotebook.notebook.dashboard.summary import columns_html, levels_html, summary_html, timeline_html
 from dpnotebook.notebook.html import escape, line
-from dpnotebook.notebook.interactive import OURS
+from dpnotebook.notebook.interactive import OURS, SAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,7 @@ class DashboardPanel:
         self.releases, self.offers = HistoryTab(session), OffersTab(session)
         self.refresh_button = widgets.Button(description="Refresh", icon="refresh", layout=auto)
         self.status = widgets.HTML()
+        self.status.add_class(SAYS)
         spending = widgets.VBox([self.column_plot, self.column, self.levels])
         self.pages = widgets.Tab([self.burn_down, spending, self.releases.widget, self.offers.widget], selected_index=0)
         self.pages.titles = TITLES
