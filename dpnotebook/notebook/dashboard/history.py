@@ -93,7 +93,9 @@ class HistoryTab:
         )
         self.again_button = widgets.Button(description="Show again (free)", layout=auto)
         self.code = widgets.Textarea(description="code", rows=2, layout=widgets.Layout(width="98%"), style=wide)
-        self.copy_button = widgets.Button(description="Copy code", layout=auto)
+        self.copy_button = widgets.Button(
+            description="Copy code", layout=widgets.Layout(width="auto", align_self="flex-start")
+        )
         self.copy_button.add_class("dpnotebook-copy")  # the labextension puts what is in the box on the clipboard
         self.again = widgets.HTML()
         wrap = widgets.Layout(align_items="center", flex_flow="wrap")

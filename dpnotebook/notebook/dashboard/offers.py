@@ -54,12 +54,14 @@ class OffersTab:
     ----------
     session
         Who pays.
+    refresh
+        Draws the whole dashboard anew: what another kernel has bought is seen when this one is used.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, refresh: Callable[[], None]) -> None:
         import ipywidgets as widgets
 
-        self.session = session
+        self.session, self._refresh = session, refresh
         self._lock = threading.Lock()
         self._deaf_until = 0.0
         self._offer: Offer | None = None
@@ -139,7 +141,7 @@ class OffersTab:
                     progress(None, "starting")
                     release = query.run(progress=progress)
                 said = f"Bought: {within}. It is release #{release.number}, paid {_paid(plan)}."
-            self.draw()
+            self._refresh()
             self.say(said)
         except DPError as error:
             self.say(f"{type(error).__name__}: {error}", "⚠ ")

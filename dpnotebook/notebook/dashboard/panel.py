@@ -50,7 +50,7 @@ class DashboardPanel:
             style={"description_width": "70px"},
         )
         self.levels = widgets.HTML()
-        self.releases, self.offers = HistoryTab(session), OffersTab(session)
+        self.releases, self.offers = HistoryTab(session), OffersTab(session, refresh)
         self.refresh_button = widgets.Button(description="Refresh", icon="refresh", layout=auto)
         self.status = widgets.HTML()
         self.status.add_class(SAYS)
