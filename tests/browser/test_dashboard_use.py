@@ -5,7 +5,6 @@ import re
 import pytest
 
 LEDGER = """
-import pathlib
 session.close()
 session = dpn.Session(budget=dpn.Budget(epsilon=1.0), ledger="two_notebooks.ledger", confirm="never")
 session.protect(patients, "patients", rows=20_000, domain={
@@ -21,7 +20,7 @@ def tab(notebook, cell, name):
 def board(open_notebook, request):
     name = re.sub(r"\W", "", request.node.name) + ".ipynb"
     cells = ["session.dashboard()", "patients.dp.histogram('region', epsilon=0.2).run()"]
-    notebook = open_notebook(name, [*cells, "patients.dp.count(epsilon=0.1).run()"])
+    notebook = open_notebook(name, [*cells, "patients.dp.count(where='age < 30', epsilon=0.1).run()"])
     for number in range(3):
         notebook.run_cell(number)
     notebook.output(1).get_by_text("80% of the budget left").wait_for()
