@@ -127,12 +127,12 @@ class OffersTab:
             if self._offer is None or error is None or time.monotonic() < self._deaf_until:
                 return
             shown, query = self._prices[error], self._offer.query(error=error)
-            plan = query.plan
+            plan, deaf = query.plan, False
             within = f"every answer within ±{formatting.error(error)} costs nothing now"
             if plan.free:
                 said = f"Bought already: {within}."
             elif dearer(plan, shown):
-                self._deaf_until = time.monotonic() + DEAF
+                deaf = True
                 said = "The price has changed since it was shown: press Buy again to spend it."
             elif not plan.affordable:
                 said = "Not enough of the budget is left for this; nothing was spent."
@@ -143,6 +143,8 @@ class OffersTab:
                 said = f"Bought: {within}. It is release #{release.number}, paid {_paid(plan)}."
             self._refresh()
             self.say(said)
+            if deaf:  # from when the new price is seen: the second half of a double click is no consent to it
+                self._deaf_until = time.monotonic() + DEAF
         except DPError as error:
             self.say(f"{type(error).__name__}: {error}", "⚠ ")
         except (Exception, KeyboardInterrupt) as error:
