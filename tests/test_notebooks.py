@@ -1,5 +1,7 @@
 """Notebooks are small, were run from the top, and open anywhere."""
 
+import importlib.util
+import json
 from pathlib import Path
 
 import nbformat
@@ -38,3 +40,17 @@ def test_its_code_can_be_read(notebook):
     for cell in nbformat.read(notebook, 4).cells:
         if cell.cell_type == "code":
             assert max(map(len, cell.source.splitlines())) <= LONGEST
+
+
+def test_cached_tables_are_what_the_code_works_out_now():
+    """The first points of a figure, each plan's: python tests/benchmarks/reuse_figures.py makes all of them again."""
+    path = Path(__file__).parent / "benchmarks/reuse_figures.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    kept = json.loads(made.TABLES.read_text())["15"]["questions"]
+    cells, long, short = made.DEFAULTS["D"], made.draw(2_000)[:20], made.draw(160)[:20]
+    found = {name: made.totals(short if name == "ours" else long, name, cells)[-1] for name in made.METHODS}
+    assert kept["index"][0] == len(short)
+    for name in made.METHODS:
+        assert kept["data"][0][kept["columns"].index(name)] == pytest.approx(found[name], rel=1e-5)

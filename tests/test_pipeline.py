@@ -115,3 +115,61 @@ def test_a_plan_without_other_prices_is_none_to_look_at(kernel, made):
     assert len(query.plan.alternatives) > 1
     assert session._plan(query, alternatives=False) is query.plan
     assert made == [2]
+
+
+def between_plan_and_charge(session, monkeypatch, happens):
+    """Let something happen once, after the next plan of a session was made and before it is charged for."""
+    charge, waiting = session.ledger.charge, [happens]
+
+    def charged(*args, **kwargs):
+        if waiting:
+            waiting.pop()()
+        return charge(*args, **kwargs)
+
+    monkeypatch.setattr(session.ledger, "charge", charged)
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_two_kernels_that_ask_the_same_at_one_moment_pay_once(kernel, monkeypatch, kind):
+    one, other = kernel(), kernel()
+    first = []
+    between_plan_and_charge(other, monkeypatch, lambda: first.append(ask(one, kind).run()))
+    second = ask(other, kind).run()
+    assert (first[0].paid, second.paid) == (pytest.approx(0.5), 0.0)
+    assert second.frame.equals(first[0].frame)
+    assert other.spent.epsilon == pytest.approx(0.5)
+
+
+def test_what_another_kernel_was_charged_for_and_has_not_counted_yet_is_counted_not_bought_again(kernel, monkeypatch):
+    one, other = kernel(), kernel()
+
+    def charged_only():
+        with monkeypatch.context() as patch:
+            patch.setattr(one.ledger, "record", lambda *_: 1 / 0)
+            with pytest.raises(dpn.EngineError):
+                ask(one, "question").run()
+
+    between_plan_and_charge(other, monkeypatch, charged_only)
+    assert ask(other, "question").run().paid == 0.0
+    assert other.spent.epsilon == pytest.approx(0.5)
+
+
+def test_a_kernel_that_is_outpaced_every_time_pays_at_last(kernel, monkeypatch):
+    one, other = kernel(), kernel()
+    charge, asked = other.ledger.charge, iter(range(100))
+
+    def outpaced(*args, **kwargs):
+        one.table("people").count(where=f"age < {next(asked) + 1}", epsilon=0.01, fresh=True).run()
+        return charge(*args, **kwargs)
+
+    monkeypatch.setattr(other.ledger, "charge", outpaced)
+    assert other.table("people").count(where="age >= 50", epsilon=0.5, fresh=True).run().paid > 0
+    assert next(asked) == 4
+
+
+def test_measuring_afresh_is_paid_for_in_every_kernel(kernel, monkeypatch):
+    one, other = kernel(), kernel()
+    again = one.table("people").histogram("age", epsilon=0.5, fresh=True)
+    between_plan_and_charge(other, monkeypatch, again.run)
+    assert other.table("people").histogram("age", epsilon=0.5, fresh=True).run().paid == pytest.approx(0.5)
+    assert other.spent.epsilon == pytest.approx(1.0)

@@ -411,3 +411,21 @@ def test_a_session_is_closed_at_the_end_of_a_with_block(tmp_path):
         assert session.spent.epsilon == 0
     with pytest.raises(DPError, match="closed"):
         _ = session.spent
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_code_of_a_release_asks_for_it_again_and_pays_nothing(delta):
+    frame = pd.DataFrame({"patient": [i // 2 for i in range(400)], "ward": ["a", "b"] * 200, "cost": [5.0] * 400})
+    session = dpn.Session(dpn.Budget(epsilon=1.0, delta=delta), confirm="never")
+    session.protect(frame, "stays", unit="patient", max_rows=2, domain={"ward": ["a", "b"], "cost": dpn.Range(0, 9)})
+    stays = session.table("stays")
+    stays.count(where="ward == 'a'", error=40).run()
+    stays.groupby("ward").mean("cost", epsilon=0.1).run()
+    stays.answer(dpn.marginals(1), epsilon=0.1).run()
+    session.sql("SELECT ward, COUNT(DISTINCT patient) AS n FROM stays GROUP BY ward", epsilon=0.1).run()
+    for number in session.history()["number"]:
+        again = eval(session.code(number), {"session": session, "stays": frame, "dpn": dpn}).run()
+        assert again.paid == 0, session.code(number)
+    with pytest.raises(dpn.LedgerError):
+        session.code(99)
+    session.close()

@@ -345,7 +345,7 @@ def test_ports():
 
 def test_what_is_there_is_left_as_it_is(tmp_path):
     first = folder.lay_out(tmp_path / "deep/in here")
-    assert set(first.new) == {f"{name}.ipynb" for name in folder.names()} | {"data/sf1.json"}
+    assert set(first.new) == {f"{name}.ipynb" for name in folder.names()} | {"data/sf1.json", "data/reuse.json"}
     assert first.kept == ()
     (first.folder / "tour.ipynb").write_text("mine now")
     (first.folder / "sql.ipynb").unlink()

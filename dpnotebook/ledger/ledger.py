@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dpnotebook.domain.parts import with_parts, without_parts
-from dpnotebook.errors import BudgetExceeded, LedgerError
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerError
 from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
@@ -48,6 +48,10 @@ from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_fo
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend, runs
+
+
+class Outpaced(LedgerConflict):
+    """Another kernel was answered about a table between a plan and its charge: what is to be measured may be there."""
 
 
 class Ledger(Opened):
@@ -352,6 +356,7 @@ class Ledger(Opened):
         cost: CellCost,
         refines: Iterable[tuple[int, int]] = (),
         delta: Fraction = Fraction(0),
+        version: int | None = None,
     ) -> Charge:
         """Pay for a question, before its data is touched: read, check and append in one transaction.
 
@@ -370,6 +375,8 @@ class Ledger(Opened):
             release and its place in it, from 0. What was paid for them is part of the price.
         delta
             What its thresholds cost, on top; multiples of 10^-24 add up exactly, others are rounded up to one.
+        version
+            That of the table when the question was planned; where it is another by now, nothing is paid.
 
         Returns
         -------
@@ -383,6 +390,8 @@ class Ledger(Opened):
             question but a line in a log.
         LedgerConflict
             If a measurement that it refines was refined by another charge meanwhile, or cannot be; nothing is spent.
+        Outpaced
+            If something was charged or recorded of the table since that version; nothing is spent.
         NotProtected
             If the ledger knows no such table.
         """
@@ -395,6 +404,8 @@ class Ledger(Opened):
                 check_same_policy(view.policies, self.policy)
                 state = view.table(table)
                 check_domain(table, self._said.get(table), state.since)
+                if version is not None and state.version != version:
+                    raise Outpaced("another kernel has just been answered about this table; run it again")  # noqa: TRY301
                 check_cost(cost, state.spend.sizes)
                 check_refines(view.refusal(table, refines))
                 after, units = snapshot.plus(state.spend, cost)

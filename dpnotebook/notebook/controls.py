@@ -21,7 +21,7 @@ from dpnotebook.notebook import currency, formatting, models, svg
 from dpnotebook.notebook.cards.picked_lines import code_afresh
 from dpnotebook.notebook.cards.statement_lines import in_short, short_of_delta
 from dpnotebook.notebook.html import escape, line, quiet
-from dpnotebook.notebook.interactive import display_bundle, interactive, replace, shell
+from dpnotebook.notebook.interactive import GONE, SAYS, display_widget, interactive, replace, shell
 from dpnotebook.notebook.preview import PreviewCard, answered_elsewhere
 from dpnotebook.notebook.progress import AFTER, Progress
 
@@ -130,16 +130,17 @@ class Strip:
         self.slider = widgets.SelectionSlider(
             options=self._options(),
             value=self._own,
-            description="±" if self._by_error else "",
+            description="error ±" if self._by_error else "cost",
             continuous_update=True,
-            layout=widgets.Layout(width="300px"),
-            style={"description_width": "20px"},
+            layout=widgets.Layout(width="330px"),
+            style={"description_width": "50px"},
         )
         self.readout = widgets.HTML()
         self.run_button = widgets.Button(button_style="primary", layout=auto)
         self.other_button = widgets.Button(layout=widgets.Layout(width="auto"))  # its own: it is hidden by itself
         self.discard_button = widgets.Button(description="Discard", layout=auto)
         self.message = widgets.HTML()
+        self.message.add_class(SAYS)
         self.progress = widgets.HTML()
         centred = widgets.Layout(align_items="center", flex_flow="wrap")
         choose = widgets.HBox([self.slider, self.readout], layout=centred)
@@ -153,9 +154,9 @@ class Strip:
 
     def display(self) -> None:
         """Display the controls as an output that can be replaced."""
-        view = "application/vnd.jupyter.widget-view+json"
-        bundle = {"text/plain": self._waiting(), view: self.widget._repr_mimebundle_()[view]}
-        self._output = display_bundle(bundle, updatable=True)
+        self._output = display_widget(
+            self.widget, line(quiet(escape(f"{GONE} {self._same()} does the same."))), self._waiting()
+        )
         self.follow()
 
     def follow(self) -> None:
@@ -194,9 +195,11 @@ class Strip:
         left, state = self.query.session.remaining.epsilon, self._asked.budget
         return [(currency.cost_in(state, epsilon), epsilon) for epsilon in stops(self._asked, left)]
 
+    def _same(self) -> str:
+        return f"{code_afresh(self._plan)}.run()" if self.query.fresh else "query.run()"
+
     def _waiting(self) -> str:
-        same = f"{code_afresh(self._plan)}.run()" if self.query.fresh else "query.run()"
-        return f"[{self.run_button.description}] [Discard]   ({same} does the same)"
+        return f"[{self.run_button.description}] [Discard]   ({self._same()} does the same)"
 
     def _query_now(self) -> Query:
         """Return the query as the slider has it; where it was not moved, exactly as it was asked."""

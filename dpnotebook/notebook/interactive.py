@@ -32,7 +32,31 @@ def in_notebook() -> bool:
     return getattr(shell(), "kernel", None) is not None
 
 
-def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
+VIEW = "application/vnd.jupyter.widget-view+json"
+SAYS = "dpnotebook-says"  # a class of widgets that say what has just happened: the labextension has them read aloud
+GONE = "The controls went with their kernel: run the cell again to bring them back."
+OURS = "dpnotebook"  # a class of our widgets and a mark of their outputs, by which the labextension knows them
+
+
+def display_widget(widget: Any, html: str, text: str) -> Any:
+    """Display a widget, with what is read in its place where it is dead or cannot be drawn; return its handle.
+
+    A saved notebook keeps no widgets: opened again, in an exported page or an untrusted notebook, there is the HTML.
+    JupyterLab would say that it is loading one for ever; there the labextension of this package shows the HTML.
+
+    Parameters
+    ----------
+    widget
+        Of ipywidgets.
+    html, text
+        What the widget says, or what to do for it to come back.
+    """
+    widget.add_class(OURS)
+    bundle = {"text/plain": text, "text/html": html, VIEW: widget._repr_mimebundle_()[VIEW]}
+    return display_bundle(bundle, updatable=True, metadata={OURS: {"stands_in": "text/html"}})
+
+
+def display_bundle(bundle: dict[str, Any], *, updatable: bool = False, metadata: dict[str, Any] | None = None) -> Any:
     """Display a MIME bundle and return its handle, or print its text where there is no notebook.
 
     Parameters
@@ -42,13 +66,15 @@ def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
     updatable
         Whether to return a handle through which `replace` can change the output later: None in a terminal, where
         what is printed stays.
+    metadata
+        Of the output.
     """
     if shell() is None:
         print(bundle["text/plain"])
         return None
     from IPython.display import display
 
-    return display(bundle, raw=True, display_id=True if updatable and in_notebook() else None)
+    return display(bundle, raw=True, metadata=metadata, display_id=True if updatable and in_notebook() else None)
 
 
 def replace(handle: Any, html: str, text: str) -> None:

@@ -15,6 +15,7 @@ SPENT = "#6b7280"  # grey: spent, or the value itself
 THIS = "#c2680a"  # amber, hatched where it is an area: this query, or its error
 BOUGHT = "#1f77b4"  # blue, chequered: a query that also buys for later ones
 LINE = "#8b8f98"
+MOST_STEPS = 220  # of a line: one in two pixels
 RADIUS = 2.6  # pixels of a dot
 
 _HATCH = (
@@ -109,17 +110,20 @@ def bar(fraction: float, alt: str, width: int = 150) -> str:
     return image(body, width, 14, alt)
 
 
-def steps(fractions: Sequence[float], alt: str, width: int = 440, height: int = 70) -> str:
-    """Return a rising step line, one step a release, under the line of the whole budget.
+def burn_down(fractions: Sequence[float], alt: str, width: int = 440, height: int = 70) -> str:
+    """Return a falling step line, one step a release, from the line of the whole budget down.
 
     Parameters
     ----------
     fractions
-        What was spent in all after each release, as fractions of the budget.
+        What was left after each release, as fractions of the budget.
     """
     base, top = height - 4, 6
-    path = f"M4 {base}"
-    for number, fraction in enumerate(fractions, start=1):
+    path = f"M4 {top}"
+    drawn = dict(enumerate(fractions, start=1))
+    if len(drawn) > MOST_STEPS:  # more cannot be told apart
+        drawn = {number: drawn[number] for number in (*range(1, len(drawn), -(-len(drawn) // MOST_STEPS)), len(drawn))}
+    for number, fraction in drawn.items():
         level = base - (base - top) * min(1.0, max(0.0, fraction))
         path += f"H{4 + (width - 8) * number / (len(fractions) + 1):.1f}V{level:.1f}"
     body = (

@@ -154,6 +154,11 @@ def _read_off(answer: QuantileAnswers) -> str:
 
 def code(question: Question, accuracy: Accuracy) -> str:
     """Return the question as a line of Python."""
+    return code_as(question, accuracy.text)
+
+
+def code_as(question: Question, accuracy: str) -> str:
+    """Return the question as a line of Python, with an accuracy as it is written: `error=25`."""
     name = question.table if question.table.isidentifier() else f"session.table({question.table!r})"
     verbs = f"{name}.dp" if question.table.isidentifier() else name
     if (functions := _as_agg(question)) is not None:
@@ -161,7 +166,7 @@ def code(question: Question, accuracy: Accuracy) -> str:
         spans = groups_of(question.measures[0].asked, question.keys)
         by = f".groupby({ {key: spans.get(key) for key in question.keys} if spans else list(question.keys)!r})"
         by *= bool(question.keys)
-        return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy.text})"
+        return f"{verbs}{by}.agg({functions!r}, {rest}{accuracy})"
     calls = []
     for measure in question.measures:
         rows = question.rows_of(measure)
@@ -184,7 +189,7 @@ def code(question: Question, accuracy: Accuracy) -> str:
             call, arguments = ".crosstab(", [repr(keys[0]), repr(keys[1])]
         else:
             call = f"{f'.groupby({keys!r})' if keys else ''}.{measure.kind}("
-        calls.append(f"{verbs}{call}{', '.join(filter(None, [*arguments, *where, accuracy.text]))})")
+        calls.append(f"{verbs}{call}{', '.join(filter(None, [*arguments, *where, accuracy]))})")
     return "\n".join(calls)
 
 

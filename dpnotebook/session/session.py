@@ -40,6 +40,7 @@ from dpnotebook.ledger.budgets import checked_reason
 from dpnotebook.ledger.exposure import warn
 from dpnotebook.ledger.forks import in_child
 from dpnotebook.ledger.replay import parts_of
+from dpnotebook.planner.explain import code_as
 from dpnotebook.planner.plan import Plan
 from dpnotebook.planner.ski_rental import PURCHASES, Purchases
 from dpnotebook.planner.table import TableSchema
@@ -929,6 +930,38 @@ class Session(ShowsCard):
         """
         record = self.ledger.get(_release_number(number))
         return self._pipeline.again(self._mechanism_of(record), self, record)
+
+    def code(self, number: int) -> str:
+        """Return the Python that asks for a release: run again, it is answered from the ledger and costs nothing.
+
+        Parameters
+        ----------
+        number
+            As `history()` lists it.
+
+        Raises
+        ------
+        LedgerError
+            If there is no such release.
+        NotProtected
+            If its table is not protected in this session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> first = session.table("patients").count(where="age >= 65", error=25).run()
+        >>> session.code(first.number)
+        "patients.dp.count(where='age >= 65', error=25)"
+        """
+        charge = self.ledger.charged(_release_number(number))
+        asked = self._mechanism_of(charge).asked_in(charge)
+        if not isinstance(asked, Statement):
+            return code_as(asked, str(charge.plan["accuracy"]))
+        text = asked.text.strip()
+        own = "epsilon" in text.casefold()  # in its OPTIONS
+        epsilon = "" if own else f", epsilon={self.ledger.accountant.epsilon(charge.plan['units']):.6g}"
+        return f"session.sql({text!r}{epsilon})"
 
     def retry(self, number: int) -> Release:
         """Measure what was charged for when that was interrupted or failed, for the same charge and with its noise.

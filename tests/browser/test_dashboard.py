@@ -40,7 +40,7 @@ def test_it_follows_what_later_cells_spend(board, shot):
 def test_every_tab_fills_its_width(board, shot):
     board.run_cell(2)
     output = board.output(1)
-    for name in ("Spend by column", "Spend over time"):
+    for name in ("Spend by column", "Burn-down"):
         tab(board, name)
         plot = output.locator(".js-plotly-plot:visible .main-svg").first
         plot.wait_for()

@@ -276,10 +276,10 @@ class Display:
         self.bundles, self.handles = [], []
         monkeypatch.setattr(controls, "shell", lambda: object())
         monkeypatch.setattr(controls, "interactive", lambda: human)
-        for module in (controls, preview):
+        for module in (interactive, preview):
             monkeypatch.setattr(module, "display_bundle", self.show)
 
-    def show(self, bundle, updatable=False):
+    def show(self, bundle, updatable=False, metadata=None):
         self.bundles.append(bundle)
         self.handles.append(Handle())
         return self.handles[-1] if updatable else None
@@ -291,8 +291,12 @@ VIEW = "application/vnd.jupyter.widget-view+json"
 def test_controls_are_a_second_output_where_somebody_is(query, monkeypatch):
     display = Display(monkeypatch, human=True)
     show(query)
-    assert [sorted(bundle) for bundle in display.bundles] == [["text/html", "text/plain"], [VIEW, "text/plain"]]
+    assert [sorted(bundle) for bundle in display.bundles] == [
+        ["text/html", "text/plain"],
+        [VIEW, "text/html", "text/plain"],
+    ]
     assert display.bundles[1]["text/plain"].startswith("[Run: spend ")
+    assert "run the cell again" in display.bundles[1]["text/html"]  # where the widget is dead
 
 
 def test_no_controls_where_nobody_is(query, monkeypatch):
@@ -337,7 +341,7 @@ def known(session, people):
 def test_where_past_answers_help_the_error_is_chosen(known, session):
     asked = known._asked
     assert asked.combined
-    assert known.slider.description == "±"
+    assert known.slider.description == "error ±"
     assert known.slider.value == asked.error
     spent = session.ledger.spent
     for error in (10.0, 15.0):

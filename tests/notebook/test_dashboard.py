@@ -1,11 +1,16 @@
 import threading
+from dataclasses import replace
 
+import pandas as pd
 import pytest
 
+import dpnotebook as dpn
+from dpnotebook.notebook import formatting, interactive
 from dpnotebook.notebook.dashboard import dashboard as module
 from dpnotebook.notebook.dashboard.dashboard import dashboard
 
 PLOTLY = "application/vnd.plotly.v1+json"
+BURN_DOWN, COLUMNS, RELEASES, OFFERS = range(4)
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
@@ -21,6 +26,13 @@ def figure(output):
     return output.outputs[0]["data"][PLOTLY]
 
 
+def looked_at(session, tab):
+    """Return the panel of a dashboard, with a tab in sight."""
+    panel = dashboard(session).panel
+    panel.pages.selected_index = tab
+    return panel
+
+
 class Handle:
     def __init__(self):
         self.bundles = []
@@ -30,41 +42,44 @@ class Handle:
 
 
 def test_everything_is_there(busy, page):
-    panel = dashboard(busy).panel
+    panel = looked_at(busy, RELEASES)
     summary = page(panel.summary.value)
     assert "70% of the budget left of ε 1 · 2 releases" in summary.text
     assert "spent 30% (ε 0.3) · left 70% (ε 0.7)" in summary.text
     assert "a count in people" in summary.text
-    history = page(panel.history.value)
+    history = page(panel.releases.table.value)
     assert [row[3] for row in history.rows] == ["question", "COUNT where age <= 9", "COUNT by sex"]
-    assert [number for _, number in panel.choice.options] == [2, 1]
-    assert panel.choice.value == 2
+    assert [number for _, number in panel.releases.choice.options] == [2, 1]
+    assert panel.releases.choice.value == 2
 
 
-def test_the_staircase_ends_at_what_is_spent(busy):
-    steps, *_ = figure(dashboard(busy).panel.spend_plot)["data"]
+def test_the_staircase_ends_at_what_is_left(busy, page):
+    panel = dashboard(busy).panel
+    steps, *_ = figure(panel.burn_down)["data"]
     assert steps["x"][:3] == [0, 1, 2]
-    assert steps["y"] == pytest.approx([0, 20, 30, 30])
-    assert "#2 COUNT where age &lt;= 9: 30% (ε 0.3) in all" in steps["customdata"]
+    assert steps["y"] == pytest.approx([100, 80, 70, 70])
+    assert "#2 COUNT where age &lt;= 9: 70% left, 30% (ε 0.3) spent in all" in steps["customdata"]
+    still = page(panel.burn_down.outputs[0]["data"]["text/html"])
+    assert still.alts == ["After 2 releases 70% of the budget is left: #1 80%, #2 70%"]
 
 
 def test_spend_by_column_shows_dearest_and_cheapest_level(busy):
-    dear, cheap = figure(dashboard(busy).panel.column_plot)["data"]
+    dear, cheap = figure(looked_at(busy, COLUMNS).column_plot)["data"]
     assert dear["y"] == ["age", "sex", "region", "income"]
     assert dear["x"] == pytest.approx([30, 30, 30, 30])
     assert cheap["x"] == pytest.approx([20, 30, 30, 30])
 
 
 def test_it_follows_every_release(session, page):
-    made = dashboard(session)
-    panel = made.panel
-    assert panel.again_button.disabled
+    panel = looked_at(session, RELEASES)
+    assert panel.releases.again_button.disabled
     assert "100% of the budget left" in page(panel.summary.value).text
     session.table("people").count(epsilon=0.4).run()
     assert "60% of the budget left" in page(panel.summary.value).text
-    assert figure(panel.spend_plot)["data"][0]["y"][-1] == pytest.approx(40)
-    assert panel.choice.value == 1
-    assert not panel.again_button.disabled
+    assert panel.releases.choice.value == 1
+    assert not panel.releases.again_button.disabled
+    panel.pages.selected_index = BURN_DOWN
+    assert figure(panel.burn_down)["data"][0]["y"][-1] == pytest.approx(60)
 
 
 def test_the_static_summary_is_kept_up_to_date(session):
@@ -77,27 +92,27 @@ def test_the_static_summary_is_kept_up_to_date(session):
 
 
 def test_a_release_can_be_shown_again_for_nothing(busy, page):
-    panel = dashboard(busy).panel
-    panel.choice.value = 1
+    releases = looked_at(busy, RELEASES).releases
+    releases.choice.value = 1
     spent = busy.ledger.spent
-    panel.again_button.click()
-    assert "COUNT by sex in people" in page(panel.again.value).text
-    assert "Answered from the ledger: costs nothing" in page(panel.again.value).text
+    releases.again_button.click()
+    assert "COUNT by sex in people" in page(releases.again.value).text
+    assert "Answered from the ledger: costs nothing" in page(releases.again.value).text
     assert busy.ledger.spent == spent
 
 
 def test_a_choice_stays_when_new_releases_come(busy):
-    panel = dashboard(busy).panel
-    panel.choice.value = 1
+    releases = looked_at(busy, RELEASES).releases
+    releases.choice.value = 1
     busy.table("people").count(epsilon=0.1).run()
-    assert panel.choice.value == 1
-    assert len(panel.choice.options) == 3
+    assert releases.choice.value == 1
+    assert len(releases.choice.options) == 3
 
 
 def test_a_picture_that_fails_loses_no_release(session, monkeypatch):
     panel = dashboard(session).panel
 
-    def broken(session, spared):
+    def broken(session):
         raise ZeroDivisionError("secret")
 
     monkeypatch.setattr("dpnotebook.notebook.dashboard.panel.summary_html", broken)
@@ -113,14 +128,14 @@ def test_a_picture_that_fails_loses_no_release(session, monkeypatch):
 def test_an_unavailable_release_is_an_error_in_place(busy, monkeypatch):
     from dpnotebook.errors import NotProtected
 
-    panel = dashboard(busy).panel
+    releases = looked_at(busy, RELEASES).releases
 
     def refuse(number):
         raise NotProtected("no table <people>")
 
     monkeypatch.setattr(busy, "release", refuse)
-    panel.again_button.click()
-    assert "no table &lt;people&gt;" in panel.again.value
+    releases.again_button.click()
+    assert "no table &lt;people&gt;" in releases.again.value
 
 
 def test_a_session_has_one_live_dashboard(session, page):
@@ -157,7 +172,7 @@ def test_no_widget_is_made_where_nobody_is(busy, monkeypatch, page):
     (bundle,) = shown
     assert set(bundle) == {"text/plain", "text/html"}
     parsed = page(bundle["text/html"])
-    assert "After 2 releases 30% of the budget is spent: #1 20%, #2 30%" in parsed.alts
+    assert "After 2 releases 70% of the budget is left: #1 80%, #2 70%" in parsed.alts
     assert "30% of the budget" in parsed.alts
     assert len(bundle["text/html"].encode()) < 12_000
 
@@ -166,8 +181,9 @@ def test_where_somebody_is_the_tabs_are_a_second_output(busy, monkeypatch):
     shown = []
     monkeypatch.setattr(module, "interactive", lambda: True)
     monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False: shown.append(bundle))
+    monkeypatch.setattr(interactive, "display_bundle", lambda bundle, **options: shown.append(bundle))
     dashboard(busy)._ipython_display_()
-    assert [sorted(bundle) for bundle in shown] == [["text/html", "text/plain"], [VIEW, "text/plain"]]
+    assert [sorted(bundle) for bundle in shown] == [["text/html", "text/plain"], [VIEW, "text/html", "text/plain"]]
 
 
 def test_a_spent_budget_buys_nothing(session, page):
@@ -209,7 +225,7 @@ def test_what_reuse_saves_is_what_alone_would_have_cost_less_what_was_paid(reusi
 
 
 def test_the_history_says_how_each_release_came_about(reusing, page):
-    rows = page(dashboard(reusing).panel.history.value).rows
+    rows = page(looked_at(reusing, RELEASES).releases.table.value).rows
     assert [(row[0], row[-1]) for row in rows[1:]] == [
         ("#5", "refined"),
         ("#4", "free"),
@@ -222,3 +238,146 @@ def test_the_history_says_how_each_release_came_about(reusing, page):
 def test_where_nothing_was_saved_nothing_is_said_of_it(session, page):
     session.table("people").count(epsilon=0.4).run()
     assert "aved" not in page(dashboard(session)._repr_mimebundle_()["text/html"]).text
+
+
+def test_releases_are_found_and_sorted(reusing, page):
+    releases = looked_at(reusing, RELEASES).releases
+
+    def listed():
+        return [row[0] for row in page(releases.table.value).rows[1:]]
+
+    assert listed() == ["#5", "#4", "#3", "#2", "#1"]
+    releases.order.value = "oldest"
+    assert listed() == ["#1", "#2", "#3", "#4", "#5"]
+    releases.order.value = "dearest"  # paid 0.3, 0.2, 0.1, 0.1, 0
+    assert listed() == ["#3", "#1", "#5", "#2", "#4"]
+    releases.order.value = "saved"  # 0.4, 0.1, 0, 0, and the purchase, which paid 0.2 more than it would have alone
+    assert listed() == ["#4", "#5", "#2", "#1", "#3"]
+    releases.find.value = "SEX purchase"
+    assert listed() == ["#3"]
+    releases.find.value = "nothing like it"
+    assert "No release has all of these words" in page(releases.table.value).text
+    assert releases.again_button.disabled
+    assert releases.code.value == ""
+
+
+def test_many_releases_are_listed_page_by_page(busy, page, monkeypatch):
+    entries = busy.ledger.history()
+    many = [entries[0] | {"number": number} for number in range(1, 10_001)]
+    monkeypatch.setattr(busy.ledger, "history", lambda: many)
+    monkeypatch.setattr(busy, "code", lambda number: f"code of {number}")
+    releases = looked_at(busy, RELEASES).releases
+    rows = page(releases.table.value).rows[1:]
+    assert [row[0] for row in rows] == [f"#{number}" for number in range(10_000, 9_980, -1)]
+    assert len(releases.choice.options) == len(rows)
+    assert "1 to 20 of 10,000" in page(releases.count.value).text
+    assert releases.earlier.disabled
+    releases.later.click()
+    assert page(releases.table.value).rows[1][0] == "#9980"
+    assert releases.code.value == "code of 9980"
+    releases.find.value = "#77"
+    assert "of 111" in page(releases.count.value).text  # 77, ten of 770 to 779, a hundred of 7,700 to 7,799
+
+
+def test_the_code_of_a_release_costs_nothing_when_it_is_run(busy, people):
+    releases = looked_at(busy, RELEASES).releases
+    for number in (1, 2):
+        releases.choice.value = number
+        again = eval(releases.code.value, {"people": people})
+        assert again.run().paid == 0
+    releases.copy_button.click()
+    assert "The code is in the box" in releases.again.value
+
+
+def test_what_was_asked_says_how_often_it_still_fits(busy, page):
+    busy.table("people").count(where="sex == 'F'", error=50).run()
+    price = busy.table("people").count(where="sex == 'F'", error=50, fresh=True).plan.cost.epsilon
+    rows = page(dashboard(busy).panel.summary.value).rows
+    first = next(number for number, row in enumerate(rows) if row[:1] == ["asked before"])
+    said = {row[0]: row[1:] for row in rows[first + 1 :]}
+    assert said["COUNT by sex in people"][:2] == ["for ε 0.2", "20% (ε 0.2)"]
+    within, cost, times = said["COUNT where sex == 'F' in people"]
+    assert within == "within ±50"
+    assert f"(ε {formatting.cost(price)})" in cost
+    assert times == f"{int(busy.remaining.epsilon / price)} more"
+
+
+def test_levels_of_a_column_are_listed_the_dearest_first(busy, page):
+    panel = looked_at(busy, COLUMNS)
+    assert [label for label, _ in panel.column.options] == ["age", "sex", "region", "income"]
+    rows = page(panel.levels.value).rows
+    assert rows[0] == ["age", "spent", "dearest cell"]
+    assert [row[0] for row in rows[1:11]] == [str(age) for age in range(10)]
+    assert rows[1][2] == "30% (ε 0.3)"
+    assert rows[11][2] == "20% (ε 0.2)"
+    assert "and 10 levels with 20% (ε 0.2) or less" in page(panel.levels.value).text
+    panel.column.value = ("people", "sex")
+    assert [row[0] for row in page(panel.levels.value).rows] == ["sex", "F", "M"]
+
+
+def test_an_offer_is_bought_once_however_often_it_is_clicked(busy, page):
+    panel = looked_at(busy, OFFERS)
+    offers = panel.offers
+    assert offers.workload.options[0][0] == "all ranges of age in people"
+    offers.within.value = max(value for _, value in offers.within.options)
+    price = offers.buy_button.description
+    assert price.startswith("Buy: spend ")
+    spent = busy.ledger.spent
+    offers.buy_button.click()
+    paid = busy.ledger.spent - spent
+    assert paid > 0
+    assert "Bought: every answer within" in page(offers.message.value).text
+    assert offers.buy_button.description == "Bought: costs nothing"
+    threads = [threading.Thread(target=offers.buy) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert "Bought already" in page(offers.message.value).text
+    assert busy.ledger.spent == spent + paid
+    query = busy.table("people").count(where="3 <= age <= 17", error=offers.within.value)
+    assert query.plan.free
+
+
+def test_an_offer_that_became_dearer_is_not_bought_unseen(busy, page, monkeypatch):
+    offers = looked_at(busy, OFFERS).offers
+    shown = offers._prices[offers.within.value]
+    offers._prices = {offers.within.value: replace(shown, cost=replace(shown.cost, units=1))}
+    spent = busy.ledger.spent
+    offers.buy_button.click()
+    offers.buy_button.click()  # the second half of a double click
+    assert "The price has changed" in page(offers.message.value).text
+    assert busy.ledger.spent == spent
+
+
+def test_a_table_without_order_and_pairs_offers_nothing(make_session, page):
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+    session.protect(pd.DataFrame({"ward": ["A", "B"]}), "wards", domain={"ward": ["A", "B"]})
+    offers = looked_at(session, OFFERS).offers
+    assert offers.buy_button.disabled
+    offers.buy()
+    assert "no ordered column" in page(offers.card.value).text
+    assert session.spent.epsilon == 0
+    session.close()
+
+
+WIDE = 63  # and one: as many as a ledger keeps apart
+
+
+def test_a_wide_table_and_long_columns_are_shown_in_part(page):
+    """Of many columns and 10,000 levels the dearest are drawn, and no widget lists what nobody would read."""
+    frame = pd.DataFrame({f"c{number}": [0] for number in range(WIDE)} | {"code": [0]})
+    domain = {f"c{number}": dpn.Range(0, 9) for number in range(WIDE)} | {"code": dpn.Range(0, 9_999)}
+    session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+    session.protect(frame, "wide", domain=domain)
+    session.table("wide").count(where="code < 5000", epsilon=0.1).run()
+    session.table("wide").count(where="c7 < 3", epsilon=0.1).run()
+    panel = looked_at(session, COLUMNS)
+    assert len(figure(panel.column_plot)["data"][0]["y"]) == 40
+    assert len(panel.column.options) == WIDE + 1
+    panel.column.value = ("wide", "code")
+    assert len(page(panel.levels.value).rows) == 21
+    assert "and 9,980 levels with" in page(panel.levels.value).text
+    assert len(panel.summary.value) + len(panel.levels.value) < 20_000
+    assert panel.status.value == ""
+    session.close()

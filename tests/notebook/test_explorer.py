@@ -8,6 +8,7 @@ from clocks import PATIENCE
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, WorkloadError
+from dpnotebook.notebook import interactive
 from dpnotebook.notebook.explorer import explorer as module
 from dpnotebook.notebook.explorer.choices import KINDS, question
 from dpnotebook.notebook.explorer.comparison import Comparison
@@ -373,18 +374,19 @@ def test_where_nobody_is_everything_is_compared_and_static(monkeypatch, page):
 def test_where_somebody_is_the_numbers_are_an_output_of_their_own(monkeypatch, page):
     shown, handle = [], Handle()
 
-    def show(bundle, updatable=False):
+    def show(bundle, updatable=False, metadata=None):
         shown.append(bundle)
-        return handle if updatable else None
+        return handle if updatable and metadata is None else None
 
     monkeypatch.setattr(module, "interactive", lambda: True)
     monkeypatch.setattr(module, "display_bundle", show)
+    monkeypatch.setattr(interactive, "display_bundle", show)
     explorer = dpn.explore(AllRange(32))
     explorer._ipython_display_()
     assert [sorted(bundle) for bundle in shown] == [
-        [VIEW, "text/plain"],
+        [VIEW, "text/html", "text/plain"],
         ["text/html", "text/plain"],
-        [VIEW, "text/plain"],
+        [VIEW, "text/html", "text/plain"],
     ]
     assert "Nothing is compared yet" in shown[1]["text/html"]
     compared(explorer)

@@ -7,7 +7,7 @@ import pytest
 from ipywidgets.widgets.widget import _instances
 from jupyter_client.manager import start_new_kernel
 
-from dpnotebook.notebook import controls, models, preview
+from dpnotebook.notebook import controls, interactive, models, preview
 from dpnotebook.notebook.controls import MOST, Strip, show
 
 
@@ -37,11 +37,11 @@ def displayed(monkeypatch):
         def update(self, bundle, raw=False):
             outputs[self.number] = bundle
 
-    def display(bundle, updatable=False):
+    def display(bundle, updatable=False, metadata=None):
         outputs.append(bundle)
         return Handle(len(outputs) - 1)
 
-    for module in (controls, preview):
+    for module in (interactive, preview):
         monkeypatch.setattr(module, "display_bundle", display)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return outputs

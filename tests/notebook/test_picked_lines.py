@@ -3,7 +3,7 @@
 import card_texts
 import pytest
 
-from dpnotebook.notebook import controls, currency, preview
+from dpnotebook.notebook import controls, currency, interactive, preview
 from dpnotebook.notebook.controls import show
 
 
@@ -51,10 +51,10 @@ def displayed(monkeypatch):
     """Stand for a notebook; return the texts of what is displayed."""
     texts = []
 
-    def display(bundle, updatable=False):
+    def display(bundle, updatable=False, metadata=None):
         texts.append(bundle["text/plain"])
 
-    for module in (controls, preview):
+    for module in (interactive, preview):
         monkeypatch.setattr(module, "display_bundle", display)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return texts

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.notebook import controls, currency, preview
+from dpnotebook.notebook import controls, currency, interactive, preview
 from dpnotebook.notebook.controls import show
 
 
@@ -39,8 +39,8 @@ def until_choice():
 @pytest.fixture
 def shown(monkeypatch):
     """Stand for a notebook."""
-    for module in (controls, preview):
-        monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False: None)
+    for module in (interactive, preview):
+        monkeypatch.setattr(module, "display_bundle", lambda bundle, updatable=False, metadata=None: None)
     monkeypatch.setattr(controls, "shell", lambda: object())
     return partial(show, controls=True)
 

@@ -1,6 +1,14 @@
 import pytest
 
-from dpnotebook.notebook.dashboard.spending import columns, offers, timeline
+import dpnotebook as dpn
+from dpnotebook.notebook.dashboard.spending import (
+    accuracy_in_words,
+    asked_prices,
+    columns,
+    levels,
+    offers,
+    timeline,
+)
 
 
 def test_the_timeline_adds_up_in_exact_units(make_session):
@@ -47,3 +55,51 @@ def test_offers_are_the_planners_own_numbers(session):
 def test_nothing_is_offered_when_nothing_is_left(session):
     session.table("people").count(epsilon=1.0).run()
     assert offers(session) == []
+
+
+def test_what_is_left_pays_for_as_many_more_as_it_says(make_session):
+    """Gaussian: prices do not add up as epsilons; so many can be asked, and not one more."""
+    session = make_session(epsilon=1.0, delta=1e-6)
+    people = session.table("people")
+    people.count(error=60, fresh=True).run()
+    (asked,) = asked_prices(session)
+    assert (asked.question, asked.accuracy) == ("COUNT", "within ±60")
+    assert 3 <= asked.times <= 300
+    for _ in range(asked.times):
+        people.count(error=60, fresh=True).run()
+    assert asked_prices(session)[0].times == 0
+    with pytest.raises(dpn.BudgetExceeded):
+        people.count(error=60, fresh=True).run()
+
+
+def test_questions_are_said_once_the_latest_first_and_free_ones_at_their_own_price(session):
+    people = session.table("people")
+    people.histogram("sex", epsilon=0.1).run()
+    people.histogram("sex", epsilon=0.1).run()
+    people.count(where="sex == 'F'", error=500).run()  # costs nothing now, and would by itself
+    found = asked_prices(session)
+    assert [one.question for one in found] == ["COUNT where sex == 'F'", "COUNT by sex"]
+    assert found[0].epsilon == pytest.approx(people.count(where="sex == 'F'", error=500, fresh=True).plan.cost.epsilon)
+    assert found[1].times == 9
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("error=25", "within ±25"),
+        ("error=12345.678, confidence=0.9", "within ±12,300"),
+        ("error='5%'", "within 5%"),
+        ("variance=250000", "variance 250,000"),
+        ("epsilon=0.1", ""),
+        ("", ""),
+    ],
+)
+def test_an_accuracy_in_words(written, said):
+    assert accuracy_in_words(written) == said
+
+
+def test_levels_have_the_spend_of_their_dearest_cell(session):
+    session.table("people").count(where="age < 2 and sex == 'F'", epsilon=0.25).run()
+    found = levels(session, "people", "age")
+    assert [(one.level, one.epsilon) for one in found[:3]] == [("0", 0.25), ("1", 0.25), ("2", 0.0)]
+    assert levels(session, "people", "income")[-1].level == "missing"

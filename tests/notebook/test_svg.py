@@ -71,11 +71,19 @@ def test_an_interval_without_width_can_be_drawn():
     assert drawing(svg.interval(5.0, 5.0, 5.0, 5.0, 5.0, "x")) is not None
 
 
-def test_the_staircase_rises_to_the_share_that_is_spent():
-    path = drawing(svg.steps([0.25, 0.5], "x", height=70)).findall(f"{SVG}path")[2].get("d")
+def test_the_staircase_falls_to_the_share_that_is_left():
+    path = drawing(svg.burn_down([0.75, 0.5], "x", height=70)).findall(f"{SVG}path")[2].get("d")
     levels = [float(level) for level in re.findall(r"V([\d.]+)", path)]
     base, top = 66, 6
-    assert levels == [base - 0.25 * (base - top), base - 0.5 * (base - top)]
+    assert levels == [base - 0.75 * (base - top), base - 0.5 * (base - top)]
+
+
+def test_a_long_staircase_is_thinned_and_keeps_its_end():
+    left = [1 - number / 20_000 for number in range(1, 10_001)]
+    path = drawing(svg.burn_down(left, "x", height=70)).findall(f"{SVG}path")[2].get("d")
+    levels = re.findall(r"V([\d.]+)", path)
+    assert svg.MOST_STEPS / 2 < len(levels) <= svg.MOST_STEPS + 1
+    assert float(levels[-1]) == 66 - 0.5 * 60
 
 
 def test_progress_of_unknown_length_wanders():

@@ -9,14 +9,16 @@ from weakref import WeakKeyDictionary
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import models
-from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text, summary_html
-from dpnotebook.notebook.html import line, quiet
-from dpnotebook.notebook.interactive import display_bundle, interactive, replace
+from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text, rest_html, summary_html
+from dpnotebook.notebook.html import details, line, quiet
+from dpnotebook.notebook.interactive import display_bundle, display_widget, interactive, replace
 
 if TYPE_CHECKING:
     from dpnotebook.notebook.dashboard.panel import DashboardPanel
     from dpnotebook.session.session import Session
 
+GONE = "The live tabs went with their kernel: run the cell again to bring them back. What they showed is folded above."
+WITHOUT_CONTROLS = "The same without controls: burn-down, spend by column, latest releases"
 STANDS_STILL = "This dashboard stands still; session.dashboard() makes a live one."
 
 _live: WeakKeyDictionary[Session, Dashboard] = WeakKeyDictionary()
@@ -66,7 +68,7 @@ class Dashboard:
             if self._panel is None:
                 from dpnotebook.notebook.dashboard.panel import DashboardPanel
 
-                self._panel = DashboardPanel(self.session, self.refresh)
+                self._panel = DashboardPanel(self.session, self.refresh, self._look)
                 self.refresh()
                 self._stops = [self.session.on_change(self.refresh), self.session.on_close(self.close)]
             return self._panel
@@ -79,18 +81,32 @@ class Dashboard:
 
     def refresh(self) -> None:
         """Draw everything anew from the ledger; never raises: a release must not be lost to its picture."""
+        self._drawn(self._draw)
+
+    def _draw(self, panel: DashboardPanel) -> None:
+        panel.draw()
+        if self._summary is not None:
+            replace(self._summary, panel.summary.value + self._folded(), dashboard_text(self.session))
+
+    def _look(self) -> None:
+        """Draw the tab that is looked at now; the rest is up to date."""
+        self._drawn(lambda panel: panel.draw_page())
+
+    def _drawn(self, draw: Callable[[DashboardPanel], None]) -> None:
         with self._lock:
             if self._panel is None:
                 return
             try:
-                self._panel.draw()
-                if self._summary is not None:
-                    replace(self._summary, self._panel.summary.value, dashboard_text(self.session))
+                draw(self._panel)
                 self._panel.say("")
             except DPError as error:
                 self._panel.say(str(error))
             except Exception as error:
                 self._panel.say(f"not up to date: {type(error).__name__}")
+
+    def _folded(self) -> str:
+        """Return what the tabs show as static HTML that opens on a click: a saved notebook has it without them."""
+        return details(WITHOUT_CONTROLS, rest_html(self.session, self.session.history(), self.session.saved))
 
     def close(self) -> None:
         """Stop following the session, and leave static HTML where the live tabs were."""
@@ -114,7 +130,6 @@ class Dashboard:
             display_bundle(self._repr_mimebundle_())
             return
         text = dashboard_text(self.session)
-        self._summary = display_bundle({"text/plain": text, "text/html": summary_html(self.session)}, updatable=True)
-        view = "application/vnd.jupyter.widget-view+json"
-        bundle = {"text/plain": "[live tabs]", view: self.panel.tabs._repr_mimebundle_()[view]}
-        self._tabs = display_bundle(bundle, updatable=True)
+        html = summary_html(self.session) + self._folded()
+        self._summary = display_bundle({"text/plain": text, "text/html": html}, updatable=True)
+        self._tabs = display_widget(self.panel.tabs, line(quiet(GONE)), "[live tabs]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpnotebook.errors import DPError
+from dpnotebook.notebook import formatting
+from dpnotebook.session.saving import alone
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +19,9 @@ if TYPE_CHECKING:
     from dpnotebook.session.query import Query
     from dpnotebook.session.session import Session
 
+ACCURACY = re.compile(r"error=([0-9.e+-]+)|error='([0-9.]+%)'|variance=([0-9.e+-]+)")
 LEAST = 1e-6  # below this nothing useful can be bought
+MOST_ASKED = 8  # questions whose price is said again
 MOST_TABLES = 4  # for which the dashboard says what can still be afforded
 MOST_LEVELS = 2_000  # of an ordered attribute that is asked about for it
 
@@ -53,6 +58,38 @@ class AffordableError:
     error_at_half: float
 
 
+@dataclass(frozen=True)
+class LevelSpending:
+    """The spend on the dearest cell of one level of an attribute, as epsilon."""
+
+    level: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class AskedPrice:
+    """What measuring a question that was asked costs, as accurately as it was asked for, and how often that still fits.
+
+    Parameters
+    ----------
+    number
+        Of the last release of it.
+    table, question, accuracy
+        What was asked, and how accurately, in words.
+    epsilon
+        The price of measuring such a question by itself.
+    times
+        How many of these the rest of the budget pays for, one after the other.
+    """
+
+    number: int
+    table: str
+    question: str
+    accuracy: str
+    epsilon: float
+    times: int
+
+
 def timeline(session: Session, history: pd.DataFrame | None = None) -> list[SpendingStep]:
     """Return the total after every release, in the order of the ledger."""
     history = session.history() if history is None else history
@@ -70,6 +107,45 @@ def columns(session: Session) -> list[AttributeSpending]:
         AttributeSpending(table, attribute, float(np.max(spent)), float(np.min(spent)))
         for (table, attribute), spent in session.spend_by_column().items()
     ]
+
+
+def levels(session: Session, table: str, attribute: str) -> list[LevelSpending]:
+    """Return the spend on every level of an attribute, the dearest first, equal ones in the order of the domain."""
+    spent = session.spend_by_column()[table, attribute]
+    labels = session.table(table).table.domain[attribute].labels
+    order = np.argsort(-spent, kind="stable")
+    return [LevelSpending("missing" if labels[i] is None else str(labels[i]), float(spent[i])) for i in order]
+
+
+def asked_prices(session: Session, most: int = MOST_ASKED) -> list[AskedPrice]:
+    """Return what the questions that were asked last would cost by themselves, each at the accuracy of its last time.
+
+    It is worked out from the ledger alone; whether such a question can be answered for less, its plan says.
+    """
+    accountant, found = session.ledger.accountant, {}
+    left = max(accountant.total - session.ledger.spent, 0)
+    for entry in reversed(session.ledger.history()):
+        plan, units = entry["plan"], alone(entry)
+        key = entry["question"], plan.get("accuracy", "")
+        if units > 0 and key not in found:
+            words = plan.get("words", "")
+            epsilon = accountant.epsilon(units)
+            said = accuracy_in_words(key[1]) or f"for ε {formatting.cost(epsilon)}"
+            found[key] = AskedPrice(int(entry["number"]), entry["table"], words, said, epsilon, left // units)
+        if len(found) == most:
+            break
+    return list(found.values())
+
+
+def accuracy_in_words(written: str) -> str:
+    """Return an accuracy as the ledger keeps it in words: `error=25` is `within ±25`; empty for one by its price."""
+    match = ACCURACY.match(written)
+    if match is None:
+        return ""
+    error, percent, variance = match.groups()
+    if percent:
+        return f"within {percent}"
+    return f"within ±{formatting.rounded(float(error))}" if error else f"variance {formatting.rounded(float(variance))}"
 
 
 def offers(session: Session) -> list[AffordableError]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpnotebook.notebook import cards, currency, formatting, svg
 from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.cards.reuse_lines import LEAST_SHARE, sentence
 from dpnotebook.notebook.dashboard.spending import (
     AffordableError,
+    AskedPrice,
     AttributeSpending,
+    LevelSpending,
     SpendingStep,
+    asked_prices,
     columns,
     offers,
     timeline,
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from dpnotebook.planner.plan import BudgetState
     from dpnotebook.session.session import Session
 
+MOST_COLUMNS = 40  # that are listed: the dearest
+MOST_LEVELS_SHOWN = 20  # of a column: the dearest
 ROWS = 10  # of the history that are listed: the last ones; session.history() has all
 NOTHING_LEFT = "Nothing is left to spend: only questions that the ledger holds already can be answered."
 
@@ -35,22 +40,28 @@ def summary_html(session: Session, spared: Saving | None = None) -> str:
     """Return the budget, what reuse has spared of it, and what the rest of it could buy."""
     state = budget_state(session)
     budget = cards.as_html(cards.budget_card(session))
-    return budget + saving_html(spared or session.saved, state) + offers_html(offers(session), state)
+    return (
+        budget
+        + saving_html(spared or session.saved, state)
+        + offers_html(offers(session), state)
+        + asked_html(asked_prices(session), state)
+    )
+
+
+def rest_html(session: Session, history: pd.DataFrame, spared: Saving) -> str:
+    """Return what the live tabs show, as HTML that is there without them."""
+    state = budget_state(session)
+    return (
+        timeline_html(timeline(session, history))
+        + columns_html(columns(session), state)
+        + history_html(history, state, how=spared.how)
+    )
 
 
 def dashboard_html(session: Session) -> str:
     """Return the whole dashboard as HTML that untrusted notebooks keep."""
-    history, spared, state = session.history(), session.saved, budget_state(session)
-    return "".join(
-        [
-            cards.as_html(cards.budget_card(session)),
-            saving_html(spared, state),
-            offers_html(offers(session), state),
-            timeline_html(timeline(session, history)),
-            columns_html(columns(session), state),
-            history_html(history, state, how=spared.how),
-        ]
-    )
+    spared = session.saved
+    return summary_html(session, spared) + rest_html(session, session.history(), spared)
 
 
 def dashboard_text(session: Session) -> str:
@@ -108,28 +119,48 @@ def offers_html(found: Sequence[AffordableError], state: BudgetState) -> str:
         for offer in found
     ]
     left, half = currency.percents(state.spent_fraction, 0.0)[2], found[0].epsilon / 2
-    head = ("", f"with all {left}", f"with {currency.cost_in(state, half)}")
+    head = ("question", f"with all {left}", f"with {currency.cost_in(state, half)}")
     return box("<b>What is left could buy</b>", table(head, rows, "lrr"))
 
 
+def asked_html(found: Sequence[AskedPrice], state: BudgetState) -> str:
+    """Return how often what was asked could still be asked, each as accurately as it was."""
+    if not found:
+        return ""
+    rows = [
+        (
+            f"{escape(one.question)} {quiet(f'in {escape(one.table)}')}",
+            escape(one.accuracy),
+            currency.cost_in(state, one.epsilon),
+            f"{one.times:,} more" if one.times else "none",
+        )
+        for one in found
+    ]
+    head = ("asked before", "how accurately", "measured alone", "left pays for")
+    said = "questions like these about something new; the same ones again cost nothing"
+    return box("<b>At the errors used so far</b>", table(head, rows, "llrr"), line(quiet(said)))
+
+
 def timeline_html(steps: Sequence[SpendingStep]) -> str:
-    """Return the spend after each release as a picture."""
+    """Return what was left after each release as a picture."""
     if not steps:
         return ""
     last = steps[-1]
-    alt = (
-        f"After {formatting.plural(len(steps), 'release')} {formatting.percent(last.share)} of the budget is spent: "
-        + ", ".join(f"#{step.number} {currency.percent(step.share)}" for step in steps[-ROWS:])
+    left = currency.percents(last.share, 0.0)[2]
+    alt = f"After {formatting.plural(len(steps), 'release')} {left} of the budget is left: " + ", ".join(
+        f"#{step.number} {currency.percents(step.share, 0.0)[2]}" for step in steps[-ROWS:]
     )
-    picture = svg.steps([step.share for step in steps], alt)
-    caption = f"{formatting.percent(last.share)} of the budget after release #{last.number}; dashed: all of it"
-    return box("<b>Spend over time</b>", line(picture), f"<div>{quiet(caption)}</div>")
+    picture = svg.burn_down([1 - step.share for step in steps], alt)
+    caption = f"{left} of the budget is left after release #{last.number}; dashed: all of it"
+    return box("<b>Burn-down: what was left after each release</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
 
 def columns_html(found: Sequence[AttributeSpending], state: BudgetState) -> str:
     """Return the spend by column as a table with bars."""
     if not found:
         return ""
+    several = len(found) > MOST_COLUMNS
+    shown = sorted(found, key=lambda column: -column.most)[:MOST_COLUMNS] if several else found
     rows = [
         (
             f"{escape(column.attribute)} {quiet(f'in {escape(column.table)}')}",
@@ -137,9 +168,30 @@ def columns_html(found: Sequence[AttributeSpending], state: BudgetState) -> str:
             currency.cost_in(state, column.most),
             currency.cost_in(state, column.least),
         )
-        for column in found
+        for column in shown
     ]
-    return box("<b>Spend by column</b>", table(("", "", "dearest level", "cheapest level"), rows, "llrr"))
+    more = [line(quiet(f"{len(found) - len(shown):,} cheaper columns in session.spend_by_column()"))] if several else []
+    head = ("column", "spent", "dearest level", "cheapest level")
+    return box("<b>Spend by column</b>", table(head, rows, "llrr"), *more)
+
+
+def levels_html(found: Sequence[LevelSpending], column: str, state: BudgetState) -> str:
+    """Return the spend on the levels of one column, on the dearest cell of each: those that have paid most."""
+    shown = found[:MOST_LEVELS_SHOWN]
+    rows = [
+        (
+            escape(one.level),
+            svg.bar(state.share(one.epsilon), f"{currency.percent(state.share(one.epsilon))} of the budget"),
+            currency.cost_in(state, one.epsilon),
+        )
+        for one in shown
+    ]
+    rest = found[len(shown) :]
+    more = []
+    if rest:
+        at_most = currency.cost_in(state, rest[0].epsilon)
+        more.append(line(quiet(f"and {formatting.plural(len(rest), 'level')} with {at_most} or less")))
+    return table((column, "spent", "dearest cell"), rows, "llr") + "".join(more)
 
 
 def history_html(
@@ -148,7 +200,13 @@ def history_html(
     """Return the latest releases as a table, newest first, each with a word on what it took from others."""
     if not len(history):
         return box(quiet("No releases yet: nothing has been spent."))
-    shown = history.tail(rows).iloc[::-1]
+    shown = history.tail(rows).iloc[::-1].to_dict("records")
+    more = f"{len(history) - rows:,} older in session.history()" if len(history) > rows else ""
+    return box("<b>Releases</b>", releases_table(shown, state, how), *([line(quiet(more))] if more else []))
+
+
+def releases_table(shown: Sequence[Mapping[str, Any]], state: BudgetState, how: Mapping[int, str] | None = None) -> str:
+    """Return releases, the rows of `session.history()`, as a table, with what each paid and would have alone."""
     cells = [
         (
             f"#{entry['number']}",
@@ -157,10 +215,10 @@ def history_html(
             escape(entry["question"]),
             currency.percent(state.share(entry["paid"])),
             formatting.cost(entry["paid"]),
+            currency.percent(state.share(entry["alone"])),
             (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
         )
-        for entry in shown.to_dict("records")
+        for entry in shown
     ]
-    more = f"{len(history) - rows:,} older in session.history()" if len(history) > rows else ""
-    head = ("", "time", "table", "question", "paid", "ε", "")
-    return box("<b>Releases</b>", table(head, cells, "llllrrl"), *([line(quiet(more))] if more else []))
+    head = ("release", "time", "table", "question", "paid", "ε", "alone", "how")
+    return table(head, cells, "llllrrrl")

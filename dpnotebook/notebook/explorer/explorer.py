@@ -23,7 +23,7 @@ from dpnotebook.notebook.explorer.choices import (
 from dpnotebook.notebook.explorer.comparison import Comparison
 from dpnotebook.notebook.explorer.summary import FREE, ShownComparison, card_html, card_text
 from dpnotebook.notebook.html import box, line, quiet
-from dpnotebook.notebook.interactive import display_bundle, interactive, replace
+from dpnotebook.notebook.interactive import GONE, display_bundle, display_widget, interactive, replace
 from dpnotebook.notebook.plots.strategy_views import View, measured, query_errors
 from dpnotebook.progress import watched
 from dpnotebook.strategy.strategy import Strategy
@@ -32,7 +32,7 @@ from dpnotebook.workload import Workload
 if TYPE_CHECKING:
     from dpnotebook.notebook.explorer.panel import ExplorerPanel
 
-VIEW = "application/vnd.jupyter.widget-view+json"
+STILL = "The live figures went with their kernel; their pictures are in the comparison above."
 
 
 def explore(
@@ -279,6 +279,6 @@ class Explorer:
             display_bundle(self._repr_mimebundle_())
             return
         panel = self.panel
-        display_bundle({"text/plain": "[controls]", VIEW: panel.controls._repr_mimebundle_()[VIEW]})
+        display_widget(panel.controls, line(quiet(GONE)), "[controls]")
         self._card = display_bundle({"text/plain": self._text(), "text/html": self._html()}, updatable=True)
-        display_bundle({"text/plain": "[figures]", VIEW: panel.closer._repr_mimebundle_()[VIEW]})
+        display_widget(panel.closer, line(quiet(STILL)), "[figures]")

@@ -20,6 +20,7 @@ from dpnotebook.notebook.explorer.choices import (
 )
 from dpnotebook.notebook.explorer.summary import facts
 from dpnotebook.notebook.html import escape, line, quiet
+from dpnotebook.notebook.interactive import SAYS
 from dpnotebook.notebook.plots.strategy_figures import figure
 from dpnotebook.notebook.plots.strategy_pictures import summary
 from dpnotebook.notebook.plots.strategy_views import View
@@ -98,6 +99,7 @@ class ExplorerPanel:
         self.cancel_button = widgets.Button(description="Cancel", layout=auto, disabled=True)
         self.progress = widgets.HTML()
         self.message = widgets.HTML()
+        self.message.add_class(SAYS)
         self.card = widgets.HTML()
         wrap = widgets.Layout(align_items="center", flex_flow="wrap")
         rows = [[self.kind, self.cells, self.ways], [self.noise, self.epsilon, self.delta],

@@ -1,0 +1,110 @@
+"""axe-core finds nothing serious in our outputs: live in both themes, and as HTML in a bare page without scripts."""
+
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_spec = importlib.util.spec_from_file_location("axe", Path(__file__).parent / "axe.py")
+axe = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(axe)
+
+OURS = "#ours"
+CELLS = [
+    "patients.dp.crosstab('region', 'sex', error=100)",
+    "patients.dp.mean('income', epsilon=0.8).run()",
+    "session.dashboard()",
+    "dpn.explore(dpn.workload.AllRange(32))",
+    "patients.dp.histogram('age', epsilon=0.02).run().plot()",
+    "session.prefetch(dpn.ranges('age'), errors=[1, 100])",  # one that nobody can afford
+    'session.sql("SELECT sex, AVG(income) AS pay FROM patients GROUP BY sex", epsilon=0.05)',
+]
+TABS = ("Spend by column", "Releases", "Offers", "Burn-down")
+
+
+@pytest.fixture
+def notebook(open_notebook):
+    opened = open_notebook("axe.ipynb", CELLS)
+    opened.page.set_viewport_size({"width": 1400, "height": 4000})
+    opened.run_all()
+    opened.output(4).get_by_role("button", name="Compare strategies").click()
+    opened.output(4).get_by_text("is the best so far").or_(opened.output(4).get_by_text("Best:")).first.wait_for()
+    return opened
+
+
+def check(notebook, cell):
+    notebook.js("panel.content.scrollToItem(arg, 'start')", cell)
+    notebook.page.evaluate(
+        """cell => { document.querySelector('#ours')?.removeAttribute('id');
+            const shown = document.querySelectorAll('.jp-Notebook .jp-Cell')[cell];
+            shown.querySelector('.jp-Cell-outputArea').id = 'ours'; }""",
+        cell,
+    )
+    return axe.violations(notebook.page, OURS)
+
+
+def test_live_outputs_in_both_themes(notebook, shot):
+    for theme in ("Light", "Dark"):
+        notebook.theme(theme)
+        for cell in range(1, len(CELLS) + 1):
+            assert check(notebook, cell) == [], (theme, CELLS[cell - 1])
+        board = notebook.output(3)
+        for name in TABS:
+            board.locator(".lm-TabBar-tabLabel", has_text=name).click()
+            board.locator(".jupyter-widgets.widget-tab .widget-tab-contents > :not(.lm-mod-hidden)").first.wait_for()
+            if name == "Offers":
+                board.get_by_role("button", name=re.compile("^(Buy:|Bought:|Not enough)")).wait_for()
+            notebook.page.wait_for_timeout(400)
+            assert check(notebook, 3) == [], (theme, name)
+            shot(board, f"axe_{theme}_{name.replace(' ', '_')}")
+        board.get_by_text("The same without controls").click()
+        assert check(notebook, 3) == [], theme
+    notebook.theme("Light")
+
+
+BUNDLES = """
+import json
+import numpy as np, pandas as pd
+import dpnotebook as dpn
+
+rng = np.random.default_rng(1)
+patients = pd.DataFrame({"age": rng.integers(0, 100, 2000), "sex": rng.choice(["F", "M"], 2000)})
+session = dpn.Session(budget=dpn.Budget(epsilon=1.0))
+table = session.protect(patients, "patients", rows=2000, domain={"age": dpn.Range(0, 99), "sex": ["F", "M"]})
+query = table.crosstab("age", "sex", error=100)
+shown = [query.plan, query.run(), table.histogram("sex", error=500).plan, query.run().plot()]
+shown += [session.prefetch(dpn.ranges("age"), errors=[1, 100]), session, dpn.explore(dpn.workload.AllRange(32))]
+shown += [session.dashboard(), dpn.strategy.identity(dpn.workload.AllRange(8))]
+print(json.dumps([one._repr_mimebundle_()["text/html"] for one in shown]))
+"""
+
+
+def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
+    """As VS Code and Colab show it: our text/html, and nothing of ours that would have to run."""
+    run = subprocess.run([sys.executable, "-c", BUNDLES], capture_output=True, text=True, check=True)
+    parts = json.loads(run.stdout)
+    assert not re.search(r"<script|<style|<link|https?://(?!www\\.w3\\.org)", "".join(parts))
+    body = "".join(f"<section aria-label='output {n}'>{part}</section>" for n, part in enumerate(parts))
+    browser = playwright.chromium.launch(executable_path=labtest.CHROMIUM, headless=True, args=labtest.FLAGS)
+    for scheme, colours in (("light", "color:#000;background:#fff"), ("dark", "color:#ddd;background:#1e1e1e")):
+        html = (
+            f"<!doctype html><html lang=en><head><title>{scheme}</title></head>"
+            f"<body style='{colours}'><main id=ours>{body}</main></body></html>"
+        )
+        plain = browser.new_context(java_script_enabled=False, color_scheme=scheme).new_page()
+        plain.set_content(html)
+        said = plain.locator("main").inner_text()
+        for words in ("of the budget left", "Spend by column", "COUNT by age, sex", "Strategies for", "For sale"):
+            assert words in said
+        plain.locator("summary").first.click()  # opens without scripts
+        assert plain.locator("details[open]").count() == 1
+        # What is read is looked at by axe, which is a script itself, in the same page with scripts on.
+        checked = browser.new_context(color_scheme=scheme).new_page()
+        checked.set_content(html)
+        checked.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert axe.violations(checked, OURS) == [], scheme
+    browser.close()
