@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
+
+VIEW = "application/vnd.jupyter.widget-view+json"
+LIVE = "application/vnd.dpnotebook.live+json"  # what the JupyterLab extension shows the widget for while it lives
 
 
 def shell() -> Any:
@@ -16,7 +20,7 @@ def interactive() -> bool:
     """Return whether somebody can be there to move a slider or press a button.
 
     A notebook front end says with every cell whether it could answer `input()`: JupyterLab, Notebook and VS Code say
-    yes; nbclient, nbconvert, papermill and nbval say no, and so does Voila, which runs cells through nbclient. That
+    yes; nbclient, nbconvert, papermill and nbval say no. Voila says no as well, but shows widgets to people. That
     word is in the message that the running cell came with, through the public `get_parent` of a kernel's shell. A
     plain Python or a terminal IPython has no such message, and no widgets either.
     """
@@ -24,7 +28,32 @@ def interactive() -> bool:
     content = parent.get("content", {})
     if parent.get("header", {}).get("msg_type", "").startswith("comm_"):
         return True  # a widget of ours was used
-    return bool(content.get("allow_stdin", False))
+    return bool(content.get("allow_stdin", False)) or (shell() is not None and in_voila())
+
+
+def in_voila() -> bool:
+    """Return whether Voila serves this kernel: people use its widgets, and static outputs stay as they were."""
+    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
+
+
+def live_bundle(widget: Any, fallback: str) -> dict[str, Any]:
+    """Return the MIME bundle of a widget, with what stands there once its kernel is gone.
+
+    JupyterLab by itself says "Error displaying widget" then; the extension of this package shows the text instead, and
+    so do exported pages and all that knows no widgets.
+
+    Parameters
+    ----------
+    widget
+        Of ipywidgets.
+    fallback
+        What to do then, in a sentence or two.
+    """
+    from dpnotebook.notebook.html import box, escape, line
+
+    view = widget._repr_mimebundle_()[VIEW]
+    html = box(line(escape(fallback)))
+    return {"text/plain": fallback, "text/html": html, VIEW: view, LIVE: {"view": VIEW}}
 
 
 def in_notebook() -> bool:

@@ -13,13 +13,14 @@ import numpy as np
 from dpnotebook.domain import Domain
 from dpnotebook.domain.values import Mask
 from dpnotebook.errors import ArgumentError, DPError
-from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan import BudgetState, Plan
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.progress import Progress
 from dpnotebook.query.question import Accuracy, Measure, Question
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
 from dpnotebook.strategy.select import select_own
+from dpnotebook.views import ShowsCard
 from dpnotebook.workload import Explicit, Identity, Kron, Stack, Total, Workload
 from dpnotebook.workload.compose import Weighted
 
@@ -32,8 +33,8 @@ SAME = 1 + 1e-9  # times an error: what is more by rounding is not
 LINEAR = ("count", "cdf", "quantile", "workload")
 
 
-@dataclass(frozen=True)
-class JointPurchase:
+@dataclass(frozen=True, repr=False)
+class JointPurchase(ShowsCard):
     """Questions that are expected, planned together: one workload, in which each has the error that it asks for.
 
     Counts, cumulative counts, quantiles and workloads of one table are measured as one workload, by one strategy with
@@ -50,8 +51,9 @@ class JointPurchase:
     >>> from dpnotebook.testing import example_session
     >>> session = example_session()
     >>> patients = session.table("patients")
-    >>> asked = [patients.count(error=20), patients.histogram("sex", error=20), patients.crosstab("sex", "income", error=40)]
-    >>> purchase = JointPurchase(tuple(asked))
+    >>> by_sex, by_both = patients.histogram("sex", error=20), patients.crosstab("sex", "income", error=40)
+    >>> asked = patients.count(error=20), by_sex, by_both
+    >>> purchase = JointPurchase(asked)
     >>> purchase.share < purchase.share_one_by_one
     True
     >>> [len(release.frame) for release in purchase.run()]
@@ -131,6 +133,12 @@ class JointPurchase:
     def affordable(self) -> bool:
         """Whether the budget allows all of it."""
         return not self.queries or self.units <= self.queries[0].session.ledger.remaining
+
+    @property
+    def budget(self) -> BudgetState:
+        """The budget as it stands, with nothing bought."""
+        ledger = self.queries[0].session.ledger
+        return BudgetState.around(ledger.accountant, ledger.spent, 0)
 
     @property
     def prices(self) -> pd.DataFrame:
@@ -225,9 +233,7 @@ def _asking(like: Query, names: tuple[str, ...], blocks: Sequence[Workload], tar
     """Return the query for blocks of answers over some attributes, each block within an error."""
     loosest = min(max(targets), MOST_APART * min(targets))
     weights = [max(loosest / target, 1.0) for target in targets]
-    parts = [
-        block if weight == 1 else Weighted(weight, block) for block, weight in zip(blocks, weights, strict=True)
-    ]
+    parts = [block if weight == 1 else Weighted(weight, block) for block, weight in zip(blocks, weights, strict=True)]
     workload = parts[0] if len(parts) == 1 else Stack(*parts)
     within = tuple((f"question {place}", loosest / weight) for place, weight in enumerate(weights, start=1))
     asked = like.question
@@ -298,4 +304,3 @@ def _spread(factor: Workload, levels: Sequence[int], size: int) -> Workload:
 
 def _product(factors: Sequence[Workload]) -> Workload:
     return factors[0] if len(factors) == 1 else Kron(*factors)
-
