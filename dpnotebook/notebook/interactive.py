@@ -6,9 +6,6 @@ import os
 import sys
 from typing import Any
 
-VIEW = "application/vnd.jupyter.widget-view+json"
-LIVE = "application/vnd.dpnotebook.live+json"  # what the JupyterLab extension shows the widget for while it lives
-
 
 def shell() -> Any:
     """Return the running IPython shell, or None."""
@@ -28,32 +25,12 @@ def interactive() -> bool:
     content = parent.get("content", {})
     if parent.get("header", {}).get("msg_type", "").startswith("comm_"):
         return True  # a widget of ours was used
-    return bool(content.get("allow_stdin", False)) or (shell() is not None and in_voila())
+    return bool(content.get("allow_stdin", False)) or in_voila()
 
 
 def in_voila() -> bool:
     """Return whether Voila serves this kernel: people use its widgets, and static outputs stay as they were."""
-    return os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
-
-
-def live_bundle(widget: Any, fallback: str) -> dict[str, Any]:
-    """Return the MIME bundle of a widget, with what stands there once its kernel is gone.
-
-    JupyterLab by itself says "Error displaying widget" then; the extension of this package shows the text instead, and
-    so do exported pages and all that knows no widgets.
-
-    Parameters
-    ----------
-    widget
-        Of ipywidgets.
-    fallback
-        What to do then, in a sentence or two.
-    """
-    from dpnotebook.notebook.html import box, escape, line
-
-    view = widget._repr_mimebundle_()[VIEW]
-    html = box(line(escape(fallback)))
-    return {"text/plain": fallback, "text/html": html, VIEW: view, LIVE: {"view": VIEW}}
+    return shell() is not None and os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
 
 
 def in_notebook() -> bool:
@@ -61,7 +38,30 @@ def in_notebook() -> bool:
     return getattr(shell(), "kernel", None) is not None
 
 
-def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
+VIEW = "application/vnd.jupyter.widget-view+json"
+GONE = "The controls went with their kernel: run the cell again to bring them back."
+OURS = "dpnotebook"  # a class of our widgets and a mark of their outputs, by which the labextension knows them
+
+
+def display_widget(widget: Any, html: str, text: str) -> Any:
+    """Display a widget, with what is read in its place where it is dead or cannot be drawn; return its handle.
+
+    A saved notebook keeps no widgets: opened again, in an exported page or an untrusted notebook, there is the HTML.
+    JupyterLab would say that it is loading one for ever; there the labextension of this package shows the HTML.
+
+    Parameters
+    ----------
+    widget
+        Of ipywidgets.
+    html, text
+        What the widget says, or what to do for it to come back.
+    """
+    widget.add_class(OURS)
+    bundle = {"text/plain": text, "text/html": html, VIEW: widget._repr_mimebundle_()[VIEW]}
+    return display_bundle(bundle, updatable=True, metadata={OURS: {"stands_in": "text/html"}})
+
+
+def display_bundle(bundle: dict[str, Any], *, updatable: bool = False, metadata: dict[str, Any] | None = None) -> Any:
     """Display a MIME bundle and return its handle, or print its text where there is no notebook.
 
     Parameters
@@ -71,13 +71,15 @@ def display_bundle(bundle: dict[str, Any], *, updatable: bool = False) -> Any:
     updatable
         Whether to return a handle through which `replace` can change the output later: None in a terminal, where
         what is printed stays.
+    metadata
+        Of the output.
     """
     if shell() is None:
         print(bundle["text/plain"])
         return None
     from IPython.display import display
 
-    return display(bundle, raw=True, display_id=True if updatable and in_notebook() else None)
+    return display(bundle, raw=True, metadata=metadata, display_id=True if updatable and in_notebook() else None)
 
 
 def replace(handle: Any, html: str, text: str) -> None:

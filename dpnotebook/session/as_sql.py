@@ -49,9 +49,13 @@ def as_sql(query: Query, table: Verbs) -> str | None:
     if kind not in FUNCTIONS or measure.rows is not None:
         return None
     grouped = table.groupby({key: spans.get(key) for key in asked.keys})
-    given = {"epsilon": query.accuracy.epsilon, "error": query.accuracy.error, "variance": query.accuracy.variance}
-    if query.accuracy.relative is not None:
-        given |= {"error": query.accuracy.percent}
+    accuracy = query.accuracy
+    error = accuracy.error if accuracy.relative is None else accuracy.percent
+    given: dict[str, float | str | None] = {
+        "epsilon": accuracy.epsilon,
+        "error": error,
+        "variance": accuracy.variance,
+    }
     where = None if asked.where.is_everything else asked.where.text
     try:
         return grouped.in_sql(FUNCTIONS[kind], measure.column, asked, where, given)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import cards, models
 from dpnotebook.notebook.html import escape, line, quiet
-from dpnotebook.notebook.interactive import display_bundle, in_voila, interactive, live_bundle, replace
+from dpnotebook.notebook.interactive import GONE, display_bundle, display_widget, in_voila, interactive, replace
 from dpnotebook.notebook.progress import Progress
 from dpnotebook.notebook.workbench.latest import LatestWork
 
@@ -155,9 +155,9 @@ class LivePart(ABC):
         if not interactive():
             display_bundle(self._repr_mimebundle_())
             return
-        gone = f"These controls worked with a kernel that is gone. To have them, run the cell with {self._again} again."
+        lost = f"{GONE} The cell is that with {self._again}; nothing that was answered is lost."
         if in_voila():  # which keeps static outputs as they were
-            display_bundle(live_bundle(self.widget, gone))
+            display_widget(self.widget, line(quiet(escape(lost))), lost)
             return
-        self._controls = display_bundle(live_bundle(self.panel, gone), updatable=True)
+        self._controls = display_widget(self.panel, line(quiet(escape(lost))), "[controls]")
         self._static = display_bundle(self._repr_mimebundle_(), updatable=True)

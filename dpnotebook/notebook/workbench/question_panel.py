@@ -185,7 +185,7 @@ class QuestionPanel:
 
     def _other_table(self) -> None:
         for rows, box in ((self.filters, self.filter_rows), (self.keys, self.key_rows)):
-            gone = [one.widget for one in rows.values()]  # type: ignore[attr-defined]
+            gone = [one.widget for one in rows.values()]
             rows.clear()
             box.children = ()
             models.close(*gone)

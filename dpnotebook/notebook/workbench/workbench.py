@@ -13,7 +13,7 @@ from dpnotebook.notebook import cards, models
 from dpnotebook.notebook.cards.plan import refusal
 from dpnotebook.notebook.controls import DEAF, dearer
 from dpnotebook.notebook.html import box, escape, line, quiet
-from dpnotebook.notebook.interactive import display_bundle, in_voila, interactive, live_bundle, replace
+from dpnotebook.notebook.interactive import GONE, display_bundle, display_widget, in_voila, interactive, replace
 from dpnotebook.notebook.progress import Progress
 from dpnotebook.notebook.workbench.button_words import said_of_run
 from dpnotebook.notebook.workbench.latest import LatestWork
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 SLOW = 0.5  # seconds after which planning shows that it works
-AGAIN = "To have its controls, run the cell with session.workbench() again; nothing that was answered is lost."
-NEEDS_KERNEL = f"These controls worked with a kernel that is gone. {AGAIN}"
+LOST = f"{GONE} The cell is that with session.workbench(); nothing that was answered is lost."
 CLOSED = "The session was closed, and the workbench with it."
 ELSEWHERE = "The workbench of this session was opened again, further on."
 SECTIONS = (("A question", "question"), ("The budget plan", "plan"), ("A workload", "workload"))
@@ -245,8 +244,14 @@ class Workbench:
         self._plan_now()
 
     def _other_section(self, change: Any) -> None:
-        parts = {"question": lambda: self.panel, "plan": lambda: self.planner, "workload": lambda: self.builder}
-        self._section.children = (parts[change["new"]]().widget,)
+        match change["new"]:
+            case "plan":
+                part = self.planner.widget
+            case "workload":
+                part = self.builder.widget
+            case _:
+                part = self.panel.widget
+        self._section.children = (part,)
 
     def _spent(self) -> None:
         # Called within somebody's run: it must neither wait for a lock nor raise.
@@ -337,12 +342,11 @@ class Workbench:
             display_bundle(self._repr_mimebundle_())
             return
         if in_voila():  # which keeps static outputs as they were
-            display_bundle(live_bundle(self.widget, NEEDS_KERNEL))
+            display_widget(self.widget, line(quiet(escape(LOST))), LOST)
             return
         self.panel  # noqa: B018  # makes it
-        self._controls = display_bundle(live_bundle(self._controls_widget, NEEDS_KERNEL), updatable=True)
-        bundle = self._bundle()
-        self._static = display_bundle(bundle, updatable=True)
+        self._controls = display_widget(self._controls_widget, line(quiet(escape(LOST))), "[controls]")
+        self._static = display_bundle(self._bundle(), updatable=True)
 
 
 def answered(release: Release, plan: Plan) -> dict[str, str]:

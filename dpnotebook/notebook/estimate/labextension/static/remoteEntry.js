@@ -11,6 +11,8 @@
   const LONGEST = 20000; // characters of a cell that is asked about; the kernel refuses more
   const SUBSHELL = 2000; // ms to wait for a subshell before asking without one
 
+  const beside = new URL('controls.js', document.currentScript.src).href;
+
   let shared;
   const load = async name => {
     const [version] = Object.values(shared[name] ?? {});
@@ -142,13 +144,25 @@
     };
   };
 
+  const makeControls = async () => {
+    const [notebook, { activate: attend }] = await Promise.all([load('@jupyterlab/notebook'), import(beside)]);
+    return {
+      id: 'dpnotebook:controls',
+      description: 'Names controls, and shows what can be read where a widget is dead.',
+      autoStart: true,
+      optional: notebook ? [notebook.INotebookTracker] : [],
+      activate: (_, tracker) => tracker && attend(tracker)
+    };
+  };
+
   (window._JUPYTERLAB ??= {}).dpnotebook = {
     init: scope => {
       shared = scope;
     },
     get: async () => {
-      const plugin = await makePlugin();
-      return () => ({ __esModule: true, default: plugin });
+      const made = await Promise.allSettled([makePlugin(), makeControls()]); // one may be there without the other
+      const plugins = made.filter(({ status }) => status === 'fulfilled').map(({ value }) => value);
+      return () => ({ __esModule: true, default: plugins });
     }
   };
 })();

@@ -1,0 +1,122 @@
+// What widgets need from the page that they are in, and cannot say from a kernel. It knows ours by a class and a mark.
+//
+// - A widget whose kernel is gone is dead: it is drawn, or "loading", and does nothing. Its output has HTML to stand in.
+// - The handle of a slider has no name and says the number of its stop: it gets the label and the readout.
+// - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
+// - "Copy code" puts the code beside it on the clipboard.
+'use strict';
+
+const VIEW = 'application/vnd.jupyter.widget-view+json';
+const OURS = 'dpnotebook';
+const SOON = 100; // ms after a change of the page in which others are waited for
+const PATIENCE = 3000; // ms in which a widget that is loading may still come
+
+export const activate = tracker => {
+  const standIns = new WeakMap(); // by the node of a widget's output, what is shown in its place
+  const waited = new WeakMap(); // since when an output says that it is loading
+
+  const isDead = node => {
+    if (node.querySelector('.jupyter-widgets-disconnected') || node.matches('.jupyter-widgets-disconnected')) {
+      return true; // drawn, of a kernel that was restarted
+    }
+    const text = node.childElementCount ? '' : node.textContent;
+    if (text.startsWith('Loading widget')) {
+      const since = waited.get(node) ?? Date.now();
+      waited.set(node, since);
+      if (Date.now() - since < PATIENCE) {
+        setTimeout(soon, PATIENCE);
+        return false;
+      }
+      return true;
+    }
+    return text.startsWith('Error displaying widget');
+  };
+
+  const standIn = (panel, output, node) => {
+    const renderer = panel.content.rendermime.createRenderer('text/html');
+    void renderer.renderModel(output);
+    renderer.addClass('jp-OutputArea-output');
+    renderer.node.setAttribute('role', 'status'); // read aloud when it comes
+    node.insertAdjacentElement('afterend', renderer.node);
+    standIns.set(node, renderer);
+    node.style.display = 'none';
+  };
+
+  const look = () => {
+    tracker.forEach(panel => {
+      for (const cell of panel.content.widgets) {
+        const outputs = cell.outputArea?.model;
+        for (let i = 0; i < (outputs?.length ?? 0); i++) {
+          const output = outputs.get(i);
+          if (!(VIEW in output.data) || !output.metadata?.[OURS]) {
+            continue;
+          }
+          const node = cell.outputArea.widgets[i]?.node.querySelector('.jp-OutputArea-output:not([role=status])');
+          const instead = node && standIns.get(node);
+          if (!node || isDead(node) === !!instead) {
+            continue;
+          }
+          if (instead) {
+            instead.node.remove();
+            instead.dispose();
+            standIns.delete(node);
+            node.style.display = '';
+          } else {
+            standIn(panel, output, node);
+          }
+        }
+      }
+    });
+    for (const handle of document.querySelectorAll(`.${OURS} .noUi-handle`)) {
+      const slider = handle.closest('.jupyter-widgets');
+      say(handle, 'aria-label', slider?.querySelector('.widget-label')?.textContent || 'value');
+      say(handle, 'aria-valuetext', slider?.querySelector('.widget-readout')?.textContent);
+    }
+    if (used && !used.node.isConnected && document.activeElement === document.body) {
+      const { panel, cell } = used;
+      used = null;
+      const index = panel.content.widgets.indexOf(cell);
+      if (index >= 0 && tracker.currentWidget === panel) {
+        panel.content.activeCellIndex = index;
+        panel.content.mode = 'command';
+        panel.content.activate();
+      }
+    }
+  };
+
+  const say = (node, name, text) => {
+    if (text && node.getAttribute(name) !== text) {
+      node.setAttribute(name, text);
+    }
+  };
+
+  let timer = 0;
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(look, SOON);
+  };
+
+  let used = null; // what of ours the keyboard was on last, and in which cell
+  document.addEventListener('focusin', ({ target }) => {
+    used = null;
+    const panel = target.closest(`.${OURS}`) && tracker.currentWidget;
+    const cell = panel?.content.widgets.find(one => one.node.contains(target));
+    if (cell) {
+      used = { node: target, panel, cell };
+    }
+  });
+
+  document.addEventListener('click', ({ target }) => {
+    const code = target.closest('.dpnotebook-copy')?.closest('.dpnotebook-code')?.querySelector('textarea');
+    if (code) {
+      void navigator.clipboard?.writeText(code.value).catch(() => code.select());
+    }
+  });
+
+  new MutationObserver(soon).observe(document.body, {
+    childList: true,
+    subtree: true,
+    attributes: true,
+    attributeFilter: ['class', 'aria-valuetext']
+  });
+};
