@@ -102,7 +102,7 @@ def test_every_kind_of_column_has_its_control(bench):
         assert add(name).mask.all()  # adding a control alone asks nothing else
     assert bench.panel.composed.where == ""
     add("age").slider.value = (18, 64)
-    add("age").extras[100].value = False
+    assert not add("age").extras[100].value  # missing ages are no ages from 18 to 64, unless somebody says so
     add("ward").boxes[2].value = False
     add("cost").slider.value = (2, 5)
     add("seen").low.value = datetime.date(2024, 3, 1)
@@ -164,7 +164,7 @@ CASES = [
     ("median", ("age",), (), "error", "80"),
     ("quantile", ("cost",), ("ward",), "error", "90"),
     ("cdf", ("age",), (), "error", "120"),
-    ("describe", ("age",), (), "epsilon", "0.1"),
+    ("describe", ("cost",), (), "epsilon", "0.1"),
     ("std", ("cost",), ("ward",), "epsilon", "0.3"),
     ("var", ("cost",), (), "epsilon", "0.3"),
     ("min", ("cost",), (), "epsilon", "0.3"),
@@ -214,15 +214,14 @@ def test_the_cases_have_every_verb(session):
     assert {verb.name for verb in VERBS} - {case[0] for case in CASES} == {"nunique"}  # of units with several rows
 
 
-def test_months_are_copied_as_pandas_and_as_sql(bench, session):
+def test_months_are_copied_as_pandas(bench):
     key = bench.panel.add_key("seen")
     key.span.value = "month"
     bench.wait(PATIENCE)
     assert "groupby({'seen': 'month'})" in copied(bench, "pandas")
-    asked = bench.query.question.key
-    text = copied(bench, "SQL").split("\n", 1)[1]
-    assert "DATE_TRUNC('month', seen)" in text
-    assert session.sql(text, error=50).question.key == asked
+    # By days that the planner knows, months cost nothing more; the statement with DATE_TRUNC is another question.
+    bench.copy("SQL")
+    assert "SQL has no statement" in bench.panel.message.value
 
 
 def test_what_cannot_be_is_said_and_spends_nothing(bench, session):
@@ -239,7 +238,7 @@ def test_what_cannot_be_is_said_and_spends_nothing(bench, session):
     bench.wait(PATIENCE)
     assert "no row" in panel.message.value or "nothing" in panel.message.value.lower()
     panel.run_button.click()
-    panel.said.value = "0.0001"
+    panel.amount.value, panel.said.value = "epsilon", "100"
     for box in control.boxes:
         box.value = True
     bench.wait(PATIENCE)

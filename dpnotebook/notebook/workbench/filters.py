@@ -72,8 +72,9 @@ class LevelFilter(ABC):
             for place, word in ((attribute.other_index, "other values"), (attribute.null_index, "missing"))
             if place is not None
         }
+        self._own_extras = False
         for box in self.extras.values():
-            box.observe(self._moved, "value")
+            box.observe(self._chose_extras, "value")
         wrap = widgets.Layout(align_items="center", flex_flow="wrap")
         self.widget = widgets.HBox(
             [*self._controls(), *self.extras.values(), self.words, self.remove_button], layout=wrap
@@ -97,10 +98,26 @@ class LevelFilter(ABC):
     def _regular(self) -> Mask:
         """Return which regular levels take part, shape (regular,)."""
 
+    def _chose_extras(self, _change: object) -> None:
+        if not self._following:
+            self._own_extras = True
+            self._moved()
+
     def _moved(self, _change: object = None) -> None:
         if not self._following:
+            self._follow()
             self._say()
             self._changed()
+
+    def _follow(self) -> None:
+        """Leave out other and missing values as soon as some levels are, as `where=` does, unless they were chosen."""
+        if not self._own_extras:
+            self._following = True
+            try:
+                for box in self.extras.values():
+                    box.value = bool(self._regular().all())
+            finally:
+                self._following = False
 
     def _say(self) -> None:
         mask = self.mask
