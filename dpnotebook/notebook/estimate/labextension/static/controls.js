@@ -1,7 +1,8 @@
 // What widgets need from the page that they are in, and cannot say from a kernel. It knows ours by a class and a mark.
 //
 // - A widget whose kernel is gone is dead: it is drawn, or "loading", and does nothing. Its output has HTML to stand in.
-// - The handle of a slider has no name and says the number of its stop: it gets the label and the readout.
+// - The handle of a slider has no name and says the number of its stop: it gets the label and the readout. What says
+//   what has just happened is read aloud.
 // - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
 // - "Copy code" puts the code beside it on the clipboard.
 'use strict';
@@ -67,11 +68,6 @@ export const activate = tracker => {
         }
       }
     });
-    for (const handle of document.querySelectorAll(`.${OURS} .noUi-handle`)) {
-      const slider = handle.closest('.jupyter-widgets');
-      say(handle, 'aria-label', slider?.querySelector('.widget-label')?.textContent || 'value');
-      say(handle, 'aria-valuetext', slider?.querySelector('.widget-readout')?.textContent);
-    }
     if (used && !used.node.isConnected && document.activeElement === document.body) {
       const { panel, cell } = used;
       used = null;
@@ -84,6 +80,19 @@ export const activate = tracker => {
     }
   };
 
+  const nameControls = () => {
+    for (const message of document.querySelectorAll('.dpnotebook-says')) {
+      say(message, 'role', 'status'); // a polite live region
+    }
+    for (const control of document.querySelectorAll(`.${OURS} :is(select, button, input, [tabindex])`)) {
+      say(control, 'data-lm-suppress-shortcuts', 'true'); // else a letter that is typed in a list cuts the cell
+    }
+    for (const handle of document.querySelectorAll(`.${OURS} .noUi-handle`)) {
+      const slider = handle.closest('.jupyter-widgets');
+      say(handle, 'aria-label', slider?.querySelector('.widget-label')?.textContent || 'value');
+      say(handle, 'aria-valuetext', slider?.querySelector('.widget-readout')?.textContent);
+    }
+  };
   const say = (node, name, text) => {
     if (text && node.getAttribute(name) !== text) {
       node.setAttribute(name, text);
@@ -113,7 +122,11 @@ export const activate = tracker => {
     }
   });
 
-  new MutationObserver(soon).observe(document.body, {
+  const changed = () => {
+    nameControls(); // at once, before a screen reader says the number
+    soon();
+  };
+  new MutationObserver(changed).observe(document.body, {
     childList: true,
     subtree: true,
     attributes: true,
