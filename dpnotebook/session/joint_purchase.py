@@ -89,9 +89,9 @@ class JointPurchase(ShowsCard):
                 found[table] = query
         return found
 
-    @property
+    @cached_property
     def joint_plans(self) -> tuple[Plan, ...]:
-        """The plans of the joint questions."""
+        """The plans of the joint questions, as the ledger stood when this was made."""
         return tuple(query.session.plan(query, alternatives=False) for query in self.joint.values())
 
     def is_joined(self, place: int) -> bool:

@@ -92,7 +92,7 @@ def test_by_keyboard_alone_and_the_focus_stays(open_notebook):
             page.keyboard.press("Tab")
         raise AssertionError(f"Tab never came to {name!r}; it is at {page.evaluate(FOCUSED)!r}")
 
-    page.wait_for_selector(".dpnotebook select[data-lm-suppress-shortcuts]")  # else Lab takes keys that are typed in lists
+    page.wait_for_selector(".dpnotebook select[data-lm-suppress-shortcuts]")  # else Lab takes keys typed in lists
     output.get_by_label("Table").focus()  # where somebody comes to by Tab from the cell
     to("Filter on")
     page.keyboard.type("sex")
