@@ -166,6 +166,7 @@ class JointPurchase(ShowsCard):
         BudgetExceeded
             If it costs more than is left; what was answered before stays answered.
         """
+        _ = self.joint_plans  # the price that was agreed to, before it is paid
         for query in self.joint.values():
             query.run(progress)
         return [query.run(progress) for query in self.queries]

@@ -11,8 +11,8 @@ from dpnotebook.domain.dates import OF_EVERY
 from dpnotebook.errors import DPError
 
 
-class GroupKey:
-    """One column that answers are grouped by.
+class KeyControls:
+    """The controls of one column that answers are grouped by.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from dpnotebook.notebook import models
 from dpnotebook.notebook.html import escape, line
 from dpnotebook.notebook.workbench.composed import BY_NAME, ComposedQuestion, verbs_of
 from dpnotebook.notebook.workbench.filters import LevelFilter, level_filter
-from dpnotebook.notebook.workbench.keys import GroupKey
+from dpnotebook.notebook.workbench.keys import KeyControls
 from dpnotebook.predicate import Predicate
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ START = {"error": "50", "epsilon": "0.1"}
 WIDE = {"description_width": "initial"}
 
 
-class Asking(Protocol):
+class QuestionActions(Protocol):
     """What the controls act on; `workbench.Workbench` is that."""
 
     @property
@@ -54,12 +54,12 @@ class QuestionPanel:
         Name of the table to begin with.
     """
 
-    def __init__(self, asking: Asking, table: str) -> None:
+    def __init__(self, asking: QuestionActions, table: str) -> None:
         import ipywidgets as widgets
 
         self.asking = asking
         self.filters: dict[str, LevelFilter] = {}
-        self.keys: dict[str, GroupKey] = {}
+        self.keys: dict[str, KeyControls] = {}
         self._filling = False
         auto, wrap = {"width": "auto"}, {"align_items": "center", "flex_flow": "wrap"}
 
@@ -155,12 +155,12 @@ class QuestionPanel:
         self.filter_rows.children = (*self.filter_rows.children, made.widget)
         return made
 
-    def add_key(self, name: str | None) -> GroupKey | None:
+    def add_key(self, name: str | None) -> KeyControls | None:
         """Group by a column; one that is grouped by already stays as it is."""
         if name is None or name in self.keys:
             return self.keys.get(name or "")
         domain = self.protected.table.domain
-        made = GroupKey(name, domain.label_of(name), domain[name], self._moved)
+        made = KeyControls(name, domain.label_of(name), domain[name], self._moved)
         made.remove_button.on_click(lambda _: self._remove(self.keys, name, self.key_rows))
         self.keys[name] = made
         self.key_rows.children = (*self.key_rows.children, made.widget)
