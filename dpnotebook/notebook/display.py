@@ -10,6 +10,7 @@ from typing import Any
 
 from dpnotebook.planner.plan import Plan
 from dpnotebook.progress import Progress, show_with, unwatched
+from dpnotebook.session.joint_purchase import JointPurchase
 from dpnotebook.session.offer import Offer
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
@@ -27,6 +28,8 @@ def attach() -> None:
     register_view("strategy", _plot_strategy)
     register_view("dashboard", _dashboard)
     register_view("report", _report)
+    register_view("workbench", _workbench)
+    register_view("budget planner", _budget_planner)
     show_with(_watched)
 
 
@@ -43,6 +46,8 @@ def _card(shown: Any) -> dict[str, str]:
             card = cards.release_card(shown)
         case Offer():
             card = cards.offer_card(shown)
+        case JointPurchase():
+            card = cards.purchase_card(shown)
         case Strategy():
             card = cards.strategy_card(shown)
         case Session():
@@ -80,6 +85,18 @@ def _report(session: Session, *arguments: Any, **options: Any) -> Any:
     from dpnotebook.notebook.report.publish import publish
 
     return publish(session, *arguments, **options)
+
+
+def _workbench(session: Session, table: str | None) -> Any:
+    from dpnotebook.notebook.workbench.workbench import workbench
+
+    return workbench(session, table)
+
+
+def _budget_planner(session: Session, queries: tuple[Query, ...]) -> Any:
+    from dpnotebook.notebook.workbench.budget_planner import BudgetPlanner
+
+    return BudgetPlanner(session, queries)
 
 
 def _watched() -> AbstractContextManager[Progress]:

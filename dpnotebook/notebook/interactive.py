@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -16,7 +17,7 @@ def interactive() -> bool:
     """Return whether somebody can be there to move a slider or press a button.
 
     A notebook front end says with every cell whether it could answer `input()`: JupyterLab, Notebook and VS Code say
-    yes; nbclient, nbconvert, papermill and nbval say no, and so does Voila, which runs cells through nbclient. That
+    yes; nbclient, nbconvert, papermill and nbval say no. Voila says no as well, but shows widgets to people. That
     word is in the message that the running cell came with, through the public `get_parent` of a kernel's shell. A
     plain Python or a terminal IPython has no such message, and no widgets either.
     """
@@ -24,7 +25,12 @@ def interactive() -> bool:
     content = parent.get("content", {})
     if parent.get("header", {}).get("msg_type", "").startswith("comm_"):
         return True  # a widget of ours was used
-    return bool(content.get("allow_stdin", False))
+    return bool(content.get("allow_stdin", False)) or in_voila()
+
+
+def in_voila() -> bool:
+    """Return whether Voila serves this kernel: people use its widgets, and static outputs stay as they were."""
+    return shell() is not None and os.environ.get("SERVER_SOFTWARE", "").startswith("voila/")
 
 
 def in_notebook() -> bool:

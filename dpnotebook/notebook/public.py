@@ -15,8 +15,11 @@ from dpnotebook.notebook.arguments import public, public_class
 from dpnotebook.notebook.dashboard.dashboard import Dashboard
 from dpnotebook.notebook.explorer.explorer import Explorer
 from dpnotebook.notebook.guide.guide import ProtectGuide
+from dpnotebook.notebook.workbench.budget_planner import BudgetPlanner
+from dpnotebook.notebook.workbench.workbench import Workbench
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
+from dpnotebook.session.joint_purchase import JointPurchase
 from dpnotebook.session.offer import Offer
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query
@@ -24,7 +27,8 @@ from dpnotebook.session.release import Release
 from dpnotebook.session.session import Session
 from dpnotebook.session.verbs import Grouped, Verbs
 
-ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, Explorer, Dashboard, ProtectGuide)
+WIDGETS = (Explorer, Dashboard, Workbench, BudgetPlanner, ProtectGuide)
+ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, JointPurchase, *WIDGETS)
 DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, WorkloadRequest)
 ROOMS = (workload, strategy, inference, ledger)
 

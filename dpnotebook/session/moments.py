@@ -17,6 +17,7 @@ from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.predicate import Predicate
+from dpnotebook.query.question import Question
 from dpnotebook.session.condition_sql import condition_sql, name_sql
 from dpnotebook.session.query import Query, SessionProtocol
 from dpnotebook.session.release import Release
@@ -324,6 +325,29 @@ class StatementVerbs:
         dates = [name for name in self._keys if isinstance(table.domain[name], Dates)]
         days = tuple(name for name in dates if table.domain[name].other_index is None)
         return replace(query, guard=self._guard, shown=partial(with_days, keys=days) if days else None)
+
+    def in_sql(
+        self,
+        function: str,
+        column: str | None,
+        asked: Question,
+        where: str | None,
+        given: Mapping[str, float | str | None],
+    ) -> str | None:
+        """Return the statement with one function of one column that asks a question; None where it asks another.
+
+        Parameters
+        ----------
+        function, column
+            What SQL calls it, and of what; of no column it is of rows.
+        asked, where
+            The question, and its condition as pandas-query text.
+        given
+            How accurately it is asked.
+        """
+        call = f"{function}({'*' if column is None else name_sql(self._column(column))})"
+        made = self._stated({asked.measures[0].name: call}, where, given, 0.95, False)
+        return made.statement.text if made.statement is not None and made.question.key == asked.key else None
 
     def _key(self, name: str) -> str:
         """Return what a statement groups by for a key."""

@@ -1338,6 +1338,65 @@ class Session(ShowsCard):
         written: Path = view("report", self, path, releases, overwrite=overwrite, **said)
         return written
 
+    def workbench(self, table: str | None = None) -> Any:
+        """Return a widget in which questions are composed by mouse or keyboard, with what they would cost.
+
+        Table, verb, filters over the declared domain, groups and accuracy are chosen; the card below is planned anew at
+        every move, which reads no data and spends nothing. Run answers what is shown. The question can be copied as
+        pandas or SQL, and put into a budget plan. Every session has one that is live: the latest.
+
+        Parameters
+        ----------
+        table
+            Name of the table to begin with; the first one when None.
+
+        Raises
+        ------
+        NotProtected
+            If there is no such table, or none yet.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> workbench = example_session().workbench("patients")  # at the end of a cell it shows itself
+        >>> type(workbench).__name__
+        'Workbench'
+        """
+        return view("workbench", self, table)
+
+    def budget_planner(self, *queries: Query) -> Any:
+        """Return a widget that prices the questions you expect, as one purchase and one by one.
+
+        Parameters
+        ----------
+        queries
+            What is expected, each with its own accuracy; more can be added, by `add` or in the workbench.
+
+        Returns
+        -------
+        A planner: `purchase` has the prices, `run()` buys all and returns the release of each. At the end of a cell it
+        shows itself, with controls for the errors.
+
+        Raises
+        ------
+        ArgumentError
+            If one is no query, or of another session.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> session = example_session()
+        >>> patients = session.table("patients")
+        >>> by_sex, by_both = patients.histogram("sex", error=20), patients.crosstab("sex", "income", error=40)
+        >>> planner = session.budget_planner(patients.count(error=20), by_sex, by_both)
+        >>> purchase = planner.purchase
+        >>> purchase.epsilon < purchase.epsilon_one_by_one
+        True
+        >>> [len(release.frame) for release in planner.run()]
+        [1, 2, 20]
+        """
+        return view("budget planner", self, queries)
+
     def on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` after every release; return a function that stops it.
 

@@ -84,6 +84,9 @@ export const activate = tracker => {
     for (const message of document.querySelectorAll('.dpnotebook-says')) {
       say(message, 'role', 'status'); // a polite live region
     }
+    for (const control of document.querySelectorAll(`.${OURS} :is(select, button, input, [tabindex])`)) {
+      say(control, 'data-lm-suppress-shortcuts', 'true'); // else a letter that is typed in a list cuts the cell
+    }
     for (const handle of document.querySelectorAll(`.${OURS} .noUi-handle`)) {
       const slider = handle.closest('.jupyter-widgets');
       say(handle, 'aria-label', slider?.querySelector('.widget-label')?.textContent || 'value');

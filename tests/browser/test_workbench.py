@@ -1,0 +1,192 @@
+"""The workbench in JupyterLab and in Voila: from empty to a released chart, by mouse and by keyboard alone."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from clocks import PATIENCE, wait_until
+
+ROOT = Path(__file__).parents[2]
+CELLS = ["session.workbench()"]
+DEAD = ("Loading widget", "Error displaying widget", "model not found")
+FOCUSED = """() => { const one = document.activeElement; const said = one.labels?.[0] ?? one;
+    return one.getAttribute('aria-label') ?? said.textContent.trim(); }"""
+# Counts the plans that a drag of the slider shows, and when each came after the move before it.
+WATCH = """output => { window.seen = []; window.moved = 0;
+    document.addEventListener('keydown', () => { window.moved = performance.now(); }, true);
+    new MutationObserver(() => { if (window.moved) { window.seen.push(performance.now() - window.moved);
+      window.moved = 0; } }).observe(output, {childList: true, subtree: true, characterData: true}); }"""
+
+
+def used(notebook):
+    """Run the cell, and return its output with the controls in it."""
+    notebook.run_all()
+    output = notebook.output(1)
+    output.get_by_role("button", name="Run: spend").wait_for()
+    return output
+
+
+def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved, shot):
+    notebook = open_notebook("workbench_mouse.ipynb", CELLS)
+    output = used(notebook)
+    output.get_by_label("Filter on").select_option("age")
+    output.get_by_role("button", name="Add the filter").click()
+    output.get_by_label("age from").fill("40")
+    output.get_by_label("age from").press("Enter")
+    output.get_by_text("where age >= 40").wait_for()
+    # The slider by mouse: its first handle to the right.
+    handle = output.locator(".noUi-handle").first
+    box = handle.bounding_box()
+    notebook.page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    notebook.page.mouse.down()
+    notebook.page.mouse.move(box["x"] + 60, box["y"] + box["height"] / 2, steps=12)
+    notebook.page.mouse.up()
+    notebook.page.wait_for_function(
+        "output => /where age >= (?!40)\\d+/.test(output.textContent)", arg=output.element_handle()
+    )
+    output.get_by_label("Filter on").select_option("region")
+    output.get_by_role("button", name="Add the filter").click()
+    output.get_by_label("region: North", exact=True).click()
+    output.get_by_label("Group by").select_option("sex")
+    output.get_by_role("button", name="Add to the groups").click()
+    output.get_by_text("COUNT by sex").first.wait_for()
+    shot(output, "workbench")
+    output.get_by_role("button", name="Copy as pandas").click()
+    output.get_by_label("The question as text").wait_for()
+    code = output.get_by_label("The question as text").input_value()
+    assert code.startswith("patients.dp.groupby('sex').count(where=")
+    output.get_by_role("button", name="Run: spend").click()
+    output.get_by_text("release #1").first.wait_for()
+    chart = output.locator("img[alt*='COUNT by sex']").last
+    chart.wait_for()
+    assert chart.evaluate("picture => picture.naturalWidth") > 200
+    shot(output, "workbench_answered")
+    assert notebook.errors == []
+
+    notebook.save()
+    assert "widgets" not in saved("workbench_mouse.ipynb").metadata
+    again = reopen(notebook)
+    again.output(1).get_by_text("run the cell again to bring them back").wait_for()
+    again.output(1).locator("img[alt*='COUNT by sex']").last.wait_for()
+    text = again.output(1).inner_text()
+    assert "release #1" in text
+    assert not any(words in text for words in DEAD), text
+
+
+def test_by_keyboard_alone_and_the_focus_stays(open_notebook):
+    notebook = open_notebook("workbench_keys.ipynb", CELLS)
+    output = used(notebook)
+    page = notebook.page
+
+    def to(name):
+        """Press Tab until a control of this name has the keyboard."""
+        for _ in range(60):
+            if page.evaluate(FOCUSED).startswith(name):
+                return
+            page.keyboard.press("Tab")
+        raise AssertionError(f"Tab never came to {name!r}; it is at {page.evaluate(FOCUSED)!r}")
+
+    page.wait_for_selector(".dpnotebook select[data-lm-suppress-shortcuts]")  # else Lab takes keys typed in lists
+    output.get_by_label("Table").focus()  # where somebody comes to by Tab from the cell
+    to("Filter on")
+    page.keyboard.type("sex")
+    to("Add the filter")
+    page.keyboard.press("Enter")
+    output.get_by_label("sex: F").wait_for()
+    to("sex: F")
+    page.keyboard.press("Space")
+    output.get_by_text("where sex == 'M'").wait_for()
+    to("Group by")
+    page.keyboard.type("region")
+    to("Add to the groups")
+    page.keyboard.press("Enter")
+    output.get_by_text("COUNT by region").first.wait_for()
+    to("that is")
+    page.keyboard.press("Control+A")
+    page.keyboard.type("80")
+    output.get_by_text("±80 rows").first.wait_for()
+    to("Run")
+    page.keyboard.press("Enter")
+    output.get_by_text("release #1").first.wait_for()
+    output.locator("img[alt*='COUNT by region']").last.wait_for()
+    assert page.evaluate(FOCUSED).startswith("Answered")  # the button that was pressed still has the keyboard
+    assert notebook.errors == []
+
+
+def test_a_restarted_kernel_and_how_fast_the_card_follows(open_notebook):
+    notebook = open_notebook("workbench_restart.ipynb", CELLS)
+    output = used(notebook)
+    output.get_by_label("Filter on").select_option("age")
+    output.get_by_role("button", name="Add the filter").click()
+    field = output.get_by_label("age from")
+    field.wait_for()
+    output.evaluate(WATCH)
+    for number in range(1, 31):
+        field.press("ArrowUp")
+        output.get_by_text(f"where age >= {number}", exact=False).first.wait_for()
+    seen = sorted(notebook.page.evaluate("window.seen"))
+    assert len(seen) >= 30
+    print(f"\nfrom the key to the new card: median {seen[len(seen) // 2]:.0f} ms, 95% {seen[-2]:.0f} ms")
+    notebook.js("panel.sessionContext.session.kernel.restart()")
+    output.get_by_text("run the cell again to bring them back").wait_for()
+    assert output.get_by_role("button", name="Run").count() == 0  # nothing is left that can be clicked and does nothing
+
+
+@pytest.fixture
+def voila(tmp_path):
+    """Serve the notebook of the workbench with Voila and our template, and return its address."""
+    pytest.importorskip("voila", reason="voila is not installed")
+    template = tmp_path / "data/voila/templates/dpnotebook"
+    shutil.copytree(ROOT / "dpnotebook/notebook/voila_template", template)
+    shutil.copy(ROOT / "notebooks/workbench.ipynb", tmp_path)
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port = sock.getsockname()[1]
+    own = {"JUPYTER_PATH": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
+    own |= {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    command = [sys.executable, "-m", "voila", "workbench.ipynb", "--no-browser", f"--port={port}"]
+    with (tmp_path / "voila.log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--template=dpnotebook"], cwd=tmp_path, env=os.environ | own, stdout=log, stderr=log
+        )
+    base = f"http://127.0.0.1:{port}"
+
+    def answers():
+        try:
+            return urllib.request.urlopen(f"{base}/static/favicon.ico", timeout=10).status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return None
+
+    try:
+        wait_until(lambda: server.poll() is not None or answers(), PATIENCE)
+        assert server.poll() is None, (tmp_path / "voila.log").read_text()[-2000:]
+        yield base
+    finally:
+        server.terminate()
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
+
+
+def test_voila_serves_it_and_asks_nobody_outside(voila, chromium, shot):
+    with chromium(voila) as context:
+        page = context.new_page()
+        page.goto(voila, timeout=120_000)
+        page.get_by_role("button", name="Run: spend").first.wait_for(timeout=120_000)
+        page.get_by_label("Group by").first.select_option("gender")
+        page.get_by_role("button", name="Add to the groups").first.click()
+        page.get_by_text("COUNT by gender in workers").first.wait_for()
+        page.get_by_role("button", name=re.compile("^Run: ")).first.click()
+        page.locator("img[alt*='COUNT by gender']").first.wait_for()
+        assert not any(words in page.inner_text("body") for words in DEAD)
+        shot(page.locator("body"), "voila")
+        assert context.blocked == []
