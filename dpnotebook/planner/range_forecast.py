@@ -2,7 +2,7 @@
 
 Starts and ends cluster: around a few levels of interest, or on a grid. Each range asked so far stands for a spread of
 ranges around it (a kernel density with heavy tails), of any width unless all are about as wide; where cuts are likely
-every level is a cut point, and where they are not, levels are merged, so that few cells are left to plan a strategy for.
+every level is a cut point, and where they are not, levels are merged, so that few cells are left to plan for.
 """
 
 from __future__ import annotations
