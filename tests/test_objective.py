@@ -6,8 +6,11 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError
+from dpnotebook.privacy.laws import LAPLACE
 from dpnotebook.privacy.tails import half_widths
+from dpnotebook.strategy.select import select_own
 from dpnotebook.testing import exact_session
+from dpnotebook.workload import Prefix
 
 SIZES = {"age": 100, "sex": 2, "region": 8, "group": 40}
 FRAME = pd.DataFrame({name: np.arange(400) % size for name, size in SIZES.items()})
@@ -222,9 +225,9 @@ def test_counts_of_one_marginal_have_one_law():
     assert np.unique(answers.alike).size == 7  # the total, three of one attribute, three of two
     scale, strategy = Fraction(9000), answers.strategy
     every = half_widths(strategy.answer_weights(np.arange(strategy.workload.shape[0])), scale, "laplace", 0.95)
-    found = answers.estimate(np.zeros((1, strategy.operator.shape[0])), "laplace", scale, 0.95)
+    found = answers.estimate(np.zeros((1, strategy.operator.shape[0])), LAPLACE, scale, 0.95)
     assert (found.upper - found.lower) / 2 == pytest.approx(every, rel=1e-6)
-    assert answers.expected("laplace", scale, 0.95).half_width == pytest.approx(every.max(), rel=1e-6)
+    assert answers.expected(LAPLACE, scale, 0.95).half_width == pytest.approx(every.max(), rel=1e-6)
 
 
 def test_what_is_measured_with_order_has_a_law_for_each_answer(people):
@@ -233,3 +236,10 @@ def test_what_is_measured_with_order_has_a_law_for_each_answer(people):
     (item,) = people.answer(dpn.ranges("region"), error=50).plan.measurements
     answers = LinearAnswers(item.measurement, item.strategy)
     assert (answers.alike == np.arange(36)).all()
+
+
+def test_a_moment_finds_the_worst_answer_that_seconds_do(noise):
+    """Running counts by an error are planned while somebody waits; the search for all answers together is longer."""
+    quick, full = (select_own(Prefix(288), noise, effort, "worst") for effort in ("quick", "full"))
+    assert quick.worst <= full.worst * 1.001
+    assert quick.worst < 0.9 * select_own(Prefix(288), noise, "quick").worst

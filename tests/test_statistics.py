@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.planner.answers import noise_variance
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.privacy.randomness import random_bytes
 from dpnotebook.session.questions import draw_noise
 
@@ -167,7 +167,7 @@ def test_single_answers(session):
     several = replace(item, measurement=replace(item.measurement, operator=dpn.workload.Identity(size)))
     draws = draw_noise(several, noise, random_bytes).reshape(-1, size) / 2.0**item.bits
     for name, (exact, expected, weights) in found.items():
-        std_error = math.sqrt(noise_variance(noise, item.scale) * float(np.square(weights).sum()))
+        std_error = math.sqrt(law_of(noise).count_variance(item.scale) * float(np.square(weights).sum()))
         errors, inside = errors_of(frames, exact, name)
         assert errors[:, 0] == pytest.approx(expected, abs=1e-5 * std_error)
         check_unbiased(errors, np.array([std_error]))

@@ -48,7 +48,7 @@ class AttributeSplit:
 
     def means(self, queries: Workload) -> Array:
         """Return W z, shape (m,): what of each answer follows from the total, for a total of one."""
-        found = np.asarray(queries.matvec(self.z))
+        found = np.asarray(queries.apply(self.z[None, :, None]))[0, :, 0].copy()
         if self.s == 0:  # where nothing else tells of the total, only what is exactly zero needs nothing of it
             lengths = np.sqrt(variances(inverse(Identity(self.z.size)), queries) * (self.z @ self.z))
             found[np.abs(found) <= ROUNDING * lengths] = 0.0
@@ -65,11 +65,16 @@ class AttributeSplit:
             return float(self.z @ queries.gram() @ self.z)
         return float((self.means(queries) ** 2).sum())
 
-    def variances(self, queries: Workload) -> Array:
-        """Return w'Cw of every query, shape (m,): C = M - zz' / (s + guard) is the variance of the rest."""
-        found = self.scale * variances(self.solved, queries)
-        rest = found - self.means(queries) ** 2 / (self.s + self.guard)
-        return np.where(rest < ROUNDING * found, 0.0, rest)  # infinite where not determined
+    def parts(self, queries: Workload) -> tuple[Array, Array]:
+        """Return w'Cw of every query, and the square of `means`; C = M - zz' / (s + guard) is the variance of the rest.
+
+        Returns
+        -------
+        Each of shape (m,).
+        """
+        found, squares = self.scale * variances(self.solved, queries), self.means(queries) ** 2
+        rest = found - squares / (self.s + self.guard)
+        return np.where(rest < ROUNDING * found, 0.0, rest), squares  # infinite where not determined
 
     def total_variance(self, queries: Workload) -> float:
         """Return the sum of `variances`; infinite where the measurements do not support the queries."""

@@ -185,13 +185,12 @@ class MarginalAlgebra:
         return sums
 
     def _term_variances(self, term: SparseTerm) -> Array:
-        rest = [self.splits[i].variances(w) for i, w in zip(term.axes, term.factors, strict=True)]
-        means = [self.splits[i].means(w) ** 2 for i, w in zip(term.axes, term.factors, strict=True)]
+        told = [self.splits[i].parts(w) for i, w in zip(term.axes, term.factors, strict=True)]
         total = np.zeros(term.queries)
         for subset, inside in _parts(term.axes):
             part: Array = np.ones(1)
-            for a, b, chosen in zip(rest, means, inside, strict=True):
-                part = np.kron(part, a if chosen else b)
+            for (rest, squares), chosen in zip(told, inside, strict=True):
+                part = np.kron(part, rest if chosen else squares)
             part[np.isnan(part)] = 0.0  # what is not determined does not matter where it is not asked for
             precision = self.precisions[subset]
             total += part / precision if precision > 0 else np.where(part > 0, np.inf, 0.0)

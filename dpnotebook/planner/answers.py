@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dpnotebook.errors import AccuracyError
 from dpnotebook.inference.marginal_algebra import as_marginals
 from dpnotebook.privacy.laplace_tails import laplace_scale_for
-from dpnotebook.privacy.laws import Noise, law_of
-from dpnotebook.privacy.tails import farthest_of, half_widths, kappa
+from dpnotebook.privacy.laws import Law
+from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy, Summand
 from dpnotebook.strategy import Strategy
@@ -115,27 +115,14 @@ class Answers(Protocol):
     def strategy(self) -> Strategy:
         """The measured queries together with the workload that is answered from them."""
 
-    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+    def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
 
-    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+    def scale_for(self, accuracy: Accuracy, law: Law) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy` (an error or a variance)."""
 
-    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+    def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return answers from the noisy numbers of the measurement, shape (components, queries)."""
-
-
-def grid_bits(noise: Noise, scale: Fraction) -> int:
-    """Return the number of bits below the integers on which noise of this scale is drawn.
-
-    Discrete Laplace stays on the integers, where its variance is least for its epsilon.
-    """
-    return law_of(noise).grid_bits(scale)
-
-
-def noise_variance(noise: Noise, scale: Fraction) -> float:
-    """Return the variance of one noisy number, in squared integers of its measurement."""
-    return law_of(noise).count_variance(scale)
 
 
 @dataclass(frozen=True)
@@ -159,51 +146,51 @@ class LinearAnswers:
     step: float = 1.0
     by_weight: bool = False
 
-    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+    def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give."""
-        std_errors = self.std_errors(noise, scale)
+        std_errors = self.std_errors(law, scale)
         if self.direct:
-            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
+            width = half_widths(self.units[:1, None], scale, law.name, confidence)[0]
         else:
-            rows = self._farthest(noise, scale, confidence)
-            width = self._widths(noise, scale, confidence, std_errors, rows).max(initial=0.0)
+            rows = self._farthest(law, scale, confidence)
+            width = self._widths(law, scale, confidence, std_errors, rows).max(initial=0.0)
         return Expected(std_errors, float(width))
 
-    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+    def scale_for(self, accuracy: Accuracy, law: Law) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy`."""
         if accuracy.by_part and not self.by_weight:
-            return replace(self, by_weight=True).scale_for(accuracy, noise)
+            return replace(self, by_weight=True).scale_for(accuracy, law)
         worst = float(np.max(self.factors * self.units**2))
-        if accuracy.error is not None and self.direct and law_of(noise).on_integers:
+        if accuracy.error is not None and self.direct and law.on_integers:
             return laplace_scale_for(accuracy.error / float(self.units[0]), accuracy.confidence)
         if accuracy.error is not None:
-            variance = (accuracy.error / kappa(accuracy.confidence, noise)) ** 2
+            variance = (accuracy.error / law.kappa(accuracy.confidence)) ** 2
         else:
             assert accuracy.variance is not None
             variance = accuracy.variance
-        scale = scale_of_variance(noise, variance / worst)
+        scale = scale_of_variance(law, variance / worst)
         if accuracy.error is not None:
             # Sums of few coarse steps can reach a little further than any continuous law of their variance.
-            while (reach := self.expected(noise, scale, accuracy.confidence).half_width) > accuracy.error:
+            while (reach := self.expected(law, scale, accuracy.confidence).half_width) > accuracy.error:
                 scale = _positive_scale(float(scale) * min(accuracy.error / reach * BELOW, LEAST_STEP))
             # And sums of many fine steps do not reach as far.
             for _ in range(WIDENED):
                 wider = _positive_scale(float(scale) * (accuracy.error / reach if reach > 0 else 1.0) * BELOW)
-                if law_of(noise).stable or wider < scale * ENOUGH_WIDER:
+                if law.stable or wider < scale * ENOUGH_WIDER:
                     break
-                reach = self.expected(noise, wider, accuracy.confidence).half_width
+                reach = self.expected(law, wider, accuracy.confidence).half_width
                 if reach <= accuracy.error:
                     scale = wider
         return scale
 
-    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+    def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the least-squares answers with their intervals."""
         value = self.strategy.answers(noisy[0]) * self.units
-        std_error = self.std_errors(noise, scale)
+        std_error = self.std_errors(law, scale)
         if self.direct:  # the very numbers that were drawn: the same on every computer
-            width = half_widths(self.units[:1, None], scale, noise, confidence)[0]
+            width = half_widths(self.units[:1, None], scale, law.name, confidence)[0]
             return Estimates(value, std_error, value - width, value + width)
-        return written(value, std_error, self._widths(noise, scale, confidence, std_error))
+        return written(value, std_error, self._widths(law, scale, confidence, std_error))
 
     @cached_property
     def factors(self) -> Floats:
@@ -225,16 +212,16 @@ class LinearAnswers:
         same = self.strategy.workload == self.strategy.operator and np.ptp(self.units) == 0
         return bool(same and np.allclose(self.factors, 1.0, rtol=0, atol=ONE))
 
-    def std_errors(self, noise: Noise, scale: Fraction) -> Floats:
+    def std_errors(self, law: Law, scale: Fraction) -> Floats:
         """Return the standard error of every answer, shape (answers,)."""
-        return np.asarray(np.sqrt(self.factors * noise_variance(noise, scale)) * self.units)
+        return np.asarray(np.sqrt(self.factors * law.count_variance(scale)) * self.units)
 
-    def _farthest(self, noise: Noise, scale: Fraction, confidence: float) -> tuple[int, ...] | None:
+    def _farthest(self, law: Law, scale: Fraction, confidence: float) -> tuple[int, ...] | None:
         """Return the answers whose interval may be the widest; None for all.
 
         Of two sums of Laplace noise the one of fewer draws reaches farther than the other of a little more variance.
         """
-        if law_of(noise).stable:
+        if law.stable:
             return (int(np.argmax(self.factors * self.units**2)),)
         if self._many or scale < COARSE:
             return None
@@ -269,15 +256,15 @@ class LinearAnswers:
         return np.repeat(np.cumsum([0, *queries[:-1]]), queries)
 
     def _widths(
-        self, noise: Noise, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
+        self, law: Law, scale: Fraction, confidence: float, std_errors: Floats, rows: tuple[int, ...] | None = None
     ) -> Floats:
         """Return half-widths of all answers, or of some, whose standard errors are among those given."""
         chosen = slice(None) if rows is None else list(rows)
-        if law_of(noise).stable:
-            return std_errors[chosen] * kappa(confidence, noise)
+        if law.stable:
+            return std_errors[chosen] * law.kappa(confidence)
         if self._many:
             largest = np.minimum(np.sqrt(self.factors), 1.0) * self.units  # what a draw counts for at most
-            return farthest_of(std_errors, noise, confidence, largest, float(scale))[chosen]
+            return law.farthest(std_errors, confidence, largest, float(scale))[chosen]
         if rows is None:
             alike, place = self._laws
             return _combined(self.strategy, tuple(alike.tolist()), scale, confidence)[place] * self.units
@@ -322,12 +309,12 @@ class MeanAnswers:
     rows: float
     value: float | None = None
 
-    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+    def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the error that noise of this scale will give in a group of `rows` rows."""
         weights = self.assumed_weights
-        std_error = math.sqrt(noise_variance(noise, scale) * float((weights**2).sum()))
+        std_error = math.sqrt(law.count_variance(scale) * float((weights**2).sum()))
         groups = int(self.strategy.workload.shape[0])
-        width = _single(tuple(weights.tolist()), scale, noise, confidence)
+        width = _single(tuple(weights.tolist()), scale, law, confidence)
         return Expected(np.full(groups, std_error), width)
 
     @property
@@ -349,26 +336,26 @@ class MeanAnswers:
         share = self.share or 0.0
         return np.array([1 - share, share]) * self.unit
 
-    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+    def scale_for(self, accuracy: Accuracy, law: Law) -> Fraction:
         """Return the largest noise scale that keeps the promise of `accuracy` in a group of `rows` rows."""
         if accuracy.error is not None:
-            if law_of(noise).on_integers:
+            if law.on_integers:
                 return laplace_scale_for(accuracy.error / self.unit, accuracy.confidence)
-            return _positive_scale(accuracy.error / kappa(accuracy.confidence, noise) / self.unit)
+            return _positive_scale(accuracy.error / law.kappa(accuracy.confidence) / self.unit)
         assert accuracy.variance is not None
-        return scale_of_variance(noise, accuracy.variance / self.unit**2)
+        return scale_of_variance(law, accuracy.variance / self.unit**2)
 
-    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+    def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the ratio of the two sums, with intervals by linearisation.
 
         A group whose noisy number of rows is within three standard errors of nothing gets the bounds as its interval.
         """
-        variance = noise_variance(noise, scale)
+        variance = law.count_variance(scale)
         return mean_of(
             self.measurement.summand,
             noisy,
             lambda weights: np.asarray(np.sqrt(variance * (weights**2).sum(axis=1))),
-            lambda weights: half_widths(weights, scale, noise, confidence),
+            lambda weights: half_widths(weights, scale, law.name, confidence),
         )
 
 
@@ -402,8 +389,8 @@ def mean_of(
 
 
 @lru_cache(maxsize=256)
-def _single(weights: tuple[float, ...], scale: Fraction, noise: Noise, confidence: float) -> float:
-    return float(half_widths(np.array([weights]), scale, noise, confidence)[0])
+def _single(weights: tuple[float, ...], scale: Fraction, law: Law, confidence: float) -> float:
+    return float(half_widths(np.array([weights]), scale, law.name, confidence)[0])
 
 
 @dataclass(frozen=True)
@@ -442,22 +429,22 @@ class QuantileAnswers:
         """Number of groups."""
         return int(self.ranks.strategy.workload.shape[0]) // len(self.levels)
 
-    def expected(self, noise: Noise, scale: Fraction, confidence: float) -> Expected:
+    def expected(self, law: Law, scale: Fraction, confidence: float) -> Expected:
         """Return the expected error in rows of rank."""
-        expected = self.ranks.expected(noise, scale, confidence)
+        expected = self.ranks.expected(law, scale, confidence)
         return Expected(self.worst(expected.std_errors), expected.half_width)
 
     def worst(self, std_errors: Floats) -> Floats:
         """Return the largest of some errors of the cumulative counts for each answer, shape (groups * quantiles,)."""
         return np.repeat(std_errors.reshape(self.groups, len(self.levels)).max(axis=1), len(self.quantiles))
 
-    def scale_for(self, accuracy: Accuracy, noise: Noise) -> Fraction:
+    def scale_for(self, accuracy: Accuracy, law: Law) -> Fraction:
         """Return the largest noise scale that keeps ranks within `accuracy`, in rows."""
-        return self.ranks.scale_for(accuracy, noise)
+        return self.ranks.scale_for(accuracy, law)
 
-    def estimate(self, noisy: Floats, noise: Noise, scale: Fraction, confidence: float) -> Estimates:
+    def estimate(self, noisy: Floats, law: Law, scale: Fraction, confidence: float) -> Estimates:
         """Return the level at which the cumulative count passes the quantile, and where its band does."""
-        return self.read(self.ranks.estimate(noisy, noise, scale, confidence))
+        return self.read(self.ranks.estimate(noisy, law, scale, confidence))
 
     def read(self, ranks: Estimates) -> Estimates:
         """Return the quantiles that estimated cumulative counts say, shape (groups * levels,)."""
@@ -514,7 +501,7 @@ def _first_above(excess: Floats) -> int:
     return int(above[0]) if above.size else excess.size - 1
 
 
-def scale_of_variance(noise: Noise, variance: float) -> Fraction:
+def scale_of_variance(law: Law, variance: float) -> Fraction:
     """Return the noise scale of a variance, in squared integers.
 
     Raises
@@ -522,7 +509,7 @@ def scale_of_variance(noise: Noise, variance: float) -> Fraction:
     AccuracyError
         If no scale has it.
     """
-    return _positive_scale(law_of(noise).scale_of_variance(variance))
+    return _positive_scale(law.scale_of_variance(variance))
 
 
 def _positive_scale(scale: float) -> Fraction:

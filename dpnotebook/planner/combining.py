@@ -22,7 +22,7 @@ from dpnotebook.planner.history import History
 from dpnotebook.planner.items import Item
 from dpnotebook.planner.plan_json import estimates_to_json
 from dpnotebook.planner.to_linear import to_linear
-from dpnotebook.privacy.tails import farthest_of, half_widths
+from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.question import Question
 from dpnotebook.workload.terms import row_weights
 
@@ -179,7 +179,7 @@ def _answer_by_answer(
     std_errors = own.std_error * np.sqrt(1 - share)
     mixed = np.where(known, values * asked.step, 0.0) * share + own.value * (1 - share)
     least = marginal_measurement.least_scale(history, also)
-    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, least)
+    bound = history.law.farthest(std_errors, confidence, asked.step * asked.reach, least)
     widths = np.where(known, bound, (own.upper - own.lower) / 2)
     return written(mixed, std_errors, widths)
 
@@ -208,14 +208,14 @@ def widths_of(
     also: Sequence[Item] = (),
 ) -> Floats:
     """Return half-widths: from the exact law of the combined noise where it has few enough terms, else a bound."""
-    bound = farthest_of(std_errors, history.noise, confidence, asked.step * asked.reach, asked.least_scale)
+    bound = history.law.farthest(std_errors, confidence, asked.step * asked.reach, asked.least_scale)
     known = np.flatnonzero(np.isfinite(std_errors))
     rows, which = np.unique(asked.alike[known], return_inverse=True)
     if history.law.stable or rows.size > MOST_EXACT or not known.size:
         return bound
     found = draws_of(asked, rows, history, also)
     if found is not None:
-        widths = half_widths(*found, history.noise, confidence)
+        widths = half_widths(*found, history.law.name, confidence)
         bound[known] = np.minimum(bound[known], widths[which] * asked.step)
     return bound
 

@@ -14,7 +14,7 @@ from dpnotebook.planner.pricing import units_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Measurement
@@ -94,12 +94,12 @@ def warnings(
     return tuple(dict.fromkeys(found))  # a sum and a mean of one column say the same
 
 
-def saved_by_delta(question: Question, answer: Answers, noise: Noise, epsilon: float) -> tuple[str, ...]:
+def saved_by_delta(question: Question, answer: Answers, law: Law, epsilon: float) -> tuple[str, ...]:
     """Return what a delta would save for workloads over many attributes, where the budget has none.
 
     Laplace noise pays for every measurement that a row is in, Gaussian noise for the root of the sum of their squares.
     """
-    if law_of(noise).euclidean or question.measures[0].kind != "workload" or len(question.keys) < WIDE or not epsilon:
+    if law.euclidean or question.measures[0].kind != "workload" or len(question.keys) < WIDE or not epsilon:
         return ()
     if not isinstance(answer, LinearAnswers):
         return ()
@@ -113,12 +113,14 @@ def saved_by_delta(question: Question, answer: Answers, noise: Noise, epsilon: f
     )
 
 
-def repeated_steps(number: int) -> tuple[str, ...]:
+def repeated_steps(number: int) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Return how an answer is computed that the ledger has already."""
-    return (f"release #{number} in the ledger answers this question; nothing is measured and nothing is spent",)
+    return (), (f"release #{number} in the ledger answers this question; nothing is measured and nothing is spent",)
 
 
-def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fraction], noise: Noise) -> tuple[str, ...]:
+def steps(
+    table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fraction], law: Law
+) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Return how the answer is computed, one sentence a step."""
     found = []
     if table.unit is not None:
@@ -126,14 +128,13 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
             f"{table.name} was bounded when it was protected: at most {table.contribution_bound} rows of each "
             f"{table.one}"
         )
-    law = law_of(noise).drawn
     for answer, scale in zip(answers, scales, strict=True):
         measurement = answer.measurement
         axes = " x ".join(f"{axis.attribute} ({axis.size})" for axis in measurement.axes) or "one cell"
         what = "counts" if measurement.summand.column is None else f"sums of {measurement.summand.column}"
         worth = float(scale) * float(measurement.summand.step)
         found.append(f"{what} over {axes}: {measurement.answers:,} numbers, strategy {_strategy_name(answer)}")
-        found.append(f"{law} noise of scale {worth:,.6g} on each, drawn exactly")
+        found.append(f"{law.drawn} noise of scale {worth:,.6g} on each, drawn exactly")
         if isinstance(answer, MeanAnswers):
             found.append("the mean is the sum above the lower bound over the sum of both, which counts the rows")
         elif isinstance(answer, QuantileAnswers):
@@ -145,7 +146,7 @@ def steps(table: TableSchema, answers: Sequence[Answers], scales: Sequence[Fract
             )
         elif isinstance(answer, LinearAnswers) and not answer.direct:
             found.append("answers by least squares from the noisy numbers")
-    return tuple(found)
+    return (), tuple(found)
 
 
 def _read_off(answer: QuantileAnswers) -> str:
@@ -251,6 +252,7 @@ def described(
     half_width: float,
     confidence: float,
     bought: int = 0,
+    also: Sequence[str] = (),
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
     """Return what a plan does and how its answer is computed, one sentence a step.
 
@@ -264,6 +266,8 @@ def described(
         What the answer will be within, and how surely.
     bought
         How many of the items, the first ones, are bought for later questions too.
+    also
+        Further steps.
     """
     actions, steps = [], []
     if reused and not items:
@@ -272,36 +276,39 @@ def described(
         steps.append(f"{text}; nothing is measured and nothing is spent")
     elif reused:
         actions.append(Action("reuse", f"{releases(reused)} {_tell(reused)} part of the answer", reused))
-    law = accountant.law.drawn
+    law = accountant.law
     for place, item in enumerate(items):
         epsilon = accountant.epsilon(units_of([item], table, accountant))
         worth = float(item.measurement.summand.step)
         if place < bought:
-            text = f"buys {_bought(item, accountant.noise, confidence)}"
+            text = f"buys {_bought(item, law, confidence)}"
             text += ", for later questions too" if _plain(item.measurement) else ""
             actions.append(Action("buy", text, () if item.refines is None else (item.refines[0],), epsilon))
-            steps.append(f"{said(item.measurement)}, {law} noise of scale {float(item.scale) * worth:,.6g} on each")
+            steps.append(
+                f"{said(item.measurement)}, {law.drawn} noise of scale {float(item.scale) * worth:,.6g} on each"
+            )
             continue
         if item.refines is not None and item.before is not None:
             number = item.refines[0]
-            before, after = (_reach(scale, accountant.noise, confidence) * worth for scale in (item.before, item.scale))
+            before, after = (_reach(scale, law, confidence) * worth for scale in (item.before, item.scale))
             whole = accountant.epsilon(units_of([_afresh(item)], table, accountant))
             text = f"refines release #{number} from ±{before:,.4g} to ±{after:,.4g}"
             actions.append(Action("refine", text, (number,), epsilon, whole))
             steps.append(
                 f"release #{number} is made more accurate, and both together cost what the second alone would: "
-                f"{law} noise of scale {float(item.scale) * worth:,.6g} instead of {float(item.before) * worth:,.6g}"
+                f"{law.drawn} noise of scale {float(item.scale) * worth:,.6g} instead of "
+                f"{float(item.before) * worth:,.6g}"
             )
             continue
         actions.append(Action("measure", f"measures {said(item.measurement)}", (), epsilon))
         chosen = "" if item.strategy is None else _chosen_for(item.strategy)
-        noise = f"{law} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
+        noise = f"{law.drawn} noise of scale {float(item.scale) * worth:,.6g} on each, drawn exactly"
         steps.append(f"{said(item.measurement)}{chosen}, {noise}")
     if reused:
         steps.append(f"answers by least squares from {releases(reused)}" + (" and what is measured" if items else ""))
     if isinstance(answer, QuantileAnswers):
         steps.append(_read_off(answer))
-    return tuple(actions), tuple(steps)
+    return tuple(actions), (*steps, *also)
 
 
 def releases(numbers: Sequence[int]) -> str:
@@ -325,10 +332,10 @@ def said(measurement: Measurement) -> str:
     return f"{number}{what}" + (f" over {axes}" if axes else "") + where
 
 
-def _bought(item: Planned, noise: Noise, confidence: float) -> str:
+def _bought(item: Planned, law: Law, confidence: float) -> str:
     measured = item.measurement
     if _plain(measured):
-        reach = _reach(item.scale, noise, confidence) * float(measured.summand.step)
+        reach = _reach(item.scale, law, confidence) * float(measured.summand.step)
         return f"{said(measured)} within ±{reach:,.4g} each"
     # Weights say little, and so does the noise on weighted counts: what they are for says more.
     names = " x ".join(axis.attribute for axis in measured.axes)
@@ -346,8 +353,8 @@ def _afresh(item: Planned) -> Planned:
     return Planned(item.measurement, item.scale, item.bits)
 
 
-def _reach(scale: Fraction, noise: Noise, confidence: float) -> float:
-    return float(half_widths([[1.0]], scale, noise, confidence)[0])
+def _reach(scale: Fraction, law: Law, confidence: float) -> float:
+    return float(half_widths([[1.0]], scale, law.name, confidence)[0])
 
 
 def _give(numbers: Sequence[int]) -> str:

@@ -107,6 +107,7 @@ class History:
         self.lost: list[int] = []  # releases of earlier domains that cannot be said in this one
         self.not_refined: frozenset[Key] = frozenset()  # measurements of earlier domains: for those there is no spend
         self.noise: Noise = noise
+        self.law: Law = law_of(noise)
         self.releases: set[int] = set()
         self.answered = AnsweredQuestions()
         self.items: dict[Key, Item] = {}
@@ -131,11 +132,6 @@ class History:
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise."""
-        return law_of(self.noise)
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -186,7 +182,7 @@ class History:
                 self.lost.append(release.number)
 
     def _take(self, planned: Planned, key: Key, answers: NDArray[np.int64]) -> None:
-        self.add(item_of(planned, key, answers, self.noise))
+        self.add(item_of(planned, key, answers, self.law))
 
     def add(self, item: Item) -> None:
         """Add a measurement, of a release after those of all others."""

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.planner.answers import Floats, noise_variance
+from dpnotebook.planner.answers import Floats
 from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.plan import Planned
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Law
 from dpnotebook.query.measurement import Measurement
 
 
@@ -47,10 +47,10 @@ class Item:
     group: str | None = None
 
 
-def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, noise: Noise) -> Item:
+def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) -> Item:
     """Return a measurement as it is recorded, with its noisy numbers as integers; before it is made with None."""
     if noisy is None:
         noisy = np.zeros((planned.measurement.summand.components, planned.measurement.operator.shape[0]))
     values = np.ldexp(noisy.astype(float), -planned.bits)
-    variance = noise_variance(noise, planned.scale)
+    variance = law.count_variance(planned.scale)
     return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner import explain
-from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, noise_variance
+from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import MOST_EXACT, draws_of
 from dpnotebook.planner.history import History
@@ -36,7 +36,7 @@ from dpnotebook.planner.pricing import Pricing, cost_of, more_precise, units_of
 from dpnotebook.planner.problem import LedgerView, Option
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.value_ends import COUNT
-from dpnotebook.privacy.tails import farthest_of, half_widths
+from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.question import Accuracy, Question, Summand
 
 MEANT = 6  # digits of a mean below its standard error
@@ -161,9 +161,9 @@ class KnownMeans:
 
     def _widths(self, confidence: float, std_errors: Floats, weights: Floats) -> Floats:
         """Return half-widths of means in which an integer of either sum is worth so much, shape (groups, 2)."""
-        noise, groups = self.history.noise, self.order.shape[1]
+        law, groups = self.history.law, self.order.shape[1]
         largest = np.abs(weights).max(axis=1) * self._reach
-        bound = farthest_of(std_errors, noise, confidence, largest, least_scale(self.history, self.also))
+        bound = law.farthest(std_errors, confidence, largest, least_scale(self.history, self.also))
         if self.history.law.stable or groups > MOST_EXACT:
             return bound
         found = draws_of(self._tied, self.order[:2].ravel(), self.history, self.also)
@@ -171,7 +171,7 @@ class KnownMeans:
             return bound
         draws, scales = found
         combined = draws[:groups] * weights[:, [0]] + draws[groups:] * weights[:, [1]]
-        return np.minimum(bound, half_widths(combined, scales, noise, confidence))
+        return np.minimum(bound, half_widths(combined, scales, law.name, confidence))
 
     @cached_property
     def _reach(self) -> float:
@@ -242,12 +242,12 @@ def with_known(
     table, ledger
         What is public about the table; the record of past answers.
     """
-    noise, share = ledger.accountant.noise, answer.share
+    law, share = ledger.accountant.law, answer.share
     unit = answer.unit
     if accuracy.epsilon is not None:
-        target = noise_variance(noise, alone.items[0].scale)
+        target = law.count_variance(alone.items[0].scale)
     else:
-        target = target_of(accuracy, unit, noise, means.history.least_scale)
+        target = target_of(accuracy, unit, law, means.history.least_scale)
     if means.known:
         width = means.width(share, accuracy.confidence) * unit
         if accuracy.error is not None:
@@ -265,7 +265,7 @@ def with_known(
             cost_of(alone.items, table, ledger.accountant)
         ):
             return None
-        after = known_means(question, means.history, [item_of(planned, (0, 0), None, noise)])
+        after = known_means(question, means.history, [item_of(planned, (0, 0), None, law)])
         if after is None or not after.known or float(after.worst(share).max(initial=0.0)) > target * SLACK:
             return None
         width = after.width(share, accuracy.confidence) * unit
@@ -288,7 +288,7 @@ def _option(
     """Return a way to answer with its expected errors, what it reuses, and all of it in words."""
     accountant = ledger.accountant
     reused = tuple(number for number in means.sources() if number)
-    actions, steps = explain.described(items, reused, answer, table, accountant, width, accuracy.confidence)
+    words = partial(explain.described, items, reused, answer, table, accountant, width, accuracy.confidence)
     return replace(
         alone,
         items=items,
@@ -296,9 +296,8 @@ def _option(
         as_good_as=0 if accuracy.epsilon is None else alone.units,
         std_errors=np.sqrt(means.worst(answer.share)) * answer.unit,
         half_width=width,
-        steps=steps,
+        words=words,
         reused=reused,
-        actions=actions,
         combined=True,
     )
 

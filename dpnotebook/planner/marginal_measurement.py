@@ -24,8 +24,7 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.planner.value_ends import COUNT, ValueCounts, over_ends, over_levels
 from dpnotebook.predicate import Predicate
-from dpnotebook.privacy.laws import Noise
-from dpnotebook.privacy.tails import farthest, spread_within
+from dpnotebook.privacy.laws import Law
 from dpnotebook.query.measurement import Axis
 from dpnotebook.query.question import Accuracy, Question, Summand
 from dpnotebook.workload.terms import row_weights
@@ -333,14 +332,14 @@ def _better(one: Floats, other: Floats) -> bool:
     return bool(one[known].max(initial=0.0) < other[other_known].max(initial=0.0))
 
 
-def target_of(accuracy: Accuracy, step: float, noise: Noise, least: float, reach: float = 1.0) -> float:
+def target_of(accuracy: Accuracy, step: float, law: Law, least: float, reach: float = 1.0) -> float:
     """Return the variance that every answer must have, in squared integers, whatever it will be combined from."""
     if accuracy.variance is not None:
         return min(accuracy.variance / step**2, ENOUGH)
     assert accuracy.error is not None
     error = accuracy.error / step
     scale = min(max(error / 4, LEAST_SCALE), least)
-    spread = spread_within(error, noise, accuracy.confidence, reach, scale)
+    spread = law.spread_within(error, accuracy.confidence, reach, scale)
     return min(spread, math.sqrt(ENOUGH)) ** 2
 
 
@@ -359,7 +358,7 @@ def direct(asked: LinearTarget, answers: LinearAnswers, target: float | Floats, 
     with np.errstate(divide="ignore"):  # a query that counts nothing is known exactly
         precision = bound_precision(before, factors, np.broadcast_to(target, before.shape))
     planned = more_precise(answers.measurement, precision, pricing, answers.strategy)
-    gained = added_precision(planned, pricing.accountant.noise)
+    gained = added_precision(planned, pricing.accountant.law)
     return Proposal((planned,), combined(before, factors / gained), single=True)
 
 
@@ -414,8 +413,8 @@ def combined(before: Floats, measured: Floats) -> Floats:
 
 
 def half_width(
-    asked: LinearTarget, std_error: float, accuracy: Accuracy, noise: Noise, items: Sequence[Planned] = ()
+    asked: LinearTarget, std_error: float, accuracy: Accuracy, law: Law, items: Sequence[Planned] = ()
 ) -> float:
     """Return how far the answer of this standard error, in its own units, can reach when `items` are measured too."""
     scale = min([asked.least_scale, *(float(item.scale) for item in items)])
-    return farthest(std_error, noise, accuracy.confidence, asked.step * asked.reach, scale)
+    return float(law.farthest(np.array([std_error]), accuracy.confidence, asked.step * asked.reach, scale)[0])

@@ -6,12 +6,13 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from dpnotebook.planner import explain, marginal_measurement
-from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers, grid_bits
+from dpnotebook.planner.answers import Answers, Estimates, Expected, Floats, LinearAnswers, QuantileAnswers
 from dpnotebook.planner.combining import exact_half_width, exact_half_widths
 from dpnotebook.planner.explain import described
 from dpnotebook.planner.history import History, RecordedRelease
@@ -27,7 +28,6 @@ from dpnotebook.planner.spare_budget import spare_range
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.tails import farthest, farthest_of
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.workload.terms import row_weights
 
@@ -59,8 +59,8 @@ def repeated(
                 alike = replace(accuracy, within=())
                 expected = _expected(past, question, alike, table, ledger.accountant, assumption) or expected
             number, units, first = past.number, int(past.plan["units"]), expected[0]
-            steps = explain.repeated_steps(number)
-            option = Option((), units, first.std_errors, first.half_width, steps, (number,), number)
+            words = partial(explain.repeated_steps, number)
+            option = Option((), units, first.std_errors, first.half_width, words, (number,), number)
             found.append((number, replace(option, expected=tuple(expected))))
     return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
 
@@ -93,7 +93,7 @@ def _expected(
         elif past.plan["measures"]:
             recorded = plan_from_json(past.plan, table.domain, question, assumption)
             known[key] = [
-                _by_weight(answer, accuracy).expected(accountant.noise, item.scale, accuracy.confidence)
+                _by_weight(answer, accuracy).expected(accountant.law, item.scale, accuracy.confidence)
                 for answer, item in zip(recorded.answers, recorded.planned, strict=True)
             ]
     return known.get(key)  # none of what is to be combined with others and not measured yet, or is of no use
@@ -129,7 +129,7 @@ def _told(told: Mapping[str, Any], estimates: Estimates, confidence: float, acco
     if "ranks" in told and confidence == told["confidence"] and "reach" in told:
         width = told["reach"]
     elif "ranks" in told:
-        width = farthest(float(errors.max()), accountant.noise, confidence, told["step"], told["scale"])
+        width = float(accountant.law.farthest(errors.max(keepdims=True), confidence, told["step"], told["scale"])[0])
     return Expected(errors, width)
 
 
@@ -162,14 +162,14 @@ def at_price(
     """Return the way that measures each answer for its share of the price, in units."""
     chosen = scales(answers, shares, table, accountant)
     items = tuple(
-        Planned(answer.measurement, scale, grid_bits(accountant.noise, scale), answer.strategy)
+        Planned(answer.measurement, scale, accountant.law.grid_bits(scale), answer.strategy)
         for answer, scale in zip(answers, chosen, strict=True)
     )
     expected = tuple(
-        answer.expected(accountant.noise, scale, confidence) for answer, scale in zip(answers, chosen, strict=True)
+        answer.expected(accountant.law, scale, confidence) for answer, scale in zip(answers, chosen, strict=True)
     )
-    steps = explain.steps(table, answers, chosen, accountant.noise)
-    return Option(items, sum(shares), expected[0].std_errors, expected[0].half_width, steps, expected=expected)
+    words = partial(explain.steps, table, answers, chosen, accountant.law)
+    return Option(items, sum(shares), expected[0].std_errors, expected[0].half_width, words, expected=expected)
 
 
 def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
@@ -189,7 +189,7 @@ def with_history(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         return _within(problem, accuracy) if asked.told else alone
     least = asked.least_scale
     for _ in range(ATTEMPTS):
-        target = marginal_measurement.target_of(accuracy, asked.step, problem.noise, least, asked.reach)
+        target = marginal_measurement.target_of(accuracy, asked.step, problem.law, least, asked.reach)
         if target <= 0:  # finer than combinations of whole numbers can promise
             break
         option = _with_variance(problem, accuracy, target)
@@ -222,7 +222,7 @@ def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
         for error in np.unique(errors):
             alike = replace(accuracy, error=float(error), within=())
             targets[errors == error] = marginal_measurement.target_of(
-                alike, asked.step, problem.noise, least, asked.reach
+                alike, asked.step, problem.law, least, asked.reach
             )
         if (targets <= 0).any():
             break
@@ -230,7 +230,7 @@ def _within(problem: PlanningProblem, accuracy: Accuracy) -> Option:
             return free
         option = _beside(problem, accuracy, targets)
         scale = min([asked.least_scale, *(float(item.scale) for item in option.items)])
-        reach = farthest_of(option.std_errors, problem.noise, accuracy.confidence, asked.step * asked.reach, scale)
+        reach = problem.law.farthest(option.std_errors, accuracy.confidence, asked.step * asked.reach, scale)
         if option.own or (reach <= errors * marginal_measurement.SLACK).all():
             return option
         least = min(least * FINER, scale)  # coarse noise that is added up can reach further, for its variance
@@ -259,7 +259,7 @@ def _known_within(
     if not known and (widths is None or errors is None or (widths > errors * marginal_measurement.SLACK).any()):
         return None
     width = 0.0 if widths is None else float(widths.max(initial=0.0))
-    option = Option((), 0, alone.std_errors, width, (), as_good_as=alone.units if accuracy.error is None else 0)
+    option = Option((), 0, alone.std_errors, width, as_good_as=alone.units if accuracy.error is None else 0)
     return _finished(problem, option, asked.variances, accuracy)
 
 
@@ -286,7 +286,7 @@ def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Op
     own = best.half_width > 0
     units = _units(best.items, problem)
     as_good_as = alone.units if accuracy.error is None else 0
-    option = Option(best.items, units, alone.std_errors, best.half_width, (), own=own, as_good_as=as_good_as)
+    option = Option(best.items, units, alone.std_errors, best.half_width, own=own, as_good_as=as_good_as)
     return _finished(problem, option, best.variances, accuracy)
 
 
@@ -294,8 +294,11 @@ def _over_atoms(problem: PlanningProblem) -> PlanningProblem:
     """Return the same with the question over atoms, where there is room: answer by answer more may seem missing."""
     if isinstance(problem.asked, marginal_measurement.OverAtoms):
         return problem
-    atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
-    return replace(problem, asked=atoms.certain()) if isinstance(atoms, marginal_measurement.OverAtoms) else problem
+    if not problem.forms:
+        atoms = marginal_measurement.asked_of(problem.question, problem.history, over_atoms=True)
+        problem.forms.append(atoms.certain() if isinstance(atoms, marginal_measurement.OverAtoms) else None)
+    (found,) = problem.forms
+    return problem if found is None else replace(problem, asked=found)
 
 
 def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option:
@@ -324,7 +327,7 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
         if _holds(problem, proposal):
             units, half_width = _units(proposal.items, problem), proposal.half_width
             own = half_width > 0
-            option = Option(proposal.items, units, alone.std_errors, half_width, (), target=target, own=own)
+            option = Option(proposal.items, units, alone.std_errors, half_width, target=target, own=own)
             return _finished(problem, option, proposal.variances, accuracy)
     option = replace(alone, target=target, own=True)
     return _finished(problem, option, None, accuracy) if asked.told else option
@@ -336,7 +339,7 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
     if not asked.told:
         return None
     if marginal_measurement.is_known(asked, target):
-        free = Option((), 0, alone.std_errors, 0.0, (), target=target)
+        free = Option((), 0, alone.std_errors, 0.0, target=target)
         return _finished(problem, free, asked.variances, accuracy)
     if accuracy.error is None:
         return None
@@ -348,7 +351,7 @@ def _free(problem: PlanningProblem, accuracy: Accuracy, target: float) -> Option
             continue
         width = exact_half_width(problem.history, each, accuracy.confidence)
         if width <= accuracy.error * marginal_measurement.SLACK:
-            free = Option((), 0, alone.std_errors, width, (), target=target)
+            free = Option((), 0, alone.std_errors, width, target=target)
             return _finished(replace(problem, asked=each), free, each.variances, accuracy)
     return None
 
@@ -379,7 +382,7 @@ def _by_pioneer(problem: PlanningProblem, accuracy: Accuracy, target: float) -> 
         return alone
     if not _holds(problem, marginal_measurement.Proposal(items, np.full(1, target))):
         return alone
-    option = Option(items, _units(items, problem), problem.alone_errors, 0.0, (), target=target)
+    option = Option(items, _units(items, problem), problem.alone_errors, 0.0, target=target)
     return _finished(problem, option, np.full(1, target), accuracy)
 
 
@@ -409,7 +412,7 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
         return None
     after = replace(problem, asked=supposed)
     # Coarse noise that is added up can reach further, for its variance, than what a question needs by itself.
-    target = min(target, marginal_measurement.target_of(accuracy, asked.step, problem.noise, after.asked.least_scale))
+    target = min(target, marginal_measurement.target_of(accuracy, asked.step, problem.law, after.asked.least_scale))
     if target <= 0:
         return None
     bought = tuple(sorted(bought, key=lambda item: item.measurement.key == own))
@@ -432,7 +435,7 @@ def _with_purchase(problem: PlanningProblem, least: int, accuracy: Accuracy, tar
         return None
     forecast = problem.rent.forecast(least, price, still)
     units = _units(items, problem)
-    option = Option(items, units, variances, 0.0, (), target=target, bought=later, forecast=forecast)
+    option = Option(items, units, variances, 0.0, target=target, bought=later, forecast=forecast)
     reaching = replace(problem, asked=replace(asked, least_scale=after.asked.least_scale))
     return _finished(reaching, option, variances, accuracy)
 
@@ -465,16 +468,17 @@ def _missing(problem: PlanningProblem, target: float | Floats) -> Iterator[margi
 
 def _finished(problem: PlanningProblem, option: Option, variances: Floats | None, accuracy: Accuracy) -> Option:
     """Return a way with its expected errors, what it reuses, and all of it in words."""
-    asked, noise, answer = problem.asked, problem.noise, problem.answer
+    asked, answer = problem.asked, problem.answer
     std_errors, half_width = option.std_errors, option.half_width
     if variances is not None:
         errors = np.sqrt(variances) * asked.step
-        reach = marginal_measurement.half_width(asked, float(errors.max()), accuracy, noise, option.items)
+        reach = marginal_measurement.half_width(asked, float(errors.max()), accuracy, problem.law, option.items)
         if not (option.own and half_width <= reach):  # the answer by itself, or what is known with it: one of the two
             half_width = min((not option.own and half_width) or math.inf, reach)
             std_errors = answer.worst(errors) if isinstance(answer, QuantileAnswers) else errors
     reused = asked.sources()
-    actions, steps = described(
+    words = partial(
+        described,
         option.items,
         reused,
         answer,
@@ -484,6 +488,4 @@ def _finished(problem: PlanningProblem, option: Option, variances: Floats | None
         accuracy.confidence,
         option.bought,
     )
-    return replace(
-        option, std_errors=std_errors, half_width=half_width, reused=reused, actions=actions, steps=steps, combined=True
-    )
+    return replace(option, std_errors=std_errors, half_width=half_width, reused=reused, words=words, combined=True)

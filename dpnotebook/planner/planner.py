@@ -6,11 +6,11 @@ It knows the declared domain, the budget and what earlier releases recorded: a p
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -29,7 +29,8 @@ from dpnotebook.planner.ski_rental import Purchases
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, as_asked, to_linear
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.laws import GAUSSIAN, Law, Noise
+from dpnotebook.privacy.laws import GAUSSIAN, Law
+from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Question
 from dpnotebook.strategy import Strategy
@@ -85,135 +86,266 @@ def make_plan(
     DomainError
         If the question cannot be asked of the declared domain.
     """
-    accountant = ledger.accountant
     assumption = assumption or Assumption()
     if assumption.rows is None:
         assumption = Assumption(table.rows_of(question.where), assumption.value)
-    own = fresh or strategy is not None
-    given, asked = accuracy, None
+    past = None if fresh or strategy is not None else history
+    asking = _Asking(
+        question, accuracy, table, ledger, past, planner, assumption, strategy, purchases=purchases, others=alternatives
+    )
     if accuracy.relative is not None:
-        asked = None if own or history is None else _asked(question, history)
-        accuracy = resolved(accuracy, question, asked, table)
-    _check_accuracy(question, accuracy, table, assumption)
-    option = None if fresh else repeated(question, accuracy, table, ledger, assumption, history)
-    if option is None and asked is None and not own and history is not None:
-        asked = _asked(question, history)
-    alone: Cost | None = None
-    others: list[Alternative] = []
-    worked_out: dict[str, StrategyPrice] = {}
-    kind: str | None = None
+        asking = asking.at(resolved(accuracy, question, asking.known, table))
+    _check_accuracy(question, asking.accuracy, table, assumption)
+    way = None if fresh else _repeated(asking, history)
+    way = way or _several(asking) or _single(asking)
+    return _written(asking, way, accuracy, history)
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A question that is planned, and what it is planned with: as for `make_plan`.
+
+    Parameters
+    ----------
+    history
+        What may be reused; None where nothing is.
+    others
+        Whether other prices are listed.
+    """
+
+    question: Question
+    accuracy: Accuracy
+    table: TableSchema
+    ledger: LedgerView
+    history: History | None
+    planner: str
+    assumption: Assumption
+    strategy: Strategy | None
+    purchases: Purchases
+    others: bool
+
+    @cached_property
+    def accountant(self) -> Accountant:
+        """Of the budget that holds."""
+        return self.ledger.accountant
+
+    @cached_property
+    def known(self) -> LinearTarget | None:
+        """The question over what was recorded, and what is certain of it; None where it has no such form."""
+        if self.history is None:
+            return None
+        asked = marginal_measurement.asked_of(self.question, self.history)
+        return None if asked is None else asked.certain()
+
+    @property
+    def told(self) -> bool:
+        """Whether anything that was recorded bears on the answers."""
+        return self.known is not None and self.known.told
+
+    def at(self, accuracy: Accuracy) -> _Asking:
+        """Return the same at another accuracy: what is known stays as it is."""
+        found = replace(self, accuracy=accuracy)
+        vars(found)["known"] = self.known
+        return found
+
+    def cost(self, option: Option) -> Cost:
+        """Return what a way would cost as the ledger stands."""
+        return self._cost(self.ledger.price(self.cells(option)))
+
+    def cells(self, option: Option) -> CellCost:
+        """Return what a way costs in each cell."""
+        return cost_of(option.items, self.table, self.accountant)
+
+    def _cost(self, units: int) -> Cost:
+        return Cost(self.accountant.epsilon(units), self.accountant.delta, units)
+
+    def price(self, option: Option) -> int:
+        """Return by how much a way would raise the session's total, in units."""
+        return self.ledger.price(self.cells(option)) if option.items else 0
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a question will be answered.
+
+    Parameters
+    ----------
+    option
+        What is measured and reused.
+    answers
+        How its measures would be answered by themselves; none where a release answers it.
+    alone
+        What that would cost; None where nothing that was recorded was looked at.
+    others
+        Other prices.
+    worked_out, kind
+        As in `PlanningProblem`.
+    """
+
+    option: Option
     answers: Sequence[Answers] = ()
-    if option is None and len(question.measures) > 1:
-        past = None if own else history
-        together = SeveralMeasures(question, table, ledger, past, planner, assumption)
-        option = together.planned(accuracy)
-        if option is not None:
-            answers = together.apart
-            units = option.as_good_as
-            if not units:
-                units, _ = units_for(accuracy, answers, table, accountant)
-            alone = None if past is None else Cost(accountant.epsilon(units), accountant.delta, units)
-            if alternatives and together.quick(accuracy):
-                others = _others(together.planned, option, accuracy, table, ledger)
+    alone: Cost | None = None
+    others: Sequence[Alternative] = ()
+    worked_out: Mapping[str, StrategyPrice] = field(default_factory=dict)
+    kind: str | None = None
+
+
+def _repeated(asking: _Asking, history: History | None) -> _Way | None:
+    """Return the way that gives a release of the very question, if one is as good as asked."""
+    option = repeated(asking.question, asking.accuracy, asking.table, asking.ledger, asking.assumption, history)
+    return None if option is None else _Way(option)
+
+
+def _several(asking: _Asking) -> _Way | None:
+    """Return the way that measures several measures together; None for one, and where that gains nothing."""
+    if len(asking.question.measures) == 1:
+        return None
+    table, ledger, accuracy = asking.table, asking.ledger, asking.accuracy
+    together = SeveralMeasures(asking.question, table, ledger, asking.history, asking.planner, asking.assumption)
+    option = together.planned(accuracy)
     if option is None:
-        linear = partial(_linear, question, table, accountant.noise, assumption, strategy)
-        answers = linear(accuracy.planned_for)
-        option = by_itself(answers, accuracy, table, accountant)
-        known = asked is not None and asked.told
-        second = None if accuracy.planned_for == "total" or accuracy.objective else linear("total")
-        if second is not None and _same(second, answers):
-            second = None
-        if second is not None and not known and _may_be_cheaper(second, option, accuracy, table, accountant):
-            other = by_itself(second, accuracy, table, accountant)
-            prices = [ledger.price(cost_of(one.items, table, accountant)) for one in (option, other)]
-            if prices[1] < prices[0]:
-                answers, option = second, other
-        means = None if own or history is None else known_means(question, history)
-        if means is not None and isinstance(answers[0], MeanAnswers):
-            units = ledger.price(cost_of(option.items, table, accountant))
-            alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            beside = partial(with_known, means, question, answers[0], table=table, ledger=ledger)
-            if (found := beside(option, accuracy)) is not None:
+        return None
+    units = option.as_good_as or units_for(accuracy, together.apart, table, asking.accountant)[0]
+    alone = None if asking.history is None else Cost(asking.accountant.epsilon(units), asking.accountant.delta, units)
+    listed = asking.others and together.quick(accuracy)
+    return _Way(option, together.apart, alone, _others(together.planned, option, asking) if listed else ())
 
-                def mean_at(other: Accuracy) -> Option:
-                    by_themselves = by_itself(answers, other, table, accountant)
-                    return beside(by_themselves, other) or by_themselves
 
-                option = found
-                if alternatives:
-                    others = _others(mean_at, option, accuracy, table, ledger)
-        if asked is not None and history is not None:
-            units = ledger.price(cost_of(option.items, table, accountant))
-            alone = Cost(accountant.epsilon(units), accountant.delta, units)
-            problem = PlanningProblem(
-                table, ledger, history, question, answers[0], option, asked, planner, purchases=purchases
-            )
-            option, worked_out, kind = with_history(problem, accuracy), problem.worked_out, problem.kind
-            if second is not None and known and option.items and not option.bought:
-                # What is known, or can be refined, may suit what is measured for the total better.
-                too = replace(
-                    problem, answer=second[0], alone=by_itself(second, accuracy, table, accountant), worked_out={}
-                )
-                other = with_history(too, accuracy)
-                if too.price(other.items) < problem.price(option.items):
-                    problem, answers, option, worked_out = too, second, other, too.worked_out
+def _single(asking: _Asking) -> _Way:
+    """Return the cheapest way to answer each measure by itself, and one that is linear beside what is known."""
+    answers, option, second = _by_itself(asking)
+    way = _beside_means(asking, answers, option) or _beside_history(asking, answers, option, second)
+    way = way or _Way(option, answers)
+    if asking.others and not way.others and way.option.items:
+        way = replace(way, others=_other_prices(way.answers, way.option, asking))
+    return way
 
-            def beside_history(other: Accuracy) -> Option:
-                asked_alone = by_itself(answers, other, table, accountant)
-                return with_history(replace(problem, alone=asked_alone, buying=False), other)
 
-            if alternatives and option.combined:
-                others = _others(beside_history, option, accuracy, table, ledger)
-        if alternatives and not others and option.items:
-            others = _other_prices(answers, option, accuracy, table, ledger)
-    cells = cost_of(option.items, table, accountant)
-    price = ledger.price(cells) if option.items else 0
-    spent = ledger.spent
-    epsilon = accountant.epsilon(option.units)
-    budget = BudgetState.around(accountant, spent, price)
-    expected = Expected(option.std_errors, option.half_width)
+def _by_itself(asking: _Asking) -> tuple[Sequence[Answers], Option, Sequence[Answers] | None]:
+    """Return how measures are answered, the way that looks at nothing recorded, and other answers that may be better.
+
+    What is best for the total may also be best for the worst answer, where no search finds the optimum of that.
+    """
+    accuracy, table, accountant = asking.accuracy, asking.table, asking.accountant
+    answers = _linear(asking, accuracy.planned_for)
+    option = by_itself(answers, accuracy, table, accountant)
+    second = None if accuracy.planned_for == "total" or accuracy.objective else _linear(asking, "total")
+    if second is None or _same(second, answers):
+        return answers, option, None
+    if not asking.told and _may_be_cheaper(second, option, accuracy, table, accountant):
+        other = by_itself(second, accuracy, table, accountant)
+        if asking.cost(other).units < asking.cost(option).units:
+            return second, other, second
+    return answers, option, second
+
+
+def _beside_means(asking: _Asking, answers: Sequence[Answers], option: Option) -> _Way | None:
+    """Return the way that measures what is missing of means beside what is known of them; None without such."""
+    answer = answers[0]
+    means = None if asking.history is None else known_means(asking.question, asking.history)
+    if means is None or not isinstance(answer, MeanAnswers):
+        return None
+    table, ledger = asking.table, asking.ledger
+    beside = partial(with_known, means, asking.question, answer, table=table, ledger=ledger)
+    alone = asking.cost(option)
+    found = beside(option, asking.accuracy)
+    if found is None:
+        return _Way(option, answers, alone)
+
+    def mean_at(other: Accuracy) -> Option:
+        by_themselves = by_itself(answers, other, table, asking.accountant)
+        return beside(by_themselves, other) or by_themselves
+
+    return _Way(found, answers, alone, _others(mean_at, found, asking) if asking.others else ())
+
+
+def _beside_history(
+    asking: _Asking, answers: Sequence[Answers], option: Option, second: Sequence[Answers] | None
+) -> _Way | None:
+    """Return the cheapest way to answer a linear measure beside what is known; None of other questions."""
+    history, asked, accuracy = asking.history, asking.known, asking.accuracy
+    if history is None or asked is None:
+        return None
+    table, ledger, alone = asking.table, asking.ledger, asking.cost(option)
+    problem = PlanningProblem(
+        table, ledger, history, asking.question, answers[0], option, asked, asking.planner, purchases=asking.purchases
+    )
+    option, kind = with_history(problem, accuracy), problem.kind
+    if second is not None and asking.told and option.items and not option.bought:
+        # What is known, or can be refined, may suit what is measured for the total better.
+        by_total = by_itself(second, accuracy, table, asking.accountant)
+        too = replace(problem, answer=second[0], alone=by_total, worked_out={})
+        other = with_history(too, accuracy)
+        if too.price(other.items) < problem.price(option.items):
+            problem, answers, option = too, second, other
+
+    def beside(other: Accuracy) -> Option:
+        asked_alone = by_itself(answers, other, table, asking.accountant)
+        return with_history(replace(problem, alone=asked_alone, buying=False), other)
+
+    others = _others(beside, option, asking) if asking.others and option.combined else ()
+    return _Way(option, answers, alone, others, problem.worked_out, kind)
+
+
+def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | None) -> Plan:
+    """Return a way as a plan, in words and numbers.
+
+    Raises
+    ------
+    AccuracyError
+        If its error is not finite.
+    """
+    question, accuracy, table, assumption = asking.question, asking.accuracy, asking.table, asking.assumption
+    accountant, option, spent = asking.accountant, way.option, asking.ledger.spent
     if not (math.isfinite(option.half_width) and np.isfinite(option.std_errors).all()):
         raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
+    price, epsilon = asking.price(option), accountant.epsilon(option.units)
+    expected, unit = Expected(option.std_errors, option.half_width), explain.unit(question.measures[0], question)
+    actions, steps = option.words()
     return Plan(
         question=question,
         accuracy=accuracy,
         title=question.words,
         where="" if question.where.is_everything else str(question.where),
-        unit=explain.unit(question.measures[0], question),
+        unit=unit,
         answers=int(option.std_errors.size),
         cost=Cost(accountant.epsilon(price), accountant.delta, price),
         epsilon=epsilon,
         delta=accountant.delta,
         units=option.units,
-        budget=budget,
+        budget=BudgetState.around(accountant, spent, price),
         std_errors=as_asked(option.std_errors, question.measures[0], question, table.domain),
         error=option.half_width,
         confidence=accuracy.confidence,
-        alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
+        alternatives=tuple(sorted(way.others, key=lambda other: other.epsilon)),
         reused=option.reused,
         affordable=spent + price <= accountant.total,
-        assumption=explain.size_assumed(given, accuracy, explain.unit(question.measures[0], question))
-        or next(filter(None, (explain.assumption(question, assumption, answer) for answer in answers)), ""),
+        assumption=explain.size_assumed(given, accuracy, unit)
+        or next(filter(None, (explain.assumption(question, assumption, answer) for answer in way.answers)), ""),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
-            *(line for one in answers[:1] for line in explain.saved_by_delta(question, one, accountant.noise, epsilon)),
+            *(
+                line
+                for one in way.answers[:1]
+                for line in explain.saved_by_delta(question, one, accountant.law, epsilon)
+            ),
         ),
-        steps=option.steps,
+        steps=steps,
         code=explain.code(question, given),
         noise=accountant.noise,
         measurements=option.items,
-        cells=cells,
+        cells=asking.cells(option),
         recorded=option.recorded,
-        actions=option.actions,
-        without_reuse=alone,
+        actions=actions,
+        without_reuse=way.alone,
         alone_before=0 if history is None else history.alone_total,
         combined=option.combined,
         own=option.own,
         as_good_as=option.as_good_as,
         target=option.target,
         known=0 if history is None else len(history.releases),
-        strategy_prices={name: (price.price, price.credit) for name, price in worked_out.items()},
-        kind=kind,
+        strategy_prices={name: (price.price, price.credit) for name, price in way.worked_out.items()},
+        kind=way.kind,
         forecast=None if option.forecast is None else option.forecast.in_epsilon(accountant.epsilon),
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
@@ -251,18 +383,21 @@ def _by_target(question: Question, accuracy: Accuracy, option: Option, law: Law)
     return tuple(found)
 
 
-def _linear(
-    question: Question,
-    table: TableSchema,
-    noise: Noise,
-    assumption: Assumption,
-    strategy: Strategy | None,
-    objective: Objective,
-) -> list[Answers]:
+def _linear(asking: _Asking, objective: Objective) -> list[Answers]:
     """Return how the measures are answered, with strategies for an objective."""
+    noise, hasty = asking.accountant.noise, objective != asking.accuracy.planned_for
     return [
-        to_linear(measure, question, table.domain, noise, assumption, strategy, objective)
-        for measure in question.measures
+        to_linear(
+            measure,
+            asking.question,
+            asking.table.domain,
+            noise,
+            asking.assumption,
+            asking.strategy,
+            objective,
+            hasty=hasty,
+        )
+        for measure in asking.question.measures
     ]
 
 
@@ -282,15 +417,9 @@ def _may_be_cheaper(
         return True
     least = min(GAUSSIAN.kappa(accuracy.confidence), -math.log(1 - accuracy.confidence) / math.sqrt(2))
     hopeful = replace(accuracy, error=None, variance=(accuracy.error / least) ** 2)
-    if any(answer.scale_for(hopeful, accountant.noise) < COARSE for answer in answers):
+    if any(answer.scale_for(hopeful, accountant.law) < COARSE for answer in answers):
         return True
     return units_for(hopeful, answers, table, accountant)[0] < than.units
-
-
-def _asked(question: Question, history: History) -> marginal_measurement.LinearTarget | None:
-    """Return the question over what was recorded, and what is certain about it; None where it has no such form."""
-    asked = marginal_measurement.asked_of(question, history)
-    return None if asked is None else asked.certain()
 
 
 def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, assumption: Assumption) -> None:
@@ -309,33 +438,26 @@ def _check_accuracy(question: Question, accuracy: Accuracy, table: TableSchema, 
         )
 
 
-def _others(
-    way: Callable[[Accuracy], Option | None],
-    option: Option,
-    accuracy: Accuracy,
-    table: TableSchema,
-    ledger: LedgerView,
-) -> list[Alternative]:
+def _others(way: Callable[[Accuracy], Option | None], option: Option, asking: _Asking) -> list[Alternative]:
     """Return what other errors would cost, or what other epsilons would give, past answers taken into account.
 
     Parameters
     ----------
     way
         Gives how the question would be answered at another accuracy, None where that is not known.
-    option, accuracy
-        How it is answered, and how well.
-    table, ledger
-        What is public about the table; the budget and the record of past answers.
+    option
+        How it is answered.
+    asking
+        The question.
     """
-    found = [option]
+    accuracy, found = asking.accuracy, [option]
     for factor in ERRORS if accuracy.epsilon is None else FACTORS:
         with suppress(AccuracyError):  # too little or too much for any noise that can be drawn
             found += [one for one in [way(_scaled(accuracy, factor))] if one is not None]
-    accountant, spent = ledger.accountant, ledger.spent
-    prices = [ledger.price(cost_of(one.items, table, accountant)) if one.items else 0 for one in found]
+    accountant, spent = asking.accountant, asking.ledger.spent
     chosen, *others = (
         Alternative.at(accountant, spent, price, one.half_width, price, one is option)
-        for one, price in zip(found, prices, strict=True)
+        for one, price in zip(found, map(asking.price, found), strict=True)
     )
     # Beside a purchase others are better and cheaper for this question alone: what there is to choose is said apart.
     return [chosen, *(one for one in others if one.epsilon >= chosen.epsilon or one.error > chosen.error)]
@@ -351,13 +473,10 @@ def _scaled(accuracy: Accuracy, factor: float) -> Accuracy:
     return replace(accuracy, variance=accuracy.variance * factor**2)
 
 
-def _other_prices(
-    answers: Sequence[Answers], option: Option, accuracy: Accuracy, table: TableSchema, ledger: LedgerView
-) -> list[Alternative]:
+def _other_prices(answers: Sequence[Answers], option: Option, asking: _Asking) -> list[Alternative]:
     """Return how wrong the answer would be at other prices."""
-    accountant, spent = ledger.accountant, ledger.spent
-    price = ledger.price(cost_of(option.items, table, accountant))
-    found = [Alternative.at(accountant, spent, price, option.half_width, option.units, True)]
+    accountant, table, spent = asking.accountant, asking.table, asking.ledger.spent
+    found = [Alternative.at(accountant, spent, asking.price(option), option.half_width, option.units, True)]
     epsilon = accountant.epsilon(option.units)
     shares = [units_of([item], table, accountant) for item in option.items]
     for factor in FACTORS:
@@ -365,11 +484,11 @@ def _other_prices(
             other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
             parts = [max(other * share // max(sum(shares), 1), 1) for share in shares]
             chosen = scales(answers, parts, table, accountant)
-            error = answers[0].expected(accountant.noise, chosen[0], accuracy.confidence).half_width
+            error = answers[0].expected(accountant.law, chosen[0], asking.accuracy.confidence).half_width
         except AccuracyError:  # too little for any noise that can be drawn
             continue
-        items = [replace(item, scale=scale) for item, scale in zip(option.items, chosen, strict=True)]
-        price = ledger.price(cost_of(items, table, accountant))
+        items = tuple(replace(item, scale=scale) for item, scale in zip(option.items, chosen, strict=True))
+        price = asking.price(replace(option, items=items))
         found.append(Alternative.at(accountant, spent, price, error, other, False))
     return found
 

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from dpnotebook.domain.parts import PART
-from dpnotebook.planner.answers import Answers, grid_bits, noise_variance, scale_of_variance
+from dpnotebook.planner.answers import Answers, scale_of_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import parts_read
 from dpnotebook.privacy.accountant import LEAST_UNITS, Accountant
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.spend import CellCost
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Accuracy
@@ -35,7 +35,7 @@ def units_for(
         units = accountant.units(accuracy.epsilon)
         return units, [units // len(answers)] * len(answers)
     shares = [
-        least_units(answer.measurement, answer.scale_for(accuracy, accountant.noise), table, accountant)
+        least_units(answer.measurement, answer.scale_for(accuracy, accountant.law), table, accountant)
         for answer in answers
     ]
     return sum(shares), shares
@@ -70,20 +70,18 @@ def scales(
 
 def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant) -> CellCost:
     """Return what measurements cost in each cell of the table; of a refinement, what it adds to the first cost."""
-    return CellCost(
-        tuple(
-            term
-            for item in items
-            for term in item.measurement.cost(
-                table.domain,
-                accountant,
-                item.scale,
-                table.contribution_bound,
-                item.before if item.refines else None,
-                _parts(item.measurement, table),
-            ).terms
+    costs = [
+        item.measurement.cost(
+            table.domain,
+            accountant,
+            item.scale,
+            table.contribution_bound,
+            item.before if item.refines else None,
+            _parts(item.measurement, table),
         )
-    )
+        for item in items
+    ]
+    return costs[0] if len(costs) == 1 else CellCost(tuple(term for cost in costs for term in cost.terms))
 
 
 def units_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant) -> int:
@@ -108,15 +106,15 @@ def more_precise(
     another one; Gaussian noise loses nothing by another one.
     """
     table, accountant, history = pricing
-    noise = accountant.noise
-    item = history.latest(measurement) if accountant.law.refines else None
+    law = accountant.law
+    item = history.latest(measurement) if law.refines else None
     if item is not None:
-        scale = scale_of_variance(noise, 1 / (1 / item.variance + precision))
+        scale = scale_of_variance(law, 1 / (1 / item.variance + precision))
         if scale < item.scale:
-            return Planned(measurement, scale, grid_bits(noise, scale), strategy, item.key, item.scale)
-    units = least_units(measurement, scale_of_variance(noise, 1 / precision), table, accountant)
+            return Planned(measurement, scale, law.grid_bits(scale), strategy, item.key, item.scale)
+    units = least_units(measurement, scale_of_variance(law, 1 / precision), table, accountant)
     scale = scale_for_units(measurement, units, table, accountant)
-    return Planned(measurement, scale, grid_bits(noise, scale), strategy)
+    return Planned(measurement, scale, law.grid_bits(scale), strategy)
 
 
 def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:
@@ -127,16 +125,16 @@ def as_precise_as(planned: Planned, pricing: Pricing) -> Planned | None:
     return replace(planned, refines=item.key, before=item.scale)
 
 
-def added_precision(planned: Planned, noise: Noise) -> float:
+def added_precision(planned: Planned, law: Law) -> float:
     """Return what a planned measurement adds to the precision of each of its numbers."""
-    before = 0.0 if planned.before is None else 1 / noise_variance(noise, planned.before)
-    return 1 / noise_variance(noise, planned.scale) - before
+    before = 0.0 if planned.before is None else 1 / law.count_variance(planned.before)
+    return 1 / law.count_variance(planned.scale) - before
 
 
 def _rounding(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:
     """Return by how many units the cost can exceed norm * rate: each of its terms is rounded up by itself."""
-    cost = measurement.cost(table.domain, accountant, Fraction(1), table.contribution_bound)
-    return max(len(cost.terms) * max(_parts(measurement, table), 1) - 1, 0)
+    terms = measurement.cost_terms(table.domain, accountant.law.power)
+    return max(terms * max(_parts(measurement, table), 1) - 1, 0)
 
 
 def _norm(measurement: Measurement, table: TableSchema, accountant: Accountant) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -21,11 +21,19 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.accountant import Accountant
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.spend import CellCost, Spend
 from dpnotebook.query.question import Question
 
 SPARING = 2  # times the price of a range may be paid for a short piece that leaves other cells more to spare
+
+
+Words = Callable[[], tuple[tuple[Action, ...], tuple[str, ...]]]
+
+
+def unsaid() -> tuple[tuple[Action, ...], tuple[str, ...]]:
+    """Return no words."""
+    return (), ()
 
 
 class Charged(Protocol):
@@ -83,9 +91,9 @@ class Option:
         Standard error of every answer in its own units, keys in the domain's order; shape (answers,).
     half_width
         Half-width of the interval, worst answer.
-    steps
-        How it is computed, in words.
-    reused, recorded, actions, combined, target
+    words
+        Says what it does and how its answer is computed, as `Plan` has it: asked of the way that is taken only.
+    reused, recorded, combined, target
         As in `Plan`.
     bought
         How many of the items, the first ones, are bought for later questions too.
@@ -101,10 +109,9 @@ class Option:
     units: int
     std_errors: Floats
     half_width: float
-    steps: tuple[str, ...]
+    words: Words = unsaid
     reused: tuple[int, ...] = ()
     recorded: int | None = None
-    actions: tuple[Action, ...] = ()
     combined: bool = False
     target: float = 0.0
     bought: int = 0
@@ -140,6 +147,8 @@ class PlanningProblem:
         Whether a strategy is bought by itself.
     worked_out
         Prices of strategies that are worked out meanwhile, to be recorded with the plan.
+    forms
+        The measure over atoms, once it was looked for: the same at any accuracy.
     """
 
     table: TableSchema
@@ -153,6 +162,7 @@ class PlanningProblem:
     buying: bool = True
     purchases: Purchases = "auto"
     worked_out: dict[str, StrategyPrice] = field(default_factory=dict)
+    forms: list[marginal_measurement.LinearTarget | None] = field(default_factory=list)
 
     @property
     def linear(self) -> LinearAnswers:
@@ -162,9 +172,9 @@ class PlanningProblem:
         return found
 
     @property
-    def noise(self) -> Noise:
+    def law(self) -> Law:
         """The law of the noise."""
-        return self.ledger.accountant.noise
+        return self.ledger.accountant.law
 
     def price(self, items: Sequence[Planned]) -> int:
         """Return by how many units the session's total would rise."""
@@ -172,7 +182,7 @@ class PlanningProblem:
 
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""
-        supposed = [item_of(item, (0, place), None, self.noise) for place, item in enumerate(items)]
+        supposed = [item_of(item, (0, place), None, self.law) for place, item in enumerate(items)]
         over_atoms = isinstance(self.asked, marginal_measurement.OverAtoms)
         return marginal_measurement.asked_of(self.question, self.history, supposed, over_atoms=over_atoms)
 
@@ -206,7 +216,7 @@ class PlanningProblem:
     @property
     def alone_errors(self) -> Floats:
         """Standard errors of what is estimated, asked alone."""
-        return self.linear.std_errors(self.noise, self.alone.items[0].scale)
+        return self.linear.std_errors(self.law, self.alone.items[0].scale)
 
     @cached_property
     def extra(self) -> int:

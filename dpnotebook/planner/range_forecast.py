@@ -1,8 +1,8 @@
 """Which ranges of one ordered attribute are likely to be asked next, judged by those asked so far.
 
 Starts and ends cluster: around a few levels of interest, or on a grid. Each range asked so far stands for a spread of
-ranges around it (a kernel density with heavy tails); where cuts are likely every level is a cut point, and where they
-are not, levels are merged, so that few cells are left to plan a strategy for.
+ranges around it (a kernel density with heavy tails), of any width unless all are about as wide; where cuts are likely
+every level is a cut point, and where they are not, levels are merged, so that few cells are left to plan for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ REACH = 40  # spreads beyond the outermost cut
 GRIDDED = 4  # ranges whose cuts all lie on a grid, from which on it is taken for one
 NORMAL = 1.35  # standard deviations between the quartiles of a normal law
 ENOUGH, CAUTION = 10, 1.2  # cuts from which on quartiles say something, and by how much the deviation may pass theirs
+NOTHING = 1e-3  # of the likeliest start, below which a range does not stand for it
+OUTSIDE = 0.01  # of ranges, on either side, for which nothing is bought
 COARSER = 1.1  # by which the share of a merged cell grows until there are few enough cells
+ALIKE = 0.5  # of the spread of the ends: where widths spread by less, ranges are foreseen by their starts and widths
 STRICT = 2.0  # standard deviations of the asked variances below their mean, for which a strategy is bought
 
 Floats = NDArray[np.float64]
@@ -97,13 +100,48 @@ def range_forecast(
         np.diff(_below(middle, cuts, spread), axis=1, prepend=0.0, append=1.0)
         for cuts, spread in zip(asked, spreads, strict=True)
     ]
-    weights = np.triu(shares[0].T @ shares[1], 1)
+    width = _spread(asked[1] - asked[0])
+    if width < ALIKE * spreads[1]:
+        weights = _of_widths(edges, middle, shares[0], asked[1] - asked[0], width)
+        kept = _usual(edges, weights, asked[:, -1])
+        edges, weights = edges[kept], weights[kept, kept]
+    else:
+        weights = np.triu(shares[0].T @ shares[1], 1)
     return Forecast(
         edges,
         _parts(edges, step, before),
         weights / weights.sum(),
         _strict(np.asarray(variances, dtype=float)[-LATEST:]),
     )
+
+
+def _of_widths(edges: Integers, middle: Floats, starts: Floats, widths: Integers, spread: float) -> Floats:
+    """Return the weight of the range from one edge to another, where ranges are about as wide wherever they start.
+
+    Parameters
+    ----------
+    edges, middle
+        Cut points, and what lies half-way between them.
+    starts
+        How likely each range that was asked makes each start, shape (ranges, edges).
+    widths, spread
+        Of these ranges, and of the kernel around each.
+    """
+    found = np.zeros((edges.size, edges.size))
+    for place, edge in enumerate(edges):
+        likely = np.flatnonzero(starts[:, place] > NOTHING * starts.max())
+        ends = np.diff(_below(middle - edge, widths[likely], spread), axis=1, prepend=0.0, append=1.0)
+        found[place] = starts[likely, place] @ ends
+    return np.triu(found, 1)
+
+
+def _usual(edges: Integers, weights: Floats, now: Integers) -> slice:
+    """Return the edges between which nearly all ranges lie: far out one is cheap by itself, as hardly any is asked."""
+    total = weights.sum()
+    starts, ends = np.cumsum(weights.sum(axis=1)) / total, np.cumsum(weights.sum(axis=0)[::-1])[::-1] / total
+    first = min(int(np.searchsorted(starts, OUTSIDE)), int(np.searchsorted(edges, now[0])))
+    last = max(int((ends > OUTSIDE).sum()) - 1, int(np.searchsorted(edges, now[1])))
+    return slice(first, last + 1)
 
 
 def _strict(variances: Floats) -> float:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dpnotebook.planner.answers import grid_bits
 from dpnotebook.planner.history import StrategyPrice
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
@@ -93,7 +92,7 @@ def ranges_to_buy(
     axis = Axis(name, tuple(range(domain[name].size)))
     strategy = Measurement(purchase.operator, (axis,), Predicate.everything(domain))
     scale = scale_for_units(strategy, purchase.units, pricing.table, accountant)
-    return (Planned(strategy, scale, grid_bits(accountant.noise, scale)),), purchase.missed
+    return (Planned(strategy, scale, accountant.law.grid_bits(scale)),), purchase.missed
 
 
 def _asked(recent: Sequence[Mapping[str, Any]], name: str, pricing: Pricing) -> list[tuple[float, float, float]]:

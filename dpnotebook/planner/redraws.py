@@ -20,7 +20,6 @@ from dpnotebook.planner.answers import (
     LinearAnswers,
     MeanAnswers,
     QuantileAnswers,
-    grid_bits,
     mean_of,
 )
 from dpnotebook.planner.closed_form import InClosedForm
@@ -33,7 +32,7 @@ from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.marginal_measurement import LinearTarget, asked_of, closed_of
 from dpnotebook.planner.to_linear import to_linear
 from dpnotebook.planner.value_ends import in_counts
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.query.question import Question, Summand
 
 MOST_REDRAWN = 5 * 10**7  # noisy numbers, and answers, that are redrawn at once
@@ -72,7 +71,7 @@ class RedrawnNoise:
             self._size += self.draws * item.noisy.size
             if self._size > MOST_REDRAWN:
                 raise WorkloadError(TOO_MANY)
-            bits = grid_bits(self.noise, item.scale)
+            bits = law_of(self.noise).grid_bits(item.scale)
             told = f"{key[0]}.{key[1]}".encode(), np.ascontiguousarray(item.noisy).tobytes()
             drawn = redrawn_noise(self.noise, float(item.scale) * 2**bits, self.draws, item.noisy.size, *told)
             self._known[key] = np.ldexp(drawn.astype(np.float64), -bits).reshape(self.draws, *item.noisy.shape)

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -180,7 +180,7 @@ class SeveralMeasures:
         """
         accountant, table = self.ledger.accountant, self.table
         history = History(table.domain, accountant.noise) if self.history is None else self.history
-        also = [item_of(item, (0, place), None, accountant.noise) for place, item in enumerate(items)]
+        also = [item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)]
         expected, sources = [], set[int]()
         for one in self._asked:
             answer, near = self._answers[one.key], _near(one, also)
@@ -196,15 +196,16 @@ class SeveralMeasures:
         width = max(one.half_width for one in alike)
         reused = tuple(sorted(number for number in sources if number))
         answer = self._answers[self._asked[0].key]
-        actions, steps = explain.described(items, reused, answer, table, accountant, width, confidence)
+        words = partial(
+            explain.described, items, reused, answer, table, accountant, width, confidence, also=self._told(items)
+        )
         return Option(
             tuple(items),
             units,
             max((one.std_errors for one in alike), key=np.max),
             width,
-            (*steps, *self._told(items)),
+            words,
             reused,
-            actions=actions,
             combined=True,
             own=self.history is None,
             expected=tuple(expected),

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
-from dpnotebook.planner.answers import grid_bits
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, more_precise, scale_for_units
@@ -103,4 +102,4 @@ def _planned(pieces: tuple[Piece, ...], cuts: Indices, name: str, pricing: Prici
             yield more_precise(measurement, 1 / piece.variance, pricing)
         else:
             scale = scale_for_units(measurement, piece.units, pricing.table, accountant)
-            yield Planned(measurement, scale, grid_bits(accountant.noise, scale))
+            yield Planned(measurement, scale, accountant.law.grid_bits(scale))

@@ -47,7 +47,7 @@ class TableSchema:
     asked: tuple[int, ...] | None = None
     adds: bool = False
 
-    @property
+    @cached_property
     def contribution_bound(self) -> int:
         """The most rows of a unit that count.
 

@@ -27,6 +27,7 @@ from dpnotebook.workload.terms import terms
 MAX_CELLS = 10**7  # of one question: 80 MB of counts
 MAX_ANSWERS = 2 * 10**6  # of a workload: more are no table that a person reads
 EVERYDAY_CELLS = 256  # of an attribute, for which a strategy found in a moment is within 1% of the best
+WORST_CELLS = 512  # of one, for which a moment finds the same best worst answer as seconds do
 SEARCHED_CELLS = 1024  # of an attribute, for which the best is found in a few seconds
 DEFAULT_ROWS = 1000.0  # that the expected error of a mean assumes, and says that it does, unless rows= tells
 
@@ -55,6 +56,8 @@ def to_linear(
     assumption: Assumption | None = None,
     strategy: Strategy | None = None,
     objective: Objective = "total",
+    *,
+    hasty: bool = False,
 ) -> Answers:
     """Return how one measure is answered.
 
@@ -72,6 +75,8 @@ def to_linear(
         That of a recorded release, or one that was asked for; None to choose one.
     objective
         What it is chosen for.
+    hasty
+        Whether it only stands beside the strategy for the worst answer, which is nearly always the better one.
 
     Raises
     ------
@@ -92,7 +97,7 @@ def to_linear(
     if strategy is None and (spans or _disjoint(workload)):
         strategy = itself(workload, noise)  # disjoint counts are a histogram of what they count
     if strategy is None:
-        effort = _effort(measure, workload)
+        effort = _effort(measure, workload, hasty or objective == "worst")
         strategy = (
             select_own(workload, noise, effort)
             if objective == "total"
@@ -209,7 +214,7 @@ def _disjoint(workload: Workload) -> bool:
     )
 
 
-def _effort(measure: Measure, workload: Workload) -> Effort:
+def _effort(measure: Measure, workload: Workload, worst: bool) -> Effort:
     """Return how long to look for a strategy: the same for a verb and for `answer`, unless that takes many seconds.
 
     A plan is there at once where attributes are small, and where a verb asks of more levels than are searched in a few
@@ -218,7 +223,8 @@ def _effort(measure: Measure, workload: Workload) -> Effort:
     parts = terms(workload)
     if measure.kind != "workload" and any(factor.shape[1] > SEARCHED_CELLS for factor in parts[0].factors):
         return "quick"
-    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= EVERYDAY_CELLS for f in parts[0].factors)
+    cells = WORST_CELLS if worst else EVERYDAY_CELLS
+    everyday = len(parts) == 1 and all(isinstance(f, Contiguous) and f.n <= cells for f in parts[0].factors)
     return "quick" if everyday else "full"
 
 

@@ -122,7 +122,7 @@ class Predicate:
             raise PredicateError("these conditions are about different domains; write both for the same table")
         return Predicate(self.domain, diagram.combine(self._root, other._root, conjunction))
 
-    @property
+    @cached_property
     def is_everything(self) -> bool:
         """Whether every cell of the domain satisfies it."""
         return self._root == TRUE

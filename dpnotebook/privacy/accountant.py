@@ -13,8 +13,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
-from typing import Protocol
+from functools import cached_property, lru_cache
+from typing import ClassVar, Protocol
 
 from dpnotebook.errors import AccuracyError
 from dpnotebook.privacy.budget import Budget, positive
@@ -75,21 +75,14 @@ class Accountant(Protocol):
 class PureAccountant:
     """Pure epsilon-DP with discrete Laplace noise; column norms are L1 norms and costs are epsilon."""
 
+    law: ClassVar[Law] = LAPLACE
+    noise: ClassVar[Noise] = LAPLACE.name
+
     budget_epsilon: Fraction
     delta: float = 0.0
     threshold_delta: Fraction = Fraction(0)
 
-    @property
-    def law(self) -> Law:
-        """Laplace noise."""
-        return LAPLACE
-
-    @property
-    def noise(self) -> Noise:
-        """The name of the law."""
-        return LAPLACE.name
-
-    @property
+    @cached_property
     def total(self) -> int:
         """The whole budget, in units of 10^-12 epsilon."""
         return math.floor(self.budget_epsilon * UNITS)
@@ -132,22 +125,15 @@ class GaussianAccountant:
     `before` are the deltas at which epsilons were said until the budget was raised.
     """
 
+    law: ClassVar[Law] = GAUSSIAN
+    noise: ClassVar[Noise] = GAUSSIAN.name
+
     budget_epsilon: Fraction
     delta: float
     threshold_delta: Fraction = Fraction(0)
     before: tuple[float, ...] = ()
 
-    @property
-    def law(self) -> Law:
-        """Gaussian noise."""
-        return GAUSSIAN
-
-    @property
-    def noise(self) -> Noise:
-        """The name of the law."""
-        return GAUSSIAN.name
-
-    @property
+    @cached_property
     def total(self) -> int:
         """The whole budget, in units of 10^-12 mu^2, rounded down."""
         return _gaussian_units(float(self.budget_epsilon), self.delta)

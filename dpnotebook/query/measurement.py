@@ -68,6 +68,7 @@ class Measurement:
         default_factory=list, init=False, compare=False, repr=False
     )  # the latest: plans price one measurement at many scales
     _norms: list[tuple[Domain, int, int]] = field(default_factory=list, init=False, compare=False, repr=False)
+    _costs: list[tuple[Any, CellCost]] = field(default_factory=list, init=False, compare=False, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -75,7 +76,7 @@ class Measurement:
         axes = [[axis.attribute, axis.runs] for axis in self.axes]
         return json.dumps([self.operator.to_json(), axes, self.where.key, self.summand.to_json()], sort_keys=True)
 
-    @property
+    @cached_property
     def answers(self) -> int:
         """How many noisy numbers come out."""
         return int(self.operator.shape[0]) * self.summand.components
@@ -130,11 +131,20 @@ class Measurement:
             Of a table whose parts add up: how many of them it reads, each of which may have so many rows of a unit and
             pays its share. 0 for all other tables.
         """
+        key = domain, accountant, scale, rows, before, parts
+        if self._costs and self._costs[0][0] == key:
+            return self._costs[0][1]
         factor = Fraction(accountant.per_unit(rows * max(parts, 1)), max(parts, 1))
         rate = (accountant.rate(scale) - (accountant.rate(before) if before else 0)) * factor
         every = {PART: np.ones(domain[PART].size, dtype=np.int64)} if parts else {}
         units = self._cost_of_one(domain, accountant.law.power)
-        return CellCost(tuple(CostTerm(rate * term.rate, {**every, **term.norms}) for term in units))
+        cost = CellCost(tuple(CostTerm(rate * term.rate, {**every, **term.norms}) for term in units))
+        self._costs[:] = [(key, cost)]
+        return cost
+
+    def cost_terms(self, domain: Domain, power: int) -> int:
+        """Return of how many terms the cost is, each of which is rounded up by itself."""
+        return len(self._cost_of_one(domain, power))
 
     def _cost_of_one(self, domain: Domain, power: int) -> tuple[CostTerm, ...]:
         """Return the column norms^power of every cell, as the cost at a rate of 1."""

@@ -218,17 +218,17 @@ class Histories:
         """
         if self.domain_of(table, record.since) != table.domain:
             return None
-        plan, noise = record.plan, self.ledger.accountant.noise
+        plan, law = record.plan, self.ledger.accountant.law
         planned = planned_from_json(plan, table.domain)
         also = [
-            item_of(item, (record.number, place), numbers, noise)
+            item_of(item, (record.number, place), numbers, law)
             for place, (item, numbers) in enumerate(zip(planned, record.answers, strict=True))
         ]
-        combined = combined_from_json(record.details, plan, noise, CHECKED) is not None
+        combined = combined_from_json(record.details, plan, law.name, CHECKED) is not None
         with self._lock, threads_for(0):
             answers = plan_from_json(plan, table.domain, question).answers if plan["measures"] else ()
             for before in self._recorded_before(record, table) if combined else [()]:
-                history = History(table.domain, noise, self._earlier(table))
+                history = History(table.domain, law.name, self._earlier(table))
                 history.take(before)
                 found = redrawn(question, answers, history, also, recorded, draws, combined=combined)
                 if found is not None:
@@ -268,7 +268,7 @@ class Histories:
         for known, least in attempts:
             history = known()
             also = [
-                item_of(item, (charge.number, place), numbers, history.noise)
+                item_of(item, (charge.number, place), numbers, history.law)
                 for place, (item, numbers) in enumerate(zip(planned, noisy, strict=True))
                 if charge.number not in history.releases
             ]
@@ -326,4 +326,4 @@ class Histories:
             chosen = linear_of(answer) if linear else answer
             if chosen is not None:
                 values = np.ldexp(numbers.astype(np.float64), -item.bits)
-                yield chosen.estimate(values, self.ledger.accountant.noise, item.scale, confidence)
+                yield chosen.estimate(values, self.ledger.accountant.law, item.scale, confidence)

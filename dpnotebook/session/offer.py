@@ -130,8 +130,8 @@ class Offer(ShowsCard):
         if accuracy.error is None:
             return replace(self.asked, accuracy=accuracy)
         # By variance, so that whatever is combined from the answers later keeps the error as well.
-        noise = self.asked.session.ledger.accountant.noise
-        variance = marginal_measurement.target_of(accuracy, 1.0, noise, marginal_measurement.LEAST_SCALE * 4)
+        law = self.asked.session.ledger.accountant.law
+        variance = marginal_measurement.target_of(accuracy, 1.0, law, marginal_measurement.LEAST_SCALE * 4)
         if variance <= 0:
             raise AccuracyError(
                 f"error={error:g} is finer than combinations of whole numbers can promise; write 1 or more"

@@ -18,7 +18,7 @@ from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
-from dpnotebook.planner.answers import Estimates, noise_variance
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, plan_to_json, planned_from_json
 from dpnotebook.planner.ski_rental import Purchases
@@ -284,7 +284,7 @@ def _reveal(
             for item, noisy in zip(recorded.planned, record.answers, strict=False)  # what was bought beside comes after
         ]
         estimates = [
-            answer.estimate(noisy, accountant.noise, item.scale, confidence)
+            answer.estimate(noisy, accountant.law, item.scale, confidence)
             for answer, item, noisy in zip(recorded.answers, recorded.planned, measured, strict=True)
         ]
         shown = shown or estimates
@@ -292,7 +292,7 @@ def _reveal(
         def adjusted(total: float | None, report: Progress) -> pd.DataFrame:
             found = [
                 nonnegative_estimates(
-                    answer, noisy, estimate, math.sqrt(noise_variance(accountant.noise, item.scale)), total, report
+                    answer, noisy, estimate, math.sqrt(accountant.law.count_variance(item.scale)), total, report
                 )
                 for answer, item, noisy, estimate in zip(
                     recorded.answers, recorded.planned, measured, estimates, strict=True

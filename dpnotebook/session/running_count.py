@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from dpnotebook.domain.parts import PART, with_parts
 from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.planner import marginal_measurement
-from dpnotebook.planner.answers import noise_variance, scale_of_variance
+from dpnotebook.planner.answers import scale_of_variance
 from dpnotebook.planner.pricing import least_units, scale_for_units
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.budget import Amount
-from dpnotebook.privacy.tails import farthest
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Accuracy
 from dpnotebook.session.protected import ProtectedTable
@@ -113,9 +112,9 @@ class RunningCount:
     @property
     def error(self) -> float:
         """Half-width of the interval of the worst running count when its last part arrives, at most."""
-        noise = self.session.ledger.accountant.noise
+        law = self.session.ledger.accountant.law
         std_error = math.sqrt(self.variance * float(at_arrival(self.strategy).max()))
-        return farthest(std_error, noise, self.accuracy.confidence, 1.0, float(self._scale))
+        return float(law.farthest(np.array([std_error]), self.accuracy.confidence, 1.0, float(self._scale))[0])
 
     @property
     def strategy(self) -> Strategy:
@@ -126,7 +125,7 @@ class RunningCount:
     @property
     def variance(self) -> float:
         """Variance of every weighted sum that is measured."""
-        return noise_variance(self.session.ledger.accountant.noise, self._scale)
+        return self.session.ledger.accountant.law.count_variance(self._scale)
 
     @property
     def steps(self) -> tuple[Query, ...]:
@@ -193,13 +192,13 @@ class RunningCount:
         accountant = self.session.ledger.accountant
         if self.accuracy.epsilon is not None:
             return accountant.units(self.accuracy.epsilon)
-        noise = accountant.noise
-        target = marginal_measurement.target_of(self.accuracy, 1.0, noise, marginal_measurement.LEAST_SCALE * FINE)
+        law = accountant.law
+        target = marginal_measurement.target_of(self.accuracy, 1.0, law, marginal_measurement.LEAST_SCALE * FINE)
         if target <= 0:
             raise AccuracyError(
                 f"{self.accuracy.text} is finer than sums of whole numbers can promise; write 1 or more"
             )
-        scale = scale_of_variance(noise, target / float(at_arrival(self.strategy).max()))
+        scale = scale_of_variance(law, target / float(at_arrival(self.strategy).max()))
         return math.ceil(least_units(self._whole[0], scale, self._whole[1], accountant) * ROUNDED)
 
     @cached_property

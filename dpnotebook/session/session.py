@@ -166,10 +166,8 @@ class Session(ShowsCard):
             )
         if confirm not in ("auto", "always", "never"):
             raise ArgumentError(f"confirm must be 'auto', 'always' or 'never', not {shorten(confirm)}")
-        if purchases not in PURCHASES:
-            raise ArgumentError(f"purchases must be 'auto', 'offer' or 'never', not {shorten(purchases)}")
+        purchases = _checked_purchases(purchases)
         self.planner = planner
-        self.purchases: Purchases = purchases
         self.confirm: Confirm = confirm
         self._confirm_above = None if confirm_above is None else float(positive(confirm_above, "confirm_above"))
         self.policy = policy
@@ -1018,6 +1016,32 @@ class Session(ShowsCard):
         return self.ledger.budget
 
     @property
+    def purchases(self) -> Purchases:
+        """What happens when a strategy for questions to come pays: "auto", "offer" or "never"; it may be changed.
+
+        Plans that were shown before are made again.
+
+        Raises
+        ------
+        ArgumentError
+            If it is set to anything else.
+
+        Examples
+        --------
+        >>> import dpnotebook as dpn
+        >>> session = dpn.Session(dpn.Budget(epsilon=1.0), ":memory:")
+        >>> session.purchases = "offer"
+        >>> session.purchases
+        'offer'
+        """
+        return self._questions.histories.purchases
+
+    @purchases.setter
+    def purchases(self, purchases: Purchases) -> None:
+        self._questions.histories.purchases = _checked_purchases(purchases)
+        self._pipeline.forget_plans()
+
+    @property
     def confirm_above(self) -> float:
         """Epsilon above which a magic asks before it spends; 5% of the budget unless it was said."""
         return 0.05 * self.budget.epsilon if self._confirm_above is None else self._confirm_above
@@ -1564,3 +1588,9 @@ def _checked_table(
         )
     known = None if rows is None else float(positive(rows, "rows"))
     return TableSchema(name, declared, column, most, known, population)
+
+
+def _checked_purchases(purchases: Purchases) -> Purchases:
+    if purchases not in PURCHASES:
+        raise ArgumentError(f"purchases must be 'auto', 'offer' or 'never', not {shorten(purchases)}")
+    return purchases

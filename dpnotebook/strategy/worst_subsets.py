@@ -164,7 +164,8 @@ def answer_classes(workload: Workload, noise: Noise, operators: Sequence[Workloa
         for kind in kinds:
             if kind.shape[0] > QUERIES:
                 raise WorkloadError(f"{kind.shape[0]:,} queries of one attribute are too many to look at one by one")
-            alpha, beta = split.means(kind) ** 2, split.variances(kind) * squares[axis]
+            rest, alpha = split.parts(kind)
+            beta = rest * squares[axis]
             if not np.isfinite(beta).all():
                 raise WorkloadError("operators of marginals must tell all that is asked of their attribute")
             kept = _unsurpassed(alpha, beta)

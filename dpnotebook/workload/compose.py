@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from numbers import Real
 from typing import Any
 
@@ -62,7 +62,7 @@ class Kron(Workload):
         single = [_one_product(factor) for factor in self.factors]
         return ((math.prod(weight for weight, _ in single), tuple(one for _, factors in single for one in factors)),)
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Products of the factors' numbers of queries and of cells."""
         return math.prod(f.shape[0] for f in self.factors), math.prod(f.shape[1] for f in self.factors)
@@ -160,7 +160,7 @@ class Stack(Workload):
         """Return the products of all parts."""
         return tuple(product for part in self.parts for product in part.products())
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Sum of the parts' numbers of queries, number of cells."""
         return sum(part.shape[0] for part in self.parts), self.parts[0].shape[1]
@@ -264,7 +264,7 @@ class Weighted(Workload):
         """Return the products of the workload, weighted."""
         return tuple((self.weight * weight, factors) for weight, factors in self.workload.products())
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of queries, number of cells."""
         return self.workload.shape

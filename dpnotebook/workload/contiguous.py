@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ class Contiguous(Workload):
     n: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n", whole(self.n, "the number of cells"))
+        if type(self.n) is not int or self.n < 1:  # else it is what `whole` makes of it
+            object.__setattr__(self, "n", whole(self.n, "the number of cells"))
 
     @abstractmethod
     def intervals(self, indices: Integers) -> tuple[Integers, Integers]:
@@ -49,7 +51,7 @@ class Identity(Contiguous):
     array([5, 1, 2])
     """
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of queries n, number of cells n."""
         return self.n, self.n
@@ -101,7 +103,7 @@ class Total(Contiguous):
     array([8])
     """
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """One query, number of cells n."""
         return 1, self.n
@@ -150,7 +152,7 @@ class Prefix(Contiguous):
     array([5, 6, 8])
     """
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of queries n, number of cells n."""
         return self.n, self.n
@@ -206,7 +208,7 @@ class AllRange(Contiguous):
     (500000500000, 1000000)
     """
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of ranges n (n + 1) / 2, number of cells n."""
         return self.n * (self.n + 1) // 2, self.n

@@ -69,7 +69,7 @@ class Marginals(Workload):
         object.__setattr__(self, "factors", factors)
         object.__setattr__(self, "weights", _checked(pairs, len(factors)))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Cells of each attribute."""
         return tuple(factor.shape[1] for factor in self.factors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ class Runs(Contiguous):
     starts: Integers
     ends: Integers
 
-    @property
+    @cached_property
     def shape(self) -> tuple[int, int]:
         """Number of queries, number of cells."""
         return self.starts.size, self.n

@@ -6,8 +6,9 @@ Source: HDMM, equation 3.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from dpnotebook.workload.base import Array, Number, Workload
 from dpnotebook.workload.compose import Kron, Stack, Weighted
 from dpnotebook.workload.contiguous import Total
 from dpnotebook.workload.marginals import Marginals
+
+FEW = 64  # products of a workload that are kept with it: plans ask for them again and again
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Term:
     weight: Number
     factors: tuple[Workload, ...]
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Cells of each factor."""
         return tuple(factor.shape[1] for factor in self.factors)
@@ -37,7 +40,12 @@ class Term:
 
 def terms(workload: Workload) -> tuple[Term, ...]:
     """Return the workload as a union of weighted products, in the order of its rows (HDMM, equation 3)."""
-    return tuple(Term(weight, factors) for weight, factors in workload.products())
+    kept: tuple[Term, ...] | None = vars(workload).get("_terms")
+    if kept is None:
+        kept = tuple(Term(weight, factors) for weight, factors in workload.products())
+        if len(kept) <= FEW:
+            vars(workload)["_terms"] = kept
+    return kept
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ class SparseTerm:
     axes: tuple[int, ...]
     factors: tuple[Workload, ...]
 
-    @property
+    @cached_property
     def queries(self) -> int:
         """Number of queries."""
         return math.prod(factor.shape[0] for factor in self.factors)
@@ -69,7 +77,7 @@ def sparse_terms(workload: Workload) -> tuple[tuple[int, ...], list[SparseTerm]]
 
     None if its products are over different attributes. Marginals of many attributes are not expanded.
     """
-    found = list(_sparse(workload, 1))
+    found = _parts(workload)
     sizes = found[0][0]
     if any(other != sizes for other, _ in found):
         return None
@@ -78,8 +86,18 @@ def sparse_terms(workload: Workload) -> tuple[tuple[int, ...], list[SparseTerm]]
 
 def row_weights(workload: Workload) -> Array:
     """Return the weight of every query, shape (m,): that of the term it is in."""
-    found = [term for _, part in _sparse(workload, 1) for term in part]
+    found = [term for _, part in _parts(workload) for term in part]
     return np.repeat([float(term.weight) for term in found], [term.queries for term in found])
+
+
+def _parts(workload: Workload) -> Sequence[tuple[tuple[int, ...], list[SparseTerm]]]:
+    """Return the parts of a union, each with the sizes of its attributes and its products, in the order of its rows."""
+    kept: tuple[tuple[tuple[int, ...], list[SparseTerm]], ...] | None = vars(workload).get("_sparse_terms")
+    if kept is None:
+        kept = tuple(_sparse(workload, 1))
+        if sum(len(part) for _, part in kept) <= FEW:
+            vars(workload)["_sparse_terms"] = kept
+    return kept
 
 
 def _sparse(workload: Workload, weight: Number) -> Iterator[tuple[tuple[int, ...], list[SparseTerm]]]:

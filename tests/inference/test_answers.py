@@ -8,6 +8,7 @@ import pytest
 from dpnotebook.domain import Domain, Range
 from dpnotebook.planner.answers import LinearAnswers
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import GAUSSIAN, law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Accuracy
 from dpnotebook.strategy import Strategy, select
@@ -28,8 +29,8 @@ def answers(workload, noise):
 def test_an_error_is_kept_and_not_by_far(workload, confidence, noise):
     asked = answers(workload, noise)
     for error in (3.0, 10.0, 250.0):
-        scale = asked.scale_for(Accuracy(error=error, confidence=confidence), noise)
-        reached = asked.expected(noise, scale, confidence).half_width
+        scale = asked.scale_for(Accuracy(error=error, confidence=confidence), law_of(noise))
+        reached = asked.expected(law_of(noise), scale, confidence).half_width
         assert reached <= error * (1 + 1e-12)
         # Not much less noise than the error allows: combinations are planned for the worst law of their variance.
         assert reached >= error * (0.6 if error < 5 else 0.75)
@@ -40,8 +41,8 @@ def test_a_variance_is_kept(noise):
     for workload in (Identity(40), Prefix(40)):
         asked = answers(workload, noise)
         for variance in (4.0, 400.0):
-            scale = asked.scale_for(Accuracy(variance=variance), noise)
-            worst = float(np.max(asked.expected(noise, scale, 0.95).std_errors)) ** 2
+            scale = asked.scale_for(Accuracy(variance=variance), law_of(noise))
+            worst = float(np.max(asked.expected(law_of(noise), scale, 0.95).std_errors)) ** 2
             assert variance * (1 - 1e-6) <= worst <= variance * (1 + 1e-6)
 
 
@@ -52,13 +53,11 @@ def test_a_weight_changes_the_accuracy_of_an_answer_not_the_answer():
     strategy = Strategy(workload, workload, "gaussian", "as asked")
     answers = LinearAnswers(Measurement(workload, (axis,), Predicate.everything(histogram)), strategy)
     exact = workload.matvec(np.array([10, 20, 30, 40]))
-    found = answers.estimate(exact[None].astype(float), "gaussian", Fraction(100), 0.95)
+    found = answers.estimate(exact[None].astype(float), GAUSSIAN, Fraction(100), 0.95)
     assert np.allclose(found.value, [10, 20, 30, 40, 100])
     dense = workload.dense() @ np.linalg.pinv(workload.dense())
     std_errors = np.sqrt((dense**2).sum(axis=1)) * 100 / np.array([5, 5, 5, 5, 1])
     assert np.allclose(found.std_error, std_errors, rtol=1e-6)
-    assert answers.expected("gaussian", Fraction(100), 0.95).half_width == pytest.approx(
-        1.96 * max(std_errors), rel=1e-3
-    )
-    scale = answers.scale_for(Accuracy(error=12.0), "gaussian")
-    assert answers.expected("gaussian", scale, 0.95).half_width == pytest.approx(12.0, rel=1e-3)
+    assert answers.expected(GAUSSIAN, Fraction(100), 0.95).half_width == pytest.approx(1.96 * max(std_errors), rel=1e-3)
+    scale = answers.scale_for(Accuracy(error=12.0), GAUSSIAN)
+    assert answers.expected(GAUSSIAN, scale, 0.95).half_width == pytest.approx(12.0, rel=1e-3)

@@ -17,6 +17,7 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import RecordedRepeats
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import LAPLACE
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Explicit, Hierarchy, Identity, Kron, Marginals, Prefix, Total
 
@@ -105,7 +106,7 @@ def recorded(drawn, seed):
     for number, measurement in enumerate(drawn, 1):
         noisy = rng.integers(-50, 50, (1, measurement.operator.shape[0]))
         scale = Fraction(int(rng.integers(1, 9)))
-        items.append(item_of(Planned(measurement, scale, 0), (number, 0), noisy, "laplace"))
+        items.append(item_of(Planned(measurement, scale, 0), (number, 0), noisy, LAPLACE))
     return items
 
 

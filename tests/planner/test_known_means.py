@@ -13,6 +13,7 @@ from dpnotebook.planner.items import item_of
 from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.plan import Planned
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question, bounded_value
 from dpnotebook.workload import Identity, Kron
@@ -99,7 +100,7 @@ def test_intervals_of_means_from_the_record_hold_as_often_as_they_say(noise):
             [(both, sums, 300), (city, sums.reshape(2, 2, 4).sum(axis=1), 150)], 1
         ):
             drawn = rng.laplace(0, scale, truth.shape) if noise == "laplace" else rng.normal(0, scale, truth.shape)
-            item = item_of(Planned(measurement, Fraction(scale), 0), (number, 0), np.rint(truth + drawn), noise)
+            item = item_of(Planned(measurement, Fraction(scale), 0), (number, 0), np.rint(truth + drawn), law_of(noise))
             history.add(item)
         found = known_means(asked, history).estimates(0.95)
         covered += ((found.lower <= exact) & (exact <= found.upper)).sum()

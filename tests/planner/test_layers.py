@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.layers import layers_of
 from dpnotebook.planner.plan_json import plan_to_json, planned_from_json
 from dpnotebook.planner.pricing import cost_of
 from dpnotebook.planner.table import TableSchema
+from dpnotebook.privacy.laws import law_of
 
 BUDGETS = {"laplace": dpn.Budget(1e4), "gaussian": dpn.Budget(1e4, 1e-6)}
 ROWS = 4_000
@@ -131,7 +131,7 @@ def test_rows_without_a_value_are_counted_beside_the_mean_for_nothing_more(visit
     query = session.sql(STATEMENTS[2], epsilon=0.4)
     sums, missing = query.plan.measurements
     assert (sums.measurement.summand.column, missing.measurement.summand.column) == ("stay", None)
-    variances = [noise_variance(query.plan.noise, item.scale) for item in (sums, missing)]
+    variances = [law_of(query.plan.noise).count_variance(item.scale) for item in (sums, missing)]
     frame, steps = query.run().frame, sums.measurement.summand.steps
     known = 2 * variances[0] / steps**2
     assert frame["k_std_error"].to_numpy() == pytest.approx(math.sqrt(known), rel=1e-3)

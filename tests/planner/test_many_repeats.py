@@ -15,11 +15,11 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
 from dpnotebook.ledger import ledger as ledger_module
-from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.information import Information
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Question, Summand
@@ -58,7 +58,7 @@ def test_repeats_are_their_mean_by_precision_with_the_law_of_all_their_noise(noi
     session, table = opened(noise, tmp_path / "ledger")
     releases = [table.histogram("age", epsilon=e, fresh=True).run() for e in (0.1, 0.3, 0.1, 0.2, 0.3)]
     scales = [Fraction(session.ledger.get(r.number).plan["measures"][0]["scale"]) for r in releases]
-    precisions = np.array([1 / noise_variance(noise, scale) for scale in scales])
+    precisions = np.array([1 / law_of(noise).count_variance(scale) for scale in scales])
     query = table.histogram("age", variance=1.0001 / precisions.sum())
     assert query.plan.free
     frame = query.run().frame
@@ -88,7 +88,7 @@ def test_one_of_several_repeats_is_refined_and_the_others_stay(tmp_path):
         plan = again.ledger.get(number).plan
         scales.append(next(Fraction(each["scale"]) for each in [*plan["measures"], *plan.get("items", ())]))
     assert again.ledger.get(4).refines == ((2, 0),)
-    precisions = np.array([1 / noise_variance("laplace", scale) for scale in scales])
+    precisions = np.array([1 / law_of("laplace").count_variance(scale) for scale in scales])
     assert found["std_error"].max() == pytest.approx(precisions.sum() ** -0.5, rel=1e-6)
     expected = table.histogram("age", variance=1.0001 / precisions.sum())
     assert expected.plan.free
@@ -131,7 +131,7 @@ def test_thousands_of_repeats_are_parsed_once_added_once_and_small(noise, monkey
     assert len(block.sources) == 1
     exact = np.mean([release.answers[0][0] for release in releases], axis=0)
     assert values == pytest.approx(exact, rel=1e-9)
-    assert variances == pytest.approx(noise_variance(noise, Fraction(100)) / REPEATS, rel=1e-9)
+    assert variances == pytest.approx(law_of(noise).count_variance(Fraction(100)) / REPEATS, rel=1e-9)
     # One more is one more addition, and nothing is read or made anew.
     domain, _, (late,) = recorded([REPEATS + 1], noise)
     history.take([late])

@@ -25,6 +25,7 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.product_terms import ProductTerm, measurement_to_json
 from dpnotebook.planner.repeats import RecordedRepeats
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import LAPLACE, law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Summand
 from dpnotebook.workload import Identity, Kron
@@ -204,7 +205,7 @@ def test_what_is_added_up_for_a_question_is_the_best_linear_unbiased_answer(nois
         planned = Planned(Measurement(operator, (rows, columns), where), Fraction(scale), 0)
         inside = where.dense(["a", "b"]) if not where.is_everything else np.ones((12, 10), dtype=bool)
         noisy = np.rint(cells * inside + rng.normal(0, scale, (12, 10))).reshape(1, -1)
-        items.append(item_of(planned, (place + 1, 0), noisy, noise))
+        items.append(item_of(planned, (place + 1, 0), noisy, law_of(noise)))
         dense.append(np.diag(inside.ravel().astype(float)))
         values.append(noisy[0])
     found = focused(domain, ("a", "b"), asked, list(RecordedRepeats(items).by_queries.values()))
@@ -230,7 +231,7 @@ def test_counts_that_share_a_bin_with_others_are_not_added_up(monkeypatch):
     domain = Domain({"a": dpn.Range(0, 9), "b": dpn.Range(0, 9)})
     axis = Axis("a", tuple(range(10)))
     planned = Planned(Measurement(Identity(10), (axis,), Predicate.everything(domain)), Fraction(4), 0)
-    item = item_of(planned, (1, 0), np.arange(10)[None], "laplace")
+    item = item_of(planned, (1, 0), np.arange(10)[None], LAPLACE)
     for text, known in (("a < 3", True), ("a < 3 and b < 5", False), ("a in [1, 7]", True), ("b < 5", False)):
         where = Predicate.parse(text, domain)
         asked = ProductTerm((), where, Identity(1), 1.0, np.arange(1))
@@ -250,7 +251,7 @@ def test_a_group_that_the_filter_excludes_takes_nothing_from_the_others(monkeypa
     domain = Domain({"a": dpn.Range(0, 9), "b": dpn.Range(0, 4)})
     axes = tuple(Axis(name, tuple(range(domain[name].size))) for name in "ab")
     planned = Planned(Measurement(Kron(Identity(10), Identity(5)), axes, Predicate.everything(domain)), Fraction(4), 0)
-    item = item_of(planned, (1, 0), np.arange(50)[None], "laplace")
+    item = item_of(planned, (1, 0), np.arange(50)[None], LAPLACE)
     asked = ProductTerm(axes[:1], Predicate.parse("a in [1, 2, 7]", domain), Identity(10), 1.0, np.arange(10))
     found = focused(domain, ("a", "b"), asked, list(RecordedRepeats([item]).by_queries.values()))
     values, variances, _ = found.estimates(found.queries(asked))

@@ -8,10 +8,10 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, BudgetExceeded
-from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.planner.to_linear import answer_axes, as_asked, asked_workload
 from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.laws import law_of
 
 BUDGETS = {"pure": dpn.Budget(50.0), "gaussian": dpn.Budget(50.0, 1e-6)}
 SIZES = {"age": 8, "sex": 2, "region": 3}
@@ -78,7 +78,7 @@ class Dense:
                 continue
             queries = dense_rows(item.measurement, self.domain)
             self.rows.append(queries)
-            self.weights.append(np.full(len(noisy), 1 / noise_variance(noise, item.scale)))
+            self.weights.append(np.full(len(noisy), 1 / law_of(noise).count_variance(item.scale)))
             self.noisy.append(noisy)
             power = 1 if noise == "laplace" else 2
             self.norms.append(float(UNITS) / float(item.scale) ** power * (np.abs(queries) ** power).sum(axis=0))

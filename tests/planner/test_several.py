@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
-from dpnotebook.planner.answers import noise_variance
+from dpnotebook.privacy.laws import law_of
 
 BUDGETS = {"pure": dpn.Budget(1e4), "gaussian": dpn.Budget(1e4, 1e-6)}
 ROWS, CITIES = 6_000, list("ABCDE")
@@ -40,7 +40,7 @@ def test_a_count_a_sum_and_a_mean_are_one_measurement(visits):
     assert measured.measurement.summand.ends
     assert query.plan.cost.epsilon == pytest.approx(0.5, rel=1e-3)
     frame = query.run().frame
-    variance = noise_variance(query.plan.noise, measured.scale)
+    variance = law_of(query.plan.noise).count_variance(measured.scale)
     steps = measured.measurement.summand.steps
     assert frame["n_std_error"].to_numpy() == pytest.approx(math.sqrt(2 * variance) / steps)
     assert frame["total_std_error"].to_numpy() == pytest.approx(math.sqrt(variance) * 1_000 / steps)  # from 0 on
@@ -95,7 +95,8 @@ def test_means_of_two_columns_count_the_rows_together(visits):
     query = session.sql("SELECT COUNT(*) AS n, AVG(cost) AS m, AVG(pay) AS p FROM visits", epsilon=0.5)
     one, other = query.plan.measurements
     variances = [
-        2 * noise_variance(query.plan.noise, item.scale) / item.measurement.summand.steps**2 for item in (one, other)
+        2 * law_of(query.plan.noise).count_variance(item.scale) / item.measurement.summand.steps**2
+        for item in (one, other)
     ]
     shown = query.run().frame["n_std_error"][0]
     assert shown == pytest.approx(math.sqrt(1 / (1 / variances[0] + 1 / variances[1])), rel=1e-6)

@@ -107,6 +107,26 @@ def test_purchases_are_one_of_three():
         dpn.Session(dpn.Budget(1.0), purchases="always")
 
 
+def test_what_happens_to_purchases_can_be_changed_and_holds_at_once():
+    with dpn.Session(dpn.Budget(900.0), ":memory:") as session:
+        table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, LEVELS - 1)})
+        for ask in moving(np.random.default_rng(5)):
+            query = ask(table)
+            if session._plan(query, alternatives=False).bought:
+                break
+            query.run()
+        session.purchases = "never"
+        assert not query.plan.bought
+        with pytest.raises(ArgumentError, match="purchases must be 'auto', 'offer' or 'never', not 'always'"):
+            session.purchases = "always"
+        assert session.purchases == "never"
+        session.purchases = "offer"
+        assert not query.plan.bought
+        assert query.plan.otherwise.bought
+        session.purchases = "auto"
+        assert query.plan.bought
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_counts_that_are_no_ranges_foretell_no_ranges():
     """Sets of levels pay rent too, but of one range alone nothing can be guessed."""

@@ -93,6 +93,14 @@ def test_wide_ranges(sequences):
 
 
 @pytest.mark.slow
+def test_short_ranges_cost_little_more_than_the_best_tree_in_hindsight(sequences):
+    """The best tree of counts, had one known all 500, takes 0.0173: `tests/benchmarks/reuse.py static short`."""
+    session = dpn.Session(budget=dpn.Budget(10.0))
+    asked = sequences.ranges(500, np.random.default_rng(0), width=(20, 10), start_std=200)
+    assert course(session, range_queries(session, asked))[0][-1] <= 1.5 * 0.0173
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "answered", "asked"), [(100, 10_000, 10_000), (25, 450, 500)])
 def test_how_many_ranges_a_budget_of_one_answers(deviation, answered, asked, sequences):
     """One by one it answers 70 at standard deviation 100 and 17 at 25; Pioneer 120 and 22."""

@@ -8,13 +8,13 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.domain import Domain
-from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.known_means import known_means
 from dpnotebook.planner.marginal_measurement import asked_of
 from dpnotebook.planner.plan import Planned
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Measure, Question, Summand, bounded_value
 from dpnotebook.workload import Identity, Kron
@@ -192,11 +192,11 @@ def test_answers_are_those_of_dense_least_squares(kind, noise):
         drawn = np.rint(matrix @ truth + rng.normal(0, scale, matrix.shape[0]))
         components = measurement.summand.components
         history.add(
-            item_of(Planned(measurement, Fraction(scale), 0), (number, 0), drawn.reshape(components, -1), noise)
+            item_of(Planned(measurement, Fraction(scale), 0), (number, 0), drawn.reshape(components, -1), law_of(noise))
         )
         matrices.append(matrix)
         noisy.append(drawn)
-        variances.append(np.full(matrix.shape[0], noise_variance(noise, Fraction(scale))))
+        variances.append(np.full(matrix.shape[0], law_of(noise).count_variance(Fraction(scale))))
     matrix, noisy, variances = np.concatenate(matrices), np.concatenate(noisy), np.concatenate(variances)
     weighted = matrix / np.sqrt(variances)[:, None]
     inverse = np.linalg.pinv(weighted.T @ weighted)

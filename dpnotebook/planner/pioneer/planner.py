@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dpnotebook.planner.answers import grid_bits, scale_of_variance
+from dpnotebook.planner.answers import scale_of_variance
 from dpnotebook.planner.history import History
 from dpnotebook.planner.marginal_measurement import LinearTarget, OverAtoms, cells_predicate
 from dpnotebook.planner.pioneer.choose import choose
 from dpnotebook.planner.pioneer.groups import PastQuery
 from dpnotebook.planner.plan import Planned
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import LAPLACE
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.workload import Identity
 
@@ -48,7 +49,7 @@ def pioneer_items(asked: LinearTarget, target: float, history: History) -> tuple
     items = []
     for position, variance in choice.refine:
         first = history.items[keys[position]]
-        scale = scale_of_variance("laplace", variance)
+        scale = scale_of_variance(LAPLACE, variance)
         if scale < first.scale:
             items.append(Planned(first.measurement, scale, 0, None, first.key, first.scale, first.group))
     domain = block.domain
@@ -56,8 +57,8 @@ def pioneer_items(asked: LinearTarget, target: float, history: History) -> tuple
     for (mask, variance), group in zip(choice.measure, choice.groups, strict=True):
         cells = mask[atoms.labels]
         where = cells_predicate(everything, cells, domain) if everything else Predicate.everything(domain)
-        scale = scale_of_variance("laplace", variance)
+        scale = scale_of_variance(LAPLACE, variance)
         label = f"{history.version}.{group[1]}" if isinstance(group, tuple) and group[0] == "new" else group
         name = label if isinstance(label, str) else None
-        items.append(Planned(Measurement(Identity(1), (), where), scale, grid_bits("laplace", scale), group=name))
+        items.append(Planned(Measurement(Identity(1), (), where), scale, LAPLACE.grid_bits(scale), group=name))
     return tuple(items)
