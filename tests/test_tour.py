@@ -146,7 +146,7 @@ def test_a_second_run_is_free_and_shows_the_same_answers(installed, toured):
     assert (session.spent.epsilon, len(session.history())) == (spent, releases)
     session.close()
     second = (made / "tour.html").read_text()
-    for shown in (r"answer \d+ from release #1", r"Spend over time", r"head \w{64}"):
+    for shown in (r"answer \d+ from release #1", r"Burn-down", r"head \w{64}"):
         assert re.findall(shown, first) == re.findall(shown, second) != []
     assert len(re.findall("costs nothing", second)) > len(re.findall("costs nothing", first))
     assert "Left as you saved them" not in found.stdout

@@ -86,5 +86,5 @@ def test_every_output_says_what_became_of_its_question(executed):
 def test_a_headless_dashboard_is_the_whole_picture(executed):
     html = executed.cells[4].outputs[0].data["text/html"]
     assert "90% of the budget left" in html
-    for part in ("What is left could buy", "Spend over time", "Spend by column", "Releases"):
+    for part in ("What is left could buy", "Burn-down", "Spend by column", "Releases"):
         assert part in html
