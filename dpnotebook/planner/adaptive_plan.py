@@ -19,7 +19,7 @@ from dpnotebook.errors import AccuracyError, DomainError, shorten
 from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner import explain
 from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, RoundShares
-from dpnotebook.planner.answers import Estimates, grid_bits, noise_variance
+from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
@@ -83,7 +83,7 @@ class AdaptiveTable:
 
         def noise_of(marginals: int, units: int) -> float:
             scale = self.accountant.scale(max(units, 1), max(marginals, 1) * self._per_unit)
-            return math.sqrt(noise_variance(law.name, scale))
+            return math.sqrt(law.variance(scale))
 
         def per_norm(units: int) -> float:
             return float(law.precision(units / UNITS / self._per_unit))
@@ -111,7 +111,7 @@ class AdaptiveTable:
 
     def _with_noise(self, measurement: Measurement, units: int) -> Planned:
         scale = scale_for_units(measurement, units, self.table, self.accountant)
-        return Planned(measurement, scale, grid_bits(self.accountant.noise, scale))
+        return Planned(measurement, scale, self.accountant.law.grid_bits(scale))
 
     def whole(self, units: int) -> CellCost:
         """Return what is charged: all of it in every cell."""
@@ -202,7 +202,7 @@ def adaptive_plan(
         affordable=ledger.spent + price <= accountant.total,
         assumption="",
         warnings=(CONDITIONAL, WHERE_IT_HELPS),
-        steps=explain.repeated_steps(number) if number is not None else _steps(rounds, accountant),
+        steps=explain.repeated_steps(number)[1] if number is not None else _steps(rounds, accountant),
         code=_code(question, accuracy),
         noise=accountant.noise,
         measurements=first,
@@ -236,7 +236,7 @@ def _errors(
         scale = told.planned(operator, max(last, 1)).scale
         algebra = marginal_algebra(workload, operator)
         assert algebra is not None
-        std_errors = np.sqrt(algebra.variances() * noise_variance(noise, scale))
+        std_errors = np.sqrt(algebra.variances() * told.accountant.law.variance(scale))
         return std_errors, float(farthest_of(std_errors, noise, confidence, 1.0, float(scale)).max())
 
     factors = [Identity(n) for n in told.sizes]

@@ -30,7 +30,6 @@ from dpnotebook.planner.adaptive_plan import (
     part_of,
 )
 from dpnotebook.planner.adaptive_rounds import Rounds, RoundShares
-from dpnotebook.planner.answers import noise_variance
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.privacy.accountant import Accountant
@@ -230,7 +229,7 @@ class _Run:
         noisy = self.with_noise(item, exact, "noise", len(self.noisy))
         self.noisy.append(noisy)
         told = np.ldexp(noisy[0].astype(np.float64), -item.bits)
-        self.rounds.add(operator, told, noise_variance(self.accountant.noise, item.scale))
+        self.rounds.add(operator, told, self.accountant.law.variance(item.scale))
 
     def choose(self, candidates: Sequence[Subset], order: int, units: int) -> list[Subset]:
         """Return which candidates are measured next, by their noisy scores."""
@@ -239,7 +238,7 @@ class _Run:
         exact = exact_scores(self.counts(candidates), self.rounds.predictions(candidates))
         noisy = self.with_noise(item, exact, "scores", order)
         self.scores.append(noisy)
-        std = math.sqrt(noise_variance(self.accountant.noise, item.scale))
+        std = math.sqrt(self.accountant.law.variance(item.scale))
         chosen = self.rounds.choose(candidates, np.ldexp(noisy.astype(np.float64), -item.bits), std, self.left)
         self.kept.append(
             {
