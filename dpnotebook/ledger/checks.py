@@ -10,32 +10,12 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.domain.schema import without_words
-from dpnotebook.errors import BudgetExceeded, DomainError, LedgerConflict, LedgerMismatch, shorten
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost
-
-MOST_COLUMNS = (
-    64  # whose spend is told apart: an array has no more axes, and a table that grows needs one for its parts
-)
-
-
-def check_columns(table: str, sizes: Collection[Any]) -> None:
-    """Check, before it is written, that a table has no more declared columns than a ledger can be read with.
-
-    Raises
-    ------
-    DomainError
-        If it has.
-    """
-    if len(sizes) > MOST_COLUMNS:
-        raise DomainError(
-            f"{shorten(table)} would have {len(sizes):,} declared columns, and a ledger keeps the spend of at most "
-            f"{MOST_COLUMNS} apart, of which a table that grows needs one: declare those that you ask about; SQL can "
-            "name the others too"
-        )
 
 
 def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
