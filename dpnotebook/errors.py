@@ -409,6 +409,12 @@ def shorten(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+def some_of(names: Collection[str], most: int = 20) -> str:
+    """Return names one after the other, and of many how many others there are: a message stays one that is read."""
+    first = ", ".join(itertools.islice(names, most))
+    return first if len(names) <= most else f"{first} and {len(names) - most:,} more"
+
+
 def holds_data(value: Any) -> bool:
     """Return whether something is a column, an array or a frame, whose values no message may show."""
     kind = type(value)

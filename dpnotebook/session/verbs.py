@@ -13,7 +13,7 @@ import numpy as np
 
 from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
-from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten
+from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten, some_of
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
@@ -772,15 +772,14 @@ def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
 
     for name in keys:
         if said := instead_of_data(name, table.domain.names):
-            raise DomainError(f"{said}; declared in {shorten(table.name)} are {', '.join(table.domain.names)}")
+            raise DomainError(f"{said}; declared in {shorten(table.name)} are {some_of(table.domain.names)}")
         if not isinstance(name, str) or name not in table.domain:
             column, dot, _ = str(name).partition(".dt.")
             if dot and isinstance(table.domain.get(column), Dates):
                 raise DomainError(f'parts of dates are said so: groupby({{{column!r}: "month"}}), or "weekday"')
-            close = get_close_matches(str(name), table.domain.names, n=1)
-            hint = (
-                f"; did you mean {shorten(close[0])}?" if close else f"; declared are {', '.join(table.domain.names)}"
-            )
+            alike = [one for one in table.domain.names if one.casefold() == str(name).casefold()]
+            close = alike or get_close_matches(str(name), table.domain.names, n=1)
+            hint = f"; did you mean {shorten(close[0])}?" if close else f"; declared are {some_of(table.domain.names)}"
             raise DomainError(f"{shorten(name)} is not declared in the domain of {shorten(table.name)}{hint}")
     if len(set(keys)) != len(keys):
         raise DomainError(f"an attribute comes twice: {', '.join(keys)}")
