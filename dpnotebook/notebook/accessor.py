@@ -20,7 +20,7 @@ from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Verbs
 
 COUNTED = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "value_counts")
-MOMENTS = ("corr", "cov", "max", "min", "nunique", "std", "var")
+MOMENTS = ("corr", "cov", "max", "min", "nunique", "sem", "std", "var")
 NAMES = (*COUNTED, *MOMENTS, "agg", "describe", "mean", "median", "quantile", "sum")
 
 

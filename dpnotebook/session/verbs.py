@@ -342,7 +342,7 @@ class Grouped(StatementVerbs):
         ----------
         functions
             A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median", a
-            quantile such as "90%", or "std", "var", "min" and "max" as in the verbs; or "count", of all rows.
+            quantile such as "90%", or "std", "var", "sem", "min" and "max" as in the verbs; or "count", of all rows.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -370,7 +370,9 @@ class Grouped(StatementVerbs):
         pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
         if stated(pairs):
             if objective is not None:
-                raise AccuracyError("objective= is for what the planner measures, and std, var, min and max are SQL's")
+                raise AccuracyError(
+                    "objective= is for what the planner measures, and std, var, sem, min and max are SQL's"
+                )
             given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._aggregated(pairs, where, given, confidence, fresh)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
