@@ -115,7 +115,8 @@ class TableEngine:
         self._executor, relation = self._source.connect(unit)
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
-        self._rows = PlainRows(self._executor, relation, self._source, names, unit)
+        times = [name for name, attribute in domain.items() if isinstance(attribute, Times)]
+        self._rows = PlainRows(self._executor, relation, self._source, names, unit, times)
         self._relation = self._rows.sql
         self._filter: str | None = None
         self.columns = {name: EngineColumn(f"c{i}", self._rows.kinds[i]) for i, name in enumerate(names)}

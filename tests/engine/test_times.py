@@ -288,7 +288,7 @@ def test_times_without_a_day(form):
         "pandas": lambda: frame.astype({"at": pd.ArrowDtype(pa.time64("us"))}),
         "arrow": lambda: pa.table(frame),
         "polars": lambda: pl.DataFrame(pa.table(frame)),
-        "duckdb": lambda: connection.sql("SELECT * FROM frame"),
+        "duckdb": lambda: connection.from_df(frame).create("t") or connection.table("t"),
     }[form]()
     source = source_of(made)
     source.declare({"at": "time"})  # as a session does, of columns of objects
