@@ -219,7 +219,7 @@ class BudgetExceeded(DPError):
     >>> session.table("patients").count(error=5).run()
     Traceback (most recent call last):
         ...
-    dpnotebook.errors.BudgetExceeded: this query needs ε = 0.5382, but ε = 0.1 of 0.1 is left; nothing was spent. ...
+    dpnotebook.errors.BudgetExceeded: this query needs 538.2% of the budget (ε 0.5382), but 100% (ε 0.1) is left; ...
     """
 
     requested_units: int = 0
@@ -422,6 +422,12 @@ def shorten(value: Any, limit: int = 60) -> str:
     except Exception:  # such as a whole number of more digits than Python prints
         text = f"a {_kind(value)}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def some_of(names: Collection[str], most: int = 20) -> str:
+    """Return names one after the other, and of many how many others there are: a message stays one that is read."""
+    first = ", ".join(itertools.islice(names, most))
+    return first if len(names) <= most else f"{first} and {len(names) - most:,} more"
 
 
 def holds_data(value: Any) -> bool:

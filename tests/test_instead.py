@@ -73,7 +73,6 @@ EXPECTED = {
     "variance": "var('age', epsilon=0.1)",
     "corrwith": "corr('age', 'cost', epsilon=0.1)",
     "skew": "std('age', epsilon=0.1)",
-    "sem": "describe('age', epsilon=0.1)",
     "mode": "value_counts('sex', epsilon=0.1)",
     "nlargest": "quantile('age', [0.05, 0.95], epsilon=0.1)",
     "idxmin": "quantile('age', [0.05, 0.95], epsilon=0.1)",

@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from spends import of_every_cell
 
 from dpnotebook.domain import Domain, Range
 from dpnotebook.predicate import Predicate
@@ -72,7 +73,7 @@ def test_cost_is_the_column_norm(operator, axes, exact, where, delta):
                 place = place * axis.size + axis.levels.index(level[axis.attribute])
             else:
                 cells[index] = columns[place] * values[level["v"]]
-        charged = np.broadcast_to(spend.cells, DOMAIN.shape) / UNITS
+        charged = of_every_cell(spend) / UNITS
         due = cells * rows**power / float(scale) ** power
         assert (charged >= due * (1 - 1e-12)).all()
         norm = measurement.norm(DOMAIN, power)

@@ -1,4 +1,4 @@
-"""std, var, corr, cov, min, max and nunique of `df.dp`: statements of SQL, exact without noise, against pandas."""
+"""std, var, sem, corr, cov, min, max and nunique of `df.dp`: statements of SQL, exact without noise, against pandas."""
 
 import datetime
 
@@ -59,6 +59,7 @@ PANDAS = {
     "std": lambda rows: rows["pay"].std(),
     "std of all": lambda rows: rows["age"].std(ddof=0),
     "var": lambda rows: rows["pay"].var(),
+    "sem": lambda rows: rows["pay"].sem(),
     "corr": lambda rows: rows["pay"].corr(rows["age"]),
     "cov": lambda rows: rows["pay"].cov(rows["age"]),
     "cov of all": lambda rows: rows["pay"].cov(rows["age"], ddof=0),
@@ -68,6 +69,7 @@ OURS = {
     "std": lambda dp, **options: dp.std("pay", **options),
     "std of all": lambda dp, **options: dp.std("age", ddof=0, **options),
     "var": lambda dp, **options: dp.var("pay", **options),
+    "sem": lambda dp, **options: dp.sem("pay", **options),
     "corr": lambda dp, **options: dp.corr("pay", "age", **options),
     "cov": lambda dp, **options: dp.cov("pay", "age", **options),
     "cov of all": lambda dp, **options: dp.cov("pay", "age", ddof=0, **options),
@@ -308,7 +310,7 @@ WRONG = [
     (lambda dp: dp.corr("pay", "pay", epsilon=1.0), "corr is of two columns; of one and the same it is 1"),
     (lambda dp: dp.nunique("city", epsilon=1.0), "nunique of values that people share cannot be told privately"),
     (lambda dp: dp.groupby({"seen": "weekday"}).std("pay", epsilon=1.0), "grouped by whole spans of 'seen'"),
-    (lambda dp: dp.agg({"pay": "sem"}, epsilon=1.0), "sem is not answered"),
+    (lambda dp: dp.agg({"pay": "skew"}, epsilon=1.0), "skew is not answered"),
     (lambda dp: dp.agg({"pay": "stdd"}, epsilon=1.0), "did you mean 'std'"),
     (lambda dp: dp.agg("std", epsilon=1.0), "std is of a column: name it"),
 ]

@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, event, given, settings
 from hypothesis import strategies as st
 from noise_laws import gaussian_log_mass
+from spends import of_every_cell
 
 from dpnotebook.domain import Bins, Boolean, Categories, Domain, Range
 from dpnotebook.engine.source import source_of
@@ -197,11 +198,6 @@ def losses(engines, plan):
     return total
 
 
-def dense(spend):
-    """Return the spend of every cell."""
-    return np.broadcast_to(spend.cells + spend.everywhere, tuple(spend.sizes.values()))
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-5], ids=["pure", "gaussian"])
 @given(data=st.data())
 @settings(RANDOM, max_examples=20)
@@ -229,7 +225,7 @@ def test_a_row_never_changes_more_than_its_cell_is_charged(delta, data):
         event("the row is outside the domain")
         assert lost == 0
     else:
-        assert lost <= int(dense(session.ledger.spend("t"))[cell])
+        assert lost <= int(of_every_cell(session.ledger.spend("t"))[cell])
     assert lost <= session.ledger.spent
     session.close()
     without.close()
@@ -438,7 +434,7 @@ def test_disjoint_questions_cost_what_the_dearest_costs(opened):
     between = verbs.histogram("age", where="age >= 30 and age < 60", epsilon=0.35)  # 0.2 spent there, 0.5 elsewhere
     assert between.plan.cost.units == units(0.05)
     assert between.run().paid == pytest.approx(0.05)
-    spend = dense(session.ledger.spend("people"))[:, 0, 0, 0, 0]
+    spend = of_every_cell(session.ledger.spend("people"))[:, 0, 0, 0, 0]
     expected = [0.3] * 20 + [0.5] * 10 + [0.55] * 30 + [0.5] * 10 + [0.3] * 30
     assert spend.tolist() == [units(epsilon) for epsilon in expected]
     assert session.spent.epsilon == pytest.approx(0.55)
@@ -450,7 +446,7 @@ def test_a_histogram_costs_one_row_and_sums_cost_by_value(opened):
     verbs = session.table("people")
     assert verbs.crosstab("age", "region", epsilon=0.5).run().paid == 0.5
     verbs.sum("income", epsilon=1.0).run()
-    spend = dense(session.ledger.spend("people"))[0, 0, 0, :, 0]
+    spend = of_every_cell(session.ledger.spend("people"))[0, 0, 0, :, 0]
     assert spend.tolist() == [units(0.5 + (level + 1) / 10) for level in range(10)]
 
 
@@ -479,7 +475,7 @@ def test_the_spend_of_each_cell_is_brute_force(delta, data):
         spent = spent + predicate.dense(domain.names) * price
         assert query.plan.cost.units == max(spent.ravel()) - before
         query.run()
-    assert (dense(session.ledger.spend("t")) == spent).all()
+    assert (of_every_cell(session.ledger.spend("t")) == spent).all()
     assert session.ledger.spent == max(spent.ravel())
     assert session.audit().ok
     session.close()

@@ -25,7 +25,9 @@ def test_ten_queries_of_a_tenth_fit_and_the_eleventh_does_not(opened, people):
         release = people.dp.count(epsilon=0.1, fresh=True).run()
         assert (release.number, release.paid, release.epsilon) == (n + 1, 0.1, 0.1)
     assert (session.spent.epsilon, session.remaining.epsilon) == (1.0, 0.0)
-    with pytest.raises(dpn.BudgetExceeded, match=r"needs ε = 0\.1, but ε = 0 of 1 is left; nothing was spent"):
+    with pytest.raises(
+        dpn.BudgetExceeded, match=r"needs 10% of the budget \(ε 0\.1\), but 0% \(ε 0\) is left; nothing was spent"
+    ):
         people.dp.count(epsilon=0.1, fresh=True).run()
     with pytest.raises(dpn.BudgetExceeded):
         people.dp.count(epsilon=1e-9, fresh=True).run()
@@ -111,7 +113,7 @@ def test_an_error_holds_for_every_measure(opened, people, delta):
 def test_history_is_every_charge_in_order(opened, people):
     session = opened(1.0)
     assert session.history().empty
-    told = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how", "state"]
+    told = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how", "state"]
     assert session.history().columns.tolist() == told
     people.dp.count(where="age >= 65", epsilon=0.1).run()
     people.dp.count(where="age >= 65", epsilon=0.1).run()  # free: no new line

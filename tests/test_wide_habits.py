@@ -40,25 +40,94 @@ def test_three_hundred_columns_of_which_some_are_declared():
         assert len(str(said.value)) < 1_000
 
 
-def test_more_columns_than_a_ledger_can_be_read_with_are_refused_before_it_is_written(tmp_path):
-    rows, path, budget = wide(), tmp_path / "wide.ledger", dpn.Budget(epsilon=1.0)
+def very_wide():
+    """300 columns of numbers beside 10,000 levels, dates and truth values, all declared."""
+    rows, random = wide(), np.random.default_rng(1)
+    levels = [f"c{number:05}" for number in range(10_000)]
+    rows = rows.assign(
+        code=random.choice(levels[:50], len(rows)),
+        seen=pd.Timestamp("2023-01-01") + pd.to_timedelta(random.integers(0, 365, len(rows)), unit="D"),
+        member=random.random(len(rows)) < 0.5,
+    )
+    numbers = {name: dpn.Range(0, 49) for name in rows if name.startswith("x")}
+    return rows, numbers | {"code": levels, "seen": dpn.Dates("2023", "2023"), "member": dpn.Boolean()}
+
+
+def test_three_hundred_declared_columns_on_every_verb(tmp_path):
+    (rows, domain), path = very_wide(), tmp_path / "wide.ledger"
+    budget, much = dpn.Budget(epsilon=1_000.0), {"epsilon": 5.0}
+    with exact_session(budget) as session:
+        session.protect(rows, "wide", domain=domain)
+        few = rows.query("x7 >= 25 and x288 < 40 or code == 'c00003'")
+        assert rows.dp.count(where="x7 >= 25 and x288 < 40 or code == 'c00003'", **much).run().value == len(few)
+        assert rows.dp.histogram("x299", **much).run().frame["value"].tolist() == [
+            (rows["x299"] == level).sum() for level in range(50)
+        ]
+        pairs = rows.dp.groupby(["x100", "member"]).count(**much).run().frame
+        assert pairs["value"].sum() == len(rows)
+        assert len(pairs) == 100
+        coded = rows.dp.groupby("code").sum("x298", **much).run().frame.set_index("code")["value"]
+        truth = rows.groupby("code")["x298"].sum()
+        assert len(coded) == 10_000
+        assert coded[truth.index].tolist() == truth.tolist()
+        by_month = rows.dp.groupby({"seen": "month"}).sum("x3", **much).run().frame
+        truth = rows.groupby(rows["seen"].dt.month)["x3"].sum()
+        assert by_month["value"].tolist() == pytest.approx(truth.tolist())
+        for verb, options in (("mean", {}), ("std", {}), ("min", {}), ("quantile", {"q": 0.5})):
+            found = getattr(rows.dp, verb)("x297", **options, **much).run().value
+            assert found == pytest.approx(getattr(rows["x297"], verb)(**options), rel=0.02, abs=0.6)
+        together = rows.dp.corr("x0", "x294", **much).run().value
+        assert together == pytest.approx(rows["x0"].corr(rows["x294"]), abs=0.01)
+        assert rows.dp.value_counts("member", **much).run().frame["value"].sum() == len(rows)
+        assert rows.dp.crosstab("x1", "x299", **much).run().frame["value"].sum() == len(rows)
+        several = rows.dp.agg({"x1": ["mean", "sum"], "x250": "std"}, **much).run().frame
+        assert several["x1_sum"].iloc[0] == rows["x1"].sum()
+        assert rows.dp.answer(dpn.marginals(1), **much).run().paid > 0
+        with pytest.raises(dpn.DPError, match="at most 1,000,000 are possible; ask for fewer"):
+            rows.dp.answer(dpn.marginals(3), **much)
+        counted = session.sql(
+            "SELECT member, COUNT(*) AS n, SUM(x299) AS s FROM wide WHERE x298 > 3 GROUP BY 1", **much
+        )
+        truth = rows[rows["x298"] > 3].groupby("member")["x299"].agg(["size", "sum"])
+        assert counted.run().frame[["n", "s"]].to_numpy().tolist() == truth.to_numpy().tolist()
+    # And with noise, in a file that is opened again.
     with dpn.Session(budget, path) as session:
         session.protect(rows[["x0"]].copy(), "narrow", domain={"x0": dpn.Range(0, 49)})
-        for columns in (65, 300):
-            with pytest.raises(dpn.DomainError, match=f"would have {columns} declared columns, and a ledger keeps"):
-                session.protect(rows, "wide", domain={name: dpn.Range(0, 49) for name in list(rows)[:columns]})
-        most = {name: dpn.Range(0, 49) for name in list(rows)[:64]}
-        session.protect(rows, "wide", domain=most)
-        assert rows.dp.histogram("x63", epsilon=0.1).run().paid > 0
-        with pytest.raises(dpn.DomainError, match="would have 65 declared columns"):
-            session.protect(rows, "wide", domain=most | {"x64": dpn.Range(0, 49)})
-        session.protect(rows, "wide", domain=most)
-        with pytest.raises(dpn.DomainError, match="would have 65 declared columns"):
-            session.extend("wide", rows + 0.5)
-    with dpn.Session(budget, path) as session:
+        session.protect(rows, "wide", domain=domain)
+        for column in list(domain)[::10]:
+            rows.dp.histogram(column, epsilon=1.0).run()
+        assert rows.dp.histogram("x299", epsilon=0.25).run().paid > 0
+        spent, spend = session.ledger.spent, session.ledger.spend("wide")
+        assert spend.by_attribute("x299").max() == spend.maximum == spent
+        assert len(str(session.dashboard())) < 20_000
+        session.extend("wide", rows.iloc[:100].copy())
         assert session.audit().ok
-        session.protect(rows, "wide", domain=most)
-        assert rows.dp.histogram("x63", epsilon=0.1).run().paid == 0
+    with dpn.Session(budget, path) as session:
+        assert session.ledger.spent == spent
+        assert session.audit().ok
+
+
+def test_a_wide_tables_mistakes_are_answered_shortly():
+    rows, domain = very_wide()
+    with exact_session(dpn.Budget(epsilon=10.0)) as session:
+        session.protect(rows, "wide", domain=domain)
+        for wrong in (
+            lambda: rows.dp.count(where="x300 > 3", epsilon=0.1),
+            lambda: rows.dp.groupby("X1").count(epsilon=0.1),
+            lambda: rows.dp.mean("code", epsilon=0.1),
+            lambda: rows.dp.mean(rows["x1"], epsilon=0.1),
+            lambda: rows.dp.histogram("nothing", epsilon=0.1),
+            lambda: rows.dp.count(where="code == 'c1'", epsilon=0.1),
+            lambda: rows.dp.groupby(list(domain)).count(epsilon=0.1).run(),
+            lambda: rows.dp.count(where=" or ".join(f"x{n} == 2" for n in range(300)), epsilon=0.1),
+            lambda: session.sql("SELECT COUNT(*) FROM wide GROUP BY nothing", epsilon=0.1),
+            lambda: session.sql("SELECT AVG(x300) FROM wide", epsilon=0.1),
+            lambda: session.protect(rows, "wide", domain={**domain, "x300": dpn.Range(0, 1)}),
+        ):
+            with pytest.raises(dpn.DPError) as said:
+                wrong()
+            assert len(str(said.value)) <= 600, said.value
+        assert session.ledger.spent == 0
 
 
 def test_ten_thousand_levels():

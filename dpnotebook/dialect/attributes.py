@@ -118,6 +118,11 @@ def minute_number(attribute: Times, column: str) -> str:
     return _on_clocks(attribute, column, minute)
 
 
+def time_of_text(column: str) -> str:
+    """Return an expression for the moment of a day in 1970 that a text such as 08:30:05 is; NULL of other texts."""
+    return f"TRY_CAST('1970-01-01 ' || {column} AS TIMESTAMP)"
+
+
 def _on_clocks(attribute: Dates | Times, column: str, part: Callable[[str], str]) -> str:
     """Return an expression for a part of moments as clocks show them."""
     changes = attribute.clock_changes

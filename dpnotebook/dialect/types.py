@@ -17,6 +17,7 @@ Kind = Literal["integer", "number", "text", "boolean", "time", "other"]
 # In a table whose rows are units of their own, the engine numbers them in a column of this name.
 ROW_UNIT = "__row__"
 SCALARS: tuple[Kind, ...] = ("integer", "number", "text", "boolean", "time")
+OF_THE_DAY = ("TIME", "TIME_NS")  # times without a day; those with a zone but no day are at no one hour
 ZONED = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS")
 STAMPS = ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", *ZONED)
 WIDEST_WHOLE = 18  # digits of a decimal that any BIGINT can hold

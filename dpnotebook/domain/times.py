@@ -29,6 +29,8 @@ PARTS = ("hour", "minute")
 class Times(Attribute):
     """The time of day of moments, by hour or so many minutes, on the clock of their own place.
 
+    Columns of times without a day, as databases' TIME and Python's `datetime.time` are, are declared alike.
+
     An hour of which a clock change makes two counts twice as long, and one that it leaves out has no rows. A frame that
     has the day and the hour of one column has it twice: `frame["hour"] = frame["seen"]`.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.dialect.attributes import identifier
+from dpnotebook.dialect.attributes import identifier, time_of_text
 from dpnotebook.dialect.types import Kind, kind_of
 from dpnotebook.domain.values import is_missing, plain
 from dpnotebook.engine.frame_transfer import restored
@@ -187,8 +187,11 @@ def read_as(column: str, holds: str) -> str:
     column
         SQL of the texts of values of any kind, as `text_of` writes them.
     holds
-        "number", "boolean", "date", "moment" or "text".
+        "number", "boolean", "date", "moment", "time" (of a day, or of a date) or "text".
     """
+    if holds == "time":
+        of_a_date = read_as(column, "date")
+        return f"coalesce({of_a_date}, {time_of_text(column)})"
     if holds in ("date", "moment"):  # with a time zone where one is declared to tell it in, without one where none is
         kind, without = ("TIMESTAMPTZ", "") if holds == "moment" else ("TIMESTAMP", "NOT ")
         offset = f"regexp_matches({column}, '[0-9][+-][0-9]{{2}}:[0-9]{{2}}$')"

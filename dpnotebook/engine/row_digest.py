@@ -11,11 +11,11 @@ front of the row, so that the collisions that are known of MD5 do not help. By c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dpnotebook.dialect.attributes import identifier, secret
 from dpnotebook.dialect.canonical import canonical, in_row
-from dpnotebook.dialect.types import plain_value
+from dpnotebook.dialect.types import OF_THE_DAY, plain_value
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
 from dpnotebook.engine.keyed import keyed
@@ -37,10 +37,18 @@ class PlainRows:
         Of the columns.
     unit
         The one that identifies privacy units.
+    of_the_day
+        Those that are declared as times of day, which every engine then gives as texts.
     """
 
     def __init__(
-        self, executor: Executor, relation: str, source: Source, names: Sequence[str], unit: str | None
+        self,
+        executor: Executor,
+        relation: str,
+        source: Source,
+        names: Sequence[str],
+        unit: str | None,
+        of_the_day: Collection[str] = (),
     ) -> None:
         inner = ", ".join(f"{identifier(name)} AS r{i}" for i, name in enumerate(names)) or "1 AS one"
         self.executor = executor
@@ -48,6 +56,9 @@ class PlainRows:
         plain = [f"r{i}" for i in range(len(names))]
         if executor.dialect == "duckdb":
             plain = [plain_value(f"r{i}", self.types[i], name == unit) for i, name in enumerate(names)]
+        for i, name in enumerate(names):
+            if name in of_the_day and self.types[i] in OF_THE_DAY:
+                plain[i] = f"CAST(r{i} AS VARCHAR)"
         every = ", ".join([*(f"{value} AS c{i}" for i, value in enumerate(plain)), "*"])
         self.sql = f"(SELECT {every} FROM (SELECT {inner} FROM {relation}) AS raw)"
         self.kinds = [kind for _, kind in executor.types(f"SELECT * FROM {self.sql} AS r")][: len(names)]

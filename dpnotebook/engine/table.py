@@ -23,10 +23,11 @@ from dpnotebook.dialect.attributes import (
     minute_number,
     secret,
     selects,
+    time_of_text,
     whole_sum,
 )
 from dpnotebook.dialect.canonical import in_row
-from dpnotebook.dialect.types import ZONED, check_unit, kind_of
+from dpnotebook.dialect.types import OF_THE_DAY, ZONED, check_unit, kind_of
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.engine.base import Source
 from dpnotebook.engine.executor import Executor
@@ -41,6 +42,7 @@ from dpnotebook.query.measurement import Axis, Measurement, flat_size
 ENCODED = 2**28  # bytes of the levels of all rows that are held at once: 250 million of up to 256 levels
 UNTYPED = ('"NULL"', "NULL")  # of a column all of whose values are missing
 TO_DATES = "; make it dates first: frame[{0}] = pd.to_datetime(frame[{0}])"
+TO_TIMES = "; make it times first: frame[{0}] = pd.to_datetime(frame[{0}], format='%H:%M')"
 AS_DATES = ": declare it as Dates('2023-01-01', '2024-12-31', by='month')"
 
 _engines: weakref.WeakSet[TableEngine] = weakref.WeakSet()
@@ -113,7 +115,8 @@ class TableEngine:
         self._executor, relation = self._source.connect(unit)
         _engines.add(self)
         names = list(dict.fromkeys([*domain, *([unit] if unit else [])]))
-        self._rows = PlainRows(self._executor, relation, self._source, names, unit)
+        times = [name for name, attribute in domain.items() if isinstance(attribute, Times)]
+        self._rows = PlainRows(self._executor, relation, self._source, names, unit, times)
         self._relation = self._rows.sql
         self._filter: str | None = None
         self.columns = {name: EngineColumn(f"c{i}", self._rows.kinds[i]) for i, name in enumerate(names)}
@@ -125,6 +128,8 @@ class TableEngine:
                 stored = self._rows.types[names.index(name)]
                 if stored not in UNTYPED:
                     check_time_zone(name, attribute, name in zoned or stored in ZONED)
+                if isinstance(attribute, Times) and stored in OF_THE_DAY:  # which are texts to every engine
+                    self.columns[name] = EngineColumn(time_of_text(self.columns[name].sql), "TIMESTAMP")
             self.columns[name] = _checked(name, attribute, self.columns[name])
         self._filter = self._domain_filter()
         if self._sums is None and not self._as_written:
@@ -351,7 +356,8 @@ def _checked(name: str, attribute: Attribute, column: EngineColumn) -> EngineCol
         kind = {"numbers": "DOUBLE", "booleans": "BOOLEAN", "text": "VARCHAR", "dates": "TIMESTAMP"}[wanted]
         return EngineColumn(f"CAST({column.sql} AS {kind})", kind)
     if holds != wanted:
-        hint = TO_DATES.format(shorten(name)) if (wanted, holds) == ("dates", "text") else ""
+        to_them = TO_TIMES if isinstance(attribute, Times) else TO_DATES
+        hint = to_them.format(shorten(name)) if (wanted, holds) == ("dates", "text") else ""
         hint = hint or (AS_DATES if holds == "dates" else "")
         raise DomainError(
             f"{shorten(name)} is declared as {shorten(attribute)}, which is for {wanted}, but the column holds "

@@ -10,32 +10,12 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.domain.schema import without_words
-from dpnotebook.errors import BudgetExceeded, DomainError, LedgerConflict, LedgerMismatch, shorten
+from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerMismatch, shorten
 from dpnotebook.ledger.chain import to_bytes
 from dpnotebook.ledger.snapshot import LARGEST
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.spend import CellCost
-
-MOST_COLUMNS = (
-    64  # whose spend is told apart: an array has no more axes, and a table that grows needs one for its parts
-)
-
-
-def check_columns(table: str, sizes: Collection[Any]) -> None:
-    """Check, before it is written, that a table has no more declared columns than a ledger can be read with.
-
-    Raises
-    ------
-    DomainError
-        If it has.
-    """
-    if len(sizes) > MOST_COLUMNS:
-        raise DomainError(
-            f"{shorten(table)} would have {len(sizes):,} declared columns, and a ledger keeps the spend of at most "
-            f"{MOST_COLUMNS} apart, of which a table that grows needs one: declare those that you ask about; SQL can "
-            "name the others too"
-        )
 
 
 def check_cost(cost: CellCost, sizes: Mapping[str, int]) -> None:
@@ -247,6 +227,11 @@ def refused_delta(requested: Fraction, remaining: Fraction, budget: Budget) -> B
     return error
 
 
+def said_of_budget(units: int, accountant: Accountant) -> tuple[float, float]:
+    """Return a cost as percent of the budget, which adds up, and as epsilon, which with delta does not."""
+    return 100 * units / accountant.total, accountant.epsilon(min(units, LARGEST))
+
+
 def refused(requested: int, remaining: int, budget: Budget, accountant: Accountant) -> BudgetExceeded:
     """Return the error for a cost that does not fit what is left of the budget.
 
@@ -257,12 +242,13 @@ def refused(requested: int, remaining: int, budget: Budget, accountant: Accounta
     budget, accountant
         The budget, and how its units are said as epsilon.
     """
-    asked, left = accountant.epsilon(min(requested, LARGEST)), accountant.epsilon(remaining)
-    at = f" (at δ = {budget.delta:g})" if budget.delta else ""
-    digits = next((n for n in range(3, 17) if f"{asked:.{n}g}" != f"{left:.{n}g}"), 17)
+    asked, left = said_of_budget(requested, accountant), said_of_budget(remaining, accountant)
+    digits = next((n for n in range(3, 17) if f"{asked[0]:.{n}g}" != f"{left[0]:.{n}g}"), 17)
+    at = f" at δ = {budget.delta:g}" if budget.delta else ""
     error = BudgetExceeded(
-        f"this query would cost ε = {asked:.{digits}g}, but of the budget of ε = {budget.epsilon:g}{at} only "
-        f"ε = {left:.{digits}g} is left: {asked - left:.3g} too little. Nothing was spent"
+        f"this query would cost {asked[0]:.{digits}g}% of the budget (ε {asked[1]:.{digits}g}{at}), but only "
+        f"{left[0]:.{digits}g}% (ε {left[1]:.{digits}g}) is left: {asked[0] - left[0]:.3g}% too little. "
+        "Nothing was spent"
     )
     error.requested_units, error.remaining_units = requested, remaining
     return error

@@ -87,25 +87,25 @@ def extended(spend: Spend, sizes: Mapping[str, int], levels: Mapping[str, Levels
     found = Spend(sizes, spend.limit, spend.merge, spend.adds)
     comes = {name: bool((levels[name] == NONE).any()) for name in spend.sizes}
     found.everywhere = min(spend.everywhere, outside) if any(comes.values()) else spend.everywhere
-    cells = spend.cells + (spend.everywhere - found.everywhere)
-    if spend.sizes:  # the last place along an axis is that of no level
-        wider = [(0, int(comes[name])) for name in spend.sizes]
-        cells = np.pad(cells, wider, constant_values=outside - found.everywhere)
-    places: dict[str, Levels] = {}
-    for axis, name in enumerate(spend.sizes):
-        length = spend.cells.shape[axis]
-        own = spend.labels.get(name, np.arange(spend.sizes[name]) if length > 1 else np.zeros(spend.sizes[name], int))
-        places[name] = np.where(levels[name] == NONE, length, own[levels[name]])
-    told = {name: place if place.any() else place[:1] for name, place in places.items()}
+    lengths = dict(zip(spend.axes, spend.cells.shape, strict=True))
+    told: dict[str, Levels] = {}
+    for name, length in spend.sizes.items():
+        if not (comes[name] or name in lengths):
+            continue
+        own = spend.labels.get(name, np.arange(length) if name in lengths else np.zeros(length, dtype=np.int64))
+        told[name] = np.where(levels[name] == NONE, lengths.get(name, 1), own[levels[name]])
     if spend.labels or math.prod(place.size for place in told.values()) > spend.limit:
         for name, place in told.items():
             told[name], label = np.unique(place, return_inverse=True)
-            if told[name].size > 1:
-                found.labels[name] = label.astype(np.int64)
+            found.labels[name] = label.astype(np.int64)
     if math.prod(place.size for place in told.values()) > spend.limit:
         return level(spend, sizes)
-    shape = [told[name].size if name in told else 1 for name in sizes]
-    found.cells = cells[np.ix_(*told.values())].reshape(shape)
+    found.axes = tuple(told)
+    found.cells = np.asarray(spend.cells + (spend.everywhere - found.everywhere))
+    if told:  # the last place along an axis is that of no level
+        cells = found.cells.reshape([lengths.get(name, 1) for name in told])
+        cells = np.pad(cells, [(0, int(comes[name])) for name in told], constant_values=outside - found.everywhere)
+        found.cells = cells[np.ix_(*told.values())]
     return found
 
 
@@ -135,16 +135,19 @@ def grown(spend: Spend, sizes: Mapping[str, int], parts: int, *, adds: bool) -> 
         raise ValueError("the parts of a table are all of the same kind")
     if name not in spend.sizes:
         before, spend = spend, Spend({**spend.sizes, name: 1}, spend.limit, spend.merge)
-        spend.everywhere, spend.labels, spend.cells = before.everywhere, before.labels, before.cells[..., None]
+        spend.everywhere, spend.labels = before.everywhere, before.labels
+        spend.axes, spend.cells = before.axes, before.cells
     if not adds:
         levels = {key: np.arange(size) for key, size in others} | {name: np.r_[np.arange(parts), NONE]}
         return extended(spend, sizes, levels, outside=0)
-    length = spend.cells.shape[-1]
+    cells = spend.cells if name in spend.axes else spend.cells[..., None]
+    length = cells.shape[-1]
     shared = np.arange(parts) if length > 1 else np.zeros(parts, dtype=np.int64)
     label = np.append(spend.labels.get(name, shared), length)
     found = Spend(sizes, spend.limit, spend.merge, name)
     found.everywhere, found.labels = spend.everywhere, dict(spend.labels)
-    found.cells = np.pad(spend.cells, [(0, 0)] * (spend.cells.ndim - 1) + [(0, 1)])
+    found.axes = spend.axes if name in spend.axes else (*spend.axes, name)
+    found.cells = np.pad(cells, [(0, 0)] * (cells.ndim - 1) + [(0, 1)])
     if found.labels or found.cells.size // (length + 1) * (parts + 1) > spend.limit:
         found.labels[name] = label
     else:

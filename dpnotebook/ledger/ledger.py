@@ -18,7 +18,6 @@ from dpnotebook.ledger import snapshot
 from dpnotebook.ledger.budgets import BudgetRaise, checked_budget, checked_reason, raised, renewed
 from dpnotebook.ledger.checks import (
     check_answered,
-    check_columns,
     check_cost,
     check_domain,
     check_refines,
@@ -140,7 +139,6 @@ class Ledger(Opened):
 
         # Pairs, because the order of attributes is the order of the axes of the spend.
         sizes = [[attribute, size] for attribute, size in Domain.from_json(domain).sizes.items()]
-        check_columns(name, sizes)
         with self._writing() as (connection, view):
             corrects = name in view.tables and not self._knows(view, values)
             if name not in view.tables:
@@ -187,7 +185,6 @@ class Ledger(Opened):
             check_domain(name, since, table.since)
             self._check_answered(connection, view, name)
             known, after = table.registered, Domain.from_json(domain)
-            check_columns(name, after.sizes)
             if len(parts) != len(known.get("parts", ())):
                 raise ValueError("the domain of a table is extended for all parts of it")
             found = extension(Domain.from_json(known["domain"]), after)
@@ -234,7 +231,6 @@ class Ledger(Opened):
             known, parts = table.registered, parts_of(table.registered)
             declared = Domain.from_json(known["domain"])
             domain = with_parts(without_parts(declared) if "parts" in known else declared, len(parts) + 1)
-            check_columns(name, domain.sizes)
             values = {"name": name, "fingerprint": fingerprint, "domain": domain.to_json()} | {
                 "unit": known["unit"],
                 "max_rows": known["max_rows"],

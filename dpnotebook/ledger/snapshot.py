@@ -66,13 +66,16 @@ def unpack(packed: bytes, sizes: dict[str, int], limit: int, merge: bool = True,
         raise Broken("a snapshot of the spend is of another table")
     spend = Spend(sizes, limit, merge, adds)
     spend.everywhere, spend.labels = everywhere, {name: from_runs(coded) for name, coded in labels.items()}
-    spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape(shape)
+    spend.axes = tuple(name for name, length in zip(sizes, shape, strict=True) if length > 1)
+    spend.cells = np.frombuffer(cells, dtype="<i8").astype(np.int64).reshape([n for n in shape if n > 1])
     return spend
 
 
 def _header(spend: Spend) -> bytes:
     sizes = [[name, size] for name, size in spend.sizes.items()]
-    values = {"sizes": sizes, "shape": list(spend.cells.shape), "everywhere": spend.everywhere}
+    lengths = dict(zip(spend.axes, spend.cells.shape, strict=True))
+    shape = [lengths.get(name, 1) for name in spend.sizes]  # where all levels are alike too: as every version wrote it
+    values = {"sizes": sizes, "shape": shape, "everywhere": spend.everywhere}
     if spend.labels:  # not otherwise, so that the digests of earlier versions stay what they are
         values["labels"] = {name: runs(spend.labels[name]) for name in sorted(spend.labels)}
     return json.dumps(values, separators=(",", ":")).encode() + b"\n"

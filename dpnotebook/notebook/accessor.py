@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pandas as pd
 from dpnotebook.domain import Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.errors import NotProtected, UnknownVerb
+from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.explorer.explorer import Explorer, explore
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.unit import Unit
@@ -20,7 +22,7 @@ from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Verbs
 
 COUNTED = ("answer", "cdf", "count", "crosstab", "groupby", "histogram", "value_counts")
-MOMENTS = ("corr", "cov", "max", "min", "nunique", "std", "var")
+MOMENTS = ("corr", "cov", "max", "min", "nunique", "sem", "std", "var")
 NAMES = (*COUNTED, *MOMENTS, "agg", "describe", "mean", "median", "quantile", "sum")
 
 
@@ -81,7 +83,9 @@ class DPAccessor:
         >>> explorer.question.workload
         AllRange(100)
         """
-        return explore(workload, self.domain, epsilon=epsilon, delta=delta)
+        explorer = explore(workload, self.domain, epsilon=epsilon, delta=delta)
+        explorer.budget = partial(budget_state, self.session)
+        return explorer
 
     def protect(
         self,

@@ -33,6 +33,7 @@ from dpnotebook.privacy.accountant import LEAST_UNITS
 from dpnotebook.query.question import Accuracy, Question
 
 FEW = 8  # measurements that are all looked at for each measure: beyond, those of its rows
+MANY = 32  # of its rows: beyond, those that name its columns too, or planning takes the square of their number
 ATTEMPTS = 8  # to find the price of an error
 NEARLY = 0.98  # of the error that was asked for: near enough
 MOST_GROWN = 4  # times the price from one try to the next: of fine Laplace noise all errors are 0
@@ -74,7 +75,7 @@ class SeveralMeasures:
 
     def quick(self, accuracy: Accuracy) -> bool:
         """Return whether planning takes so little that other prices can be listed: an error takes several tries."""
-        return accuracy.epsilon is not None or sum(map(len, self._layers)) <= FEW
+        return sum(map(len, self._layers)) <= (MANY if accuracy.epsilon is not None else FEW)
 
     @cached_property
     def _asked(self) -> list[Question]:
@@ -237,7 +238,18 @@ def _near(question: Question, also: Sequence[Item]) -> Sequence[Item]:
     """Return of many measurements those of rows that a question is about: the others tell hardly anything of it."""
     if len(also) <= FEW:
         return also
-    return [item for item in also if not (item.measurement.where & question.where).is_empty]
+    of_rows = [item for item in also if not (item.measurement.where & question.where).is_empty]
+    if len(of_rows) <= MANY:
+        return of_rows
+    named = {*question.keys, *question.where.attributes, *(measure.column for measure in question.measures)}
+    return [item for item in of_rows if not named.isdisjoint(_columns(item)) or not _columns(item)]
+
+
+def _columns(item: Item) -> set[str | None]:
+    """Return the columns that a measurement is about."""
+    asked = item.measurement
+    summed = {asked.summand.column} - {None}
+    return {*(axis.attribute for axis in asked.axes), *asked.where.attributes, *summed}
 
 
 def _expected(

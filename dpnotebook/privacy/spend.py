@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -126,10 +126,11 @@ def bounds_at(coded: Iterable[Mapping[str, Any]], attribute: str, size: int) -> 
 class Spend:
     """The spend of every cell of one table, in units.
 
-    The array spans only the attributes that some charge told apart (length 1 on the others). Where it would have more
-    than `limit` cells, levels whose spend is the same wherever they occur, and which the new charge treats alike, share
-    one index: the spend stays exact while no more than `limit` cells differ. Past that the levels of an attribute that
-    share an index are all charged for the dearest of them: never less than what is true.
+    The array spans only the attributes that some charge told apart (`axes`), so that a table may have any number of
+    others. Where it would have more than `limit` cells, levels whose spend is the same wherever they occur, and which
+    the new charge treats alike, share one index: the spend stays exact while no more than `limit` cells differ. Past
+    that the levels of an attribute that share an index are all charged for the dearest of them: never less than what is
+    true.
 
     Parameters
     ----------
@@ -154,8 +155,10 @@ class Spend:
         self.merge = merge
         self.adds = adds
         self.everywhere = 0
-        self.cells: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
-        # The index of each level along the axis of its attribute; without one, of that level or the only one.
+        # The attributes along which `cells` has an axis, of two indices or more, in the order of the domain.
+        self.axes: tuple[str, ...] = ()
+        self.cells: Integers = np.zeros((), dtype=np.int64)
+        # The index of each level along the axis of its attribute; where there is none, that of the level.
         self.labels: dict[str, Integers] = {}
         self._kept: tuple[Integers, dict[Any, Integers]] = self.cells, {}  # what was worked out of these very cells
 
@@ -170,7 +173,7 @@ class Spend:
     @property
     def maximum(self) -> int:
         """The spend of the dearest cell, in units: what the table has cost its privacy units."""
-        return self.everywhere + self._dearest(self.cells, self.labels)
+        return self.everywhere + self._dearest(self.axes, self.cells, self.labels)
 
     def increase(self, cost: CellCost) -> int:
         """Return by how much `cost` would raise the maximum, in units, without adding it."""
@@ -181,7 +184,7 @@ class Spend:
         after = self._with(cost)
         if after is None:
             return once + self._bound(cost)
-        return once + self._dearest(*after) - self._dearest(self.cells, self.labels)
+        return once + self._dearest(*after) - self._dearest(self.axes, self.cells, self.labels)
 
     def add(self, cost: CellCost) -> None:
         """Add the cost of one charge to every cell."""
@@ -191,14 +194,13 @@ class Spend:
         if after is None:
             self.everywhere += self._bound(cost)
         else:
-            self.cells, self.labels = after
+            self.axes, self.cells, self.labels = after
 
-    def _dearest(self, cells: Integers, labels: Mapping[str, Integers]) -> int:
+    def _dearest(self, axes: Sequence[str], cells: Integers, labels: Mapping[str, Integers]) -> int:
         """Return the spend of the dearest cell, or what those of all levels add up to where they add up."""
         if self.adds is None:
             return int(cells.max(initial=0))
-        axis = list(self.sizes).index(self.adds)
-        along = cells.max(axis=tuple(i for i in range(cells.ndim) if i != axis))
+        along = cells.max(axis=_others(axes, {self.adds}))
         along = along[labels[self.adds]] if self.adds in labels else along
         return sum(np.broadcast_to(along, (self.sizes[self.adds],)).tolist())
 
@@ -231,33 +233,37 @@ class Spend:
             return self.maximum
         found = [box for box in boxes if box is not None]
         named = {name for term in coded for name in term["norms"]}
-        shape = tuple(n if name in named else self.cells.shape[i] for i, (name, n) in enumerate(self.sizes.items()))
+        axes = self._axes_with(named)
+        shape = tuple(self._lengths(axes, named))
         if math.prod(shape) > self.limit or maximum + sum(units for _, units in found) >= _MOST:
             self.add(CellCost.from_json(coded))
             return self.maximum
-        if shape != self.cells.shape:
-            self.cells = np.broadcast_to(self.cells, shape).copy()
+        if axes != self.axes:
+            self.axes, self.cells = axes, np.broadcast_to(self._along(axes, self.cells), shape).copy()
         self._kept = self.cells, {}
+        most = maximum
         for box, units in found:
-            self.cells[box] += units
-        return max([maximum, *(self.everywhere + int(self.cells[box].max(initial=0)) for box, _ in found)])
+            self.cells[tuple(box.get(name, slice(None)) for name in axes)] += units
+        for box, _ in found:
+            inside = self.cells[tuple(box.get(name, slice(None)) for name in axes)]
+            most = max(most, self.everywhere + int(inside.max(initial=0)))
+        return most
 
     def by_attribute(self, name: str) -> Integers:
         """Return the largest spend among the cells of each level of one attribute, in units; shape (levels,)."""
-        axis = list(self.sizes).index(name)
-        others = tuple(i for i in range(self.cells.ndim) if i != axis)
-        along = (self.cells.max(axis=others) if others else self.cells) + self.everywhere
+        along = self.cells.max(axis=_others(self.axes, {name})) + self.everywhere
         if name in self.labels:
             along = along[self.labels[name]]
         return np.broadcast_to(along, (self.sizes[name],)).copy()
 
-    def _with(self, cost: CellCost) -> tuple[Integers, dict[str, Integers]] | None:
-        """Return the cells, and how levels share them, after a charge; None where there would be too many."""
+    def _with(self, cost: CellCost) -> tuple[tuple[str, ...], Integers, dict[str, Integers]] | None:
+        """Return the axes, cells and labels after a charge; None where there would be too many cells."""
         self._check(cost)
         if self._too_dear(cost):
             return None
         if self._has_room(cost):
-            return self.cells + self._costs(cost, {}), {}
+            axes = self._axes_with(cost.attributes)
+            return axes, np.asarray(self._along(axes, self.cells) + self._costs(cost, axes, {})), {}
         return self._added(cost, *self._classes(cost)[:2]) if self.merge else None
 
     def _rise(self, cost: CellCost) -> int | None:
@@ -270,21 +276,30 @@ class Spend:
         few = math.prod(self.sizes[name] for name in used) <= self.limit
         if self.adds is not None or not few or self._too_dear(cost):
             return None
-        if self._has_room(cost):
-            now = {name: self._label(name, axis) for axis, name in enumerate(self.sizes) if name in used}
-        elif self.merge:
-            now, _, exact = self._classes(cost)
-            if not exact:
-                return None
-        else:
+        if not self._has_room(cost) and not (self.merge and self._classes(cost)[2]):
             return None
-        others = tuple(axis for axis, name in enumerate(self.sizes) if name not in used)
-        dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others, keepdims=True))
-        along = dearest  # an axis after the other: an index of all at once may have 63 of them
-        for axis, name in enumerate(self.sizes):
-            if name in used:
-                along = along.take(now[name], axis=axis)
-        return int((along + self._costs(cost, {})).max()) - int(dearest.max())
+        others = _others(self.axes, used)
+        dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others))
+        along, told = dearest, [name for name in self.axes if name in used]
+        for axis, name in enumerate(told):
+            along = along.take(self.labels[name], axis=axis) if name in self.labels else along
+        axes = [name for name in self.sizes if name in used]
+        along = along.reshape([self.sizes[name] if name in told else 1 for name in axes])
+        return int((along + self._costs(cost, axes, {})).max()) - int(dearest.max())
+
+    def _axes_with(self, used: Container[str]) -> tuple[str, ...]:
+        """Return the axes of cells that tell the levels of some more attributes apart."""
+        return tuple(name for name, n in self.sizes.items() if name in self.axes or (n > 1 and name in used))
+
+    def _lengths(self, axes: Iterable[str], used: Container[str]) -> list[int]:
+        """Return how long axes are where every level of some attributes has an index of its own."""
+        now = dict(zip(self.axes, self.cells.shape, strict=True))
+        return [self.sizes[name] if name in used else now[name] for name in axes]
+
+    def _along(self, axes: Iterable[str], cells: Integers) -> Integers:
+        """Return cells along further axes, on which they do not depend, and without those that have one index left."""
+        now = dict(zip(self.axes, cells.shape, strict=True))
+        return cells.reshape([now.get(name, 1) for name in axes])
 
     def _of_cells(self, key: Any, work: Callable[[Integers], Integers]) -> Integers:
         """Return what follows from all cells, which is worked out once."""
@@ -306,10 +321,7 @@ class Spend:
     def _has_room(self, cost: CellCost) -> bool:
         """Return whether every cell that a charge tells apart has room, without levels that share an index."""
         used = cost.attributes
-        shape = (
-            size if name in used else self.cells.shape[axis] for axis, (name, size) in enumerate(self.sizes.items())
-        )
-        return not self.labels and math.prod(shape) <= self.limit
+        return not self.labels and math.prod(self._lengths(self._axes_with(used), used)) <= self.limit
 
     def _check(self, cost: CellCost) -> None:
         if unknown := cost.attributes - self.sizes.keys():
@@ -320,15 +332,10 @@ class Spend:
                     f"norms of {shorten(name)} have {column.size} levels, the table has {self.sizes[name]}"
                 )
 
-    def _box(self, term: Mapping[str, Any]) -> tuple[tuple[slice, ...], int] | None:
+    def _box(self, term: Mapping[str, Any]) -> tuple[dict[str, slice], int] | None:
         """Return the box of cells that a term touches, and what it costs in each; None where it is no such box."""
-        box, norm, named = [], 1, 0
-        for name, size in self.sizes.items():
-            coded = term["norms"].get(name)
-            if coded is None:
-                box.append(slice(None))
-                continue
-            named += 1
+        box, norm = {}, 1
+        for name, coded in term["norms"].items():
             start, touched = 0, None
             for value, count in coded:
                 if type(value) is not int or type(count) is not int or value < 0 or count <= 0:
@@ -339,24 +346,25 @@ class Spend:
                     touched = slice(start, start + count)
                     norm *= value
                 start += count
-            if touched is None or start != size:
+            if touched is None or start != self.sizes.get(name):
                 return None
-            box.append(touched)
+            box[name] = touched
         rate = Fraction(term["rate"])
-        if named != len(term["norms"]) or rate < 0 or norm >= _MOST:
+        if rate < 0 or norm >= _MOST:
             return None
-        return tuple(box), math.ceil(rate * norm)
+        return box, math.ceil(rate * norm)
 
     def _classes(self, cost: CellCost) -> tuple[dict[str, Integers], dict[str, tuple[Integers, Integers]], bool]:
         """Return which levels share cells now, and after a charge: as now but for what it tells apart, or all that may.
 
         And whether those that share cells afterwards are all alike.
         """
-        now = {name: self._label(name, axis) for axis, name in enumerate(self.sizes)}
+        used = cost.attributes
+        now = {name: self._label(name) for name in self.sizes if name in self.axes or name in used}
         coarse = now
         for merged in (False, True):
             if merged:
-                coarse = {name: self._alike(axis)[now[name]] for axis, name in enumerate(self.sizes)}
+                coarse = {name: self._alike(name)[now[name]] if name in self.axes else now[name] for name in now}
             finer = {
                 name: told_apart(label, [term.norms[name] for term in cost.terms if name in term.norms])
                 for name, label in coarse.items()
@@ -364,44 +372,51 @@ class Spend:
             if _size(finer) <= self.limit:
                 return now, finer, True
         chosen = {name: told_apart(label, ()) for name, label in coarse.items()}
-        growth = {name: finer[name][1].size / chosen[name][1].size for name in self.sizes}
-        for name in sorted(self.sizes, key=growth.__getitem__):
+        growth = {name: finer[name][1].size / chosen[name][1].size for name in now}
+        for name in sorted(now, key=growth.__getitem__):
             trial = {**chosen, name: finer[name]}
             chosen = trial if _size(trial) <= self.limit else chosen
         return now, chosen, False
 
-    def _alike(self, axis: int) -> Integers:
-        return self._of_cells(("alike", axis), lambda cells: same_slices(cells, axis))
+    def _alike(self, name: str) -> Integers:
+        return self._of_cells(("alike", name), lambda cells: same_slices(cells, self.axes.index(name)))
 
     def _added(
         self, cost: CellCost, now: Mapping[str, Integers], classes: Mapping[str, tuple[Integers, Integers]]
-    ) -> tuple[Integers, dict[str, Integers]]:
+    ) -> tuple[tuple[str, ...], Integers, dict[str, Integers]]:
         cells = self.cells
-        for axis, (name, (_, stand)) in enumerate(classes.items()):
-            index = now[name][stand]
+        for axis, name in enumerate(self.axes):
+            index = now[name][classes[name][1]]
             if not np.array_equal(index, np.arange(cells.shape[axis])):
                 cells = cells.take(index, axis=axis)
         labels = {name: label for name, (label, stand) in classes.items() if stand.size > 1}
-        alone = {name: np.zeros(self.sizes[name], dtype=np.int64) for name in self.sizes if name not in labels}
-        return cells + self._costs(cost, {**labels, **alone}), labels
+        axes = tuple(labels)
+        return axes, np.asarray(self._along(axes, cells) + self._costs(cost, axes, labels)), labels
 
-    def _label(self, name: str, axis: int) -> Integers:
+    def _label(self, name: str) -> Integers:
         if name in self.labels:
             return self.labels[name]
-        return np.arange(self.sizes[name]) if self.cells.shape[axis] > 1 else np.zeros(self.sizes[name], dtype=np.int64)
+        return np.arange(self.sizes[name]) if name in self.axes else np.zeros(self.sizes[name], dtype=np.int64)
 
-    def _costs(self, cost: CellCost, labels: Mapping[str, Integers]) -> Integers:
-        """Return a cost in every cell; of levels with the same label, that of the dearest."""
-        total: Integers = np.zeros((1,) * len(self.sizes), dtype=np.int64)
+    def _costs(self, cost: CellCost, axes: Sequence[str], labels: Mapping[str, Integers]) -> Integers:
+        """Return a cost in every cell along some axes; of levels that share an index, or have no axis, the dearest."""
+        total: Integers = np.zeros((1,) * len(axes), dtype=np.int64)
         for term in cost.terms:
-            norms: Integers = np.ones((1,) * len(self.sizes), dtype=np.int64)
-            for axis, name in enumerate(self.sizes):
-                if name in term.norms:
-                    column = term.norms[name].astype(np.int64)
-                    column = dearest(column, labels[name]) if name in labels else column
-                    norms = norms * column.reshape([-1 if i == axis else 1 for i in range(len(self.sizes))])
+            norms: Integers = np.ones((1,) * len(axes), dtype=np.int64)
+            for name, norm in term.norms.items():
+                column = norm.astype(np.int64)
+                if name not in axes:
+                    norms = norms * column.max(initial=0)
+                    continue
+                column = dearest(column, labels[name]) if name in labels else column
+                norms = norms * column.reshape([-1 if other == name else 1 for other in axes])
             total = total + _ceil_times(norms, term.rate)
         return total
+
+
+def _others(axes: Iterable[str], names: Container[str]) -> tuple[int, ...]:
+    """Return the places of the axes of all other attributes."""
+    return tuple(place for place, name in enumerate(axes) if name not in names)
 
 
 def _size(classes: Mapping[str, tuple[Integers, Integers]]) -> int:

@@ -28,6 +28,7 @@ OF_A_COLUMN = {  # functions of `agg` that are none of the planner, and what SQL
     "var": "VAR_SAMP",
     "min": "MIN",
     "max": "MAX",
+    "sem": "STDDEV({0}) / SQRT(COUNT({0}))",
 }
 PLURAL = {"text": "texts", "time": "times", "date": "dates"}
 BESIDE = {"count": "COUNT", "sum": "SUM", "mean": "AVG", "median": "MEDIAN"}
@@ -113,6 +114,38 @@ class StatementVerbs:
         """
         name = ("VAR_POP", "VAR_SAMP")[_degrees(ddof)]
         return self._of("var", name, (column,), where, epsilon, error, variance, confidence, fresh)
+
+    def sem(
+        self,
+        column: str,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the standard error of the mean: STDDEV(cost) / SQRT(COUNT(cost)) in SQL; see `std`.
+
+        It is how far the mean of these rows may be from that of all whom they stand for, had nothing been hidden, and
+        has an interval of its own. A private mean is wrong by its noise as well, which its own standard error tells:
+        both together are the root of the sum of their squares. Rows are taken to be independent, which those of one
+        unit are not.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> round(patients.sem("age", epsilon=0.5).run().value, 2)
+        0.91
+        """
+        if epsilon is None and (error is not None or variance is not None):
+            raise AccuracyError(
+                "sem is worked out from a spread and a number, for which no error can be asked: give it epsilon=0.1, "
+                "and read the error on its card"
+            )
+        return self._of("sem", OF_A_COLUMN["sem"], (column,), where, epsilon, error, variance, confidence, fresh)
 
     def corr(
         self,
@@ -270,7 +303,7 @@ class StatementVerbs:
         names = columns if verb == "nunique" else tuple(self._numbers(verb, column) for column in columns)
         if len(set(names)) < len(names):
             raise DomainError(f"{verb} is of two columns; of one and the same it is {'1' if verb == 'corr' else 'var'}")
-        call = f"{function}({'DISTINCT ' * (verb == 'nunique')}{', '.join(map(name_sql, names))})"
+        call = _call(function, f"{'DISTINCT ' * (verb == 'nunique')}{', '.join(map(name_sql, names))}")
         given = {"epsilon": epsilon, "error": error, "variance": variance}
         return self._stated({self._named(verb): call}, where, given, confidence, fresh)
 
@@ -292,7 +325,7 @@ class StatementVerbs:
             if function.endswith("%"):
                 call = f"PERCENTILE_CONT({name}, {float(function[:-1]) / 100:g})"
             else:
-                call = f"{(OF_A_COLUMN | BESIDE)[function]}({name})"
+                call = _call((OF_A_COLUMN | BESIDE)[function], name)
             calls[f"{column}_{function}"] = call
         return self._stated(calls, where, given, confidence, fresh)
 
@@ -407,6 +440,11 @@ def with_days(release: Release, keys: Sequence[str]) -> Release:
         frame=frame.assign(**{key: frame[key].to_numpy(dtype="datetime64[us]") for key in keys}),
         again=None if again is None else lambda confidence: with_days(again(confidence), keys),
     )
+
+
+def _call(function: str, of: str) -> str:
+    """Return the SQL of a function of columns, or of what is written with several functions of one."""
+    return function.format(of) if "{0}" in function else f"{function}({of})"
 
 
 def _degrees(ddof: object) -> Literal[0, 1]:

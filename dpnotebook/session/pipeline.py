@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import BudgetExceeded, DPError, EngineError, LedgerError, PolicyError
 from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.checks import said_of_budget
 from dpnotebook.ledger.forks import lock
 from dpnotebook.ledger.ledger import Outpaced
 from dpnotebook.planner.plan import Alternative, BudgetState, Plan
@@ -289,11 +290,13 @@ class Pipeline:
             raise self._explained(refusal, mechanism, plan, query) from None
 
     def _explained(self, refusal: BudgetExceeded, mechanism: Mechanism, plan: Plan, query: Query) -> BudgetExceeded:
-        left = self.ledger.accountant.epsilon(self.ledger.remaining)
+        accountant = self.ledger.accountant
+        needs, _ = said_of_budget(refusal.requested_units, accountant)
+        rest, left = said_of_budget(self.ledger.remaining, accountant)
         fits = float(f"{left * 0.9995:.3g}")
         text = (
-            f"this query needs ε = {plan.cost.epsilon:.4g}, but ε = {left:.4g} of {self.ledger.budget.epsilon:g} is "
-            "left; nothing was spent"
+            f"this query needs {needs:.4g}% of the budget (ε {plan.cost.epsilon:.4g}), but {rest:.4g}% (ε {left:.4g}) "
+            "is left; nothing was spent"
         )
         if fits > 1e-6:
             error = mechanism.plan(query.at(epsilon=fits), alternatives=False).error

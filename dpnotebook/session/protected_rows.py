@@ -166,7 +166,9 @@ def _declare(source: Source, domain: Domain) -> None:
 
 def _held(attribute: Attribute) -> str:
     """Return what a column of objects is to be read as."""
-    return "moment" if isinstance(attribute, Dates | Times) and attribute.timezone is not None else attribute.holds
+    if isinstance(attribute, Dates | Times) and attribute.timezone is not None:
+        return "moment"
+    return "time" if isinstance(attribute, Times) else attribute.holds
 
 
 def _listed(columns: list[str]) -> str:

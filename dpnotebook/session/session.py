@@ -1144,22 +1144,22 @@ class Session(ShowsCard):
         return pd.DataFrame(rows)
 
     def history(self) -> pd.DataFrame:
-        """Return every charge of the ledger: number, time, table, question, epsilon, paid, alone, how, state.
+        """Return every charge of the ledger: number, time, table, question, percent, epsilon, paid, alone, how, state.
 
-        `epsilon` is what was measured, `paid` by what the total rose, and `alone` what the question would have cost had
-        nothing been asked before. `how` says what was done beside measuring: "free", "reuse", "refined" (an earlier
-        answer, for the difference in price) or "purchase" (a strategy for later questions too). Where the budget keeps
-        delta for thresholds, there is also the delta that each took of it; where a policy holds, the digest of the one
-        that allowed each.
+        `percent` is what was paid of the whole budget, and adds up. `epsilon` is what was measured, `paid` by what the
+        total rose, and `alone` what the question would have cost had nothing been asked before. `how` says what was
+        done beside measuring: "free", "reuse", "refined" (an earlier answer, for the difference in price) or "purchase"
+        (a strategy for later questions too). Where the budget keeps delta for thresholds, there is also the delta that
+        each took of it; where a policy holds, the digest of the one that allowed each.
 
         Examples
         --------
         >>> from dpnotebook.testing import example_session
         >>> session = example_session()
         >>> release = session.table("patients").count(where="age >= 65", epsilon=0.25).run()
-        >>> session.history()[["number", "table", "question", "paid", "state"]]
-           number     table               question  paid     state
-        0       1  patients  COUNT where age >= 65  0.25  recorded
+        >>> session.history()[["number", "table", "question", "percent", "state"]]
+           number     table               question  percent     state
+        0       1  patients  COUNT where age >= 65     25.0  recorded
         """
         import pandas as pd
 
@@ -1173,6 +1173,7 @@ class Session(ShowsCard):
                     "time": pd.Timestamp(entry["time"]),
                     "table": entry["table"],
                     "question": plan.get("words", ""),
+                    "percent": 100 * entry["units"] / self.ledger.accountant.total,
                     "epsilon": epsilon(plan["units"]),
                     "paid": epsilon(entry["units"]),
                     "alone": epsilon(alone(entry)),
@@ -1184,7 +1185,7 @@ class Session(ShowsCard):
             )
         kept = ["delta"] if self.ledger.threshold_delta else []
         kept += ["policy"] if self.policy is not None else []
-        first = ["number", "time", "table", "question", "epsilon", "paid", "alone", "how"]
+        first = ["number", "time", "table", "question", "percent", "epsilon", "paid", "alone", "how"]
         return pd.DataFrame(rows, columns=[*first, *kept, "state"])
 
     def profile(self) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.named_workloads import WorkloadRequest
-from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten
+from dpnotebook.errors import AccuracyError, DomainError, DPError, WorkloadError, instead_of_data, shorten, some_of
 from dpnotebook.planner.adaptive_rounds import asked_subsets
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
@@ -344,7 +344,7 @@ class Grouped(StatementVerbs):
         ----------
         functions
             A dict of columns and what is asked of each: "count" (of rows with a value), "sum", "mean", "median", a
-            quantile such as "90%", or "std", "var", "min" and "max" as in the verbs; or "count", of all rows.
+            quantile such as "90%", or "std", "var", "sem", "min" and "max" as in the verbs; or "count", of all rows.
         where
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
@@ -372,7 +372,9 @@ class Grouped(StatementVerbs):
         pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
         if stated(pairs):
             if objective is not None:
-                raise AccuracyError("objective= is for what the planner measures, and std, var, min and max are SQL's")
+                raise AccuracyError(
+                    "objective= is for what the planner measures, and std, var, sem, min and max are SQL's"
+                )
             given = {"epsilon": epsilon, "error": error, "variance": variance}
             return self._aggregated(pairs, where, given, confidence, fresh)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
@@ -821,15 +823,14 @@ def checked_keys(keys: Sequence[str], table: TableSchema) -> list[str]:
 
     for name in keys:
         if said := instead_of_data(name, table.domain.names):
-            raise DomainError(f"{said}; declared in {shorten(table.name)} are {', '.join(table.domain.names)}")
+            raise DomainError(f"{said}; declared in {shorten(table.name)} are {some_of(table.domain.names)}")
         if not isinstance(name, str) or name not in table.domain:
             column, dot, _ = str(name).partition(".dt.")
             if dot and isinstance(table.domain.get(column), Dates):
                 raise DomainError(f'parts of dates are said so: groupby({{{column!r}: "month"}}), or "weekday"')
-            close = get_close_matches(str(name), table.domain.names, n=1)
-            hint = (
-                f"; did you mean {shorten(close[0])}?" if close else f"; declared are {', '.join(table.domain.names)}"
-            )
+            alike = [one for one in table.domain.names if one.casefold() == str(name).casefold()]
+            close = alike or get_close_matches(str(name), table.domain.names, n=1)
+            hint = f"; did you mean {shorten(close[0])}?" if close else f"; declared are {some_of(table.domain.names)}"
             raise DomainError(f"{shorten(name)} is not declared in the domain of {shorten(table.name)}{hint}")
     if len(set(keys)) != len(keys):
         raise DomainError(f"an attribute comes twice: {', '.join(keys)}")

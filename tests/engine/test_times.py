@@ -252,3 +252,66 @@ def test_sums_by_hour_and_statements_that_name_the_column():
         with pytest.raises(dpn.DomainError, match="times of day"):
             table.std("cost", where="local >= '08:00'", epsilon=1)
         assert table.cdf("local", epsilon=1).run().frame["value"].iloc[-1] == len(frame)
+
+
+def times_of_the_day():
+    """Return times without a day, the ends of hours among them, some of them missing."""
+    rng = np.random.default_rng(8)
+    seconds = [*rng.integers(0, 86_400, 500).tolist(), 0, 3_599, 3_600, 86_399]
+    return [datetime.time(s // 3_600, s // 60 % 60, s % 60, 1_000 * (s % 3)) for s in seconds] + [None] * 7
+
+
+def held_of_the_day(times, by):
+    """Return the count of every level, of Python's own times."""
+    minutes = {"hour": 60, "15 minutes": 15, "minute": 1}[by]
+    known = [(60 * time.hour + time.minute) // minutes for time in times if time is not None]
+    return [*np.bincount(known, minlength=1_440 // minutes).tolist(), times.count(None)]
+
+
+def counted_of_the_day(source, times):
+    for by in ("hour", "15 minutes", "minute"):
+        domain = Domain({"at": Times(by=by, nullable=True)})
+        engine = TableEngine(source, domain, None, None, KEY)
+        assert counted(engine, domain, "at").tolist() == held_of_the_day(times, by), by
+        early = counted(engine, domain, "at", "at < '06:00' or at.dt.hour == 20")
+        chosen = [t is None or t.hour < 6 or t.hour == 20 for t in times]
+        assert early.sum() == sum(chosen) - times.count(None)
+        engine.close()
+
+
+@pytest.mark.parametrize("form", ["objects", "pandas", "arrow", "polars", "duckdb"])
+def test_times_without_a_day(form):
+    times = times_of_the_day()
+    frame, connection = pd.DataFrame({"at": pd.Series(times, dtype=object)}), duckdb.connect()
+    made = {
+        "objects": lambda: frame,
+        "pandas": lambda: frame.astype({"at": pd.ArrowDtype(pa.time64("us"))}),
+        "arrow": lambda: pa.table(frame),
+        "polars": lambda: pl.DataFrame(pa.table(frame)),
+        "duckdb": lambda: connection.from_df(frame).create("t") or connection.table("t"),
+    }[form]()
+    source = source_of(made)
+    source.declare({"at": "time"})  # as a session does, of columns of objects
+    counted_of_the_day(source, times)
+
+
+def test_times_without_a_day_in_postgresql(postgres):
+    times = times_of_the_day()
+    with psycopg.connect(postgres, autocommit=True) as connection:
+        connection.execute("DROP TABLE IF EXISTS of_the_day; CREATE TABLE of_the_day (at time)")
+        with connection.cursor() as cursor:
+            cursor.executemany("INSERT INTO of_the_day VALUES (%s)", [(time,) for time in times])
+    counted_of_the_day(source_of((postgres, "of_the_day")), times)
+
+
+def test_times_without_a_day_have_no_time_zone_and_texts_are_converted():
+    frame = pd.DataFrame({"at": pd.Series([datetime.time(8)], dtype=object), "text": pd.Series(["08:00"], dtype="str")})
+    with exact_session(dpn.Budget(epsilon=1.0)) as session:
+        for name, table, words in (
+            ("at", pa.table(frame[["at"]]), "so there is nothing to tell in 'Europe/Paris'; leave timezone= out"),
+            ("text", frame[["text"]].copy(), "pd.to_datetime(frame['text'], format='%H:%M')"),
+        ):
+            zone = "Europe/Paris" if name == "at" else None
+            with pytest.raises(dpn.DomainError) as said:
+                session.protect(table, name, domain={name: Times(timezone=zone)})
+            assert words in str(said.value)

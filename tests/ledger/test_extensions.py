@@ -109,13 +109,10 @@ def loss(release, row):
 
 def spent_on(spend, domain, row):
     """Return what the ledger says of the cell of a row; None where it has none."""
-    place = []
-    for axis, name in enumerate(domain):
-        level = level_of(domain, name, row[name])
-        if level == -1:
-            return None
-        label = spend.labels[name][level] if name in spend.labels else level
-        place.append(int(label) if spend.cells.shape[axis] > 1 else 0)
+    levels = {name: level_of(domain, name, row[name]) for name in domain}
+    if -1 in levels.values():
+        return None
+    place = (spend.labels[name][levels[name]] if name in spend.labels else levels[name] for name in spend.axes)
     return int(spend.cells[tuple(place)]) + spend.everywhere
 
 

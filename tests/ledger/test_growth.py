@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from spends import of_every_cell
 
 from dpnotebook.domain import Categories, Domain, Range
 from dpnotebook.domain.parts import with_parts
@@ -214,7 +215,7 @@ def test_rows_that_had_no_cell_have_paid_for_the_statements_over_their_part(path
     assert ledger.spent == spent == ledger.spend("people").maximum
     spend = ledger.spend("people")
     assert not spend.labels
-    found = np.broadcast_to(spend.cells + spend.everywhere, (4, 3, parts))
+    found = of_every_cell(spend)
     assert (found[:, 2] >= lost).all()
     assert (found[:, :2] == story.cells).all()
     assert ledger.audit().ok

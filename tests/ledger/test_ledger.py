@@ -113,8 +113,8 @@ def test_over_the_budget(either, kit):
         either.charge("people", "too dear", {}, kit.cost(0.3))
     error = caught.value
     assert (error.requested_units, error.remaining_units) == (units(0.3), units(0.1))
-    assert "would cost ε = 0.3" in str(error)
-    assert "only ε = 0.1 is left: 0.2 too little. Nothing was spent" in str(error)
+    assert "would cost 30% of the budget (ε 0.3)" in str(error)
+    assert "only 10% (ε 0.1) is left: 20% too little. Nothing was spent" in str(error)
     assert (either.head, either.spent, len(either.history())) == (head, units(0.9), 1)
     (row,) = either.refusals()
     assert (row["table"], row["question"], row["requested"], row["remaining"]) == (
@@ -129,7 +129,7 @@ def test_over_the_budget(either, kit):
 
 def test_a_difference_in_the_last_digit_is_told(either, kit):
     kit.answer(either, 0.9)
-    with pytest.raises(BudgetExceeded, match=r"ε = 0.10000001, .* only ε = 0.1 is left: 1e-08 too little"):
+    with pytest.raises(BudgetExceeded, match=r"10\.000001% .*ε 0\.1.* only 10% \(ε 0\.1\) is left: 1e-06% too little"):
         either.charge("people", "q", {}, kit.cost("0.10000001"))
 
 
@@ -386,8 +386,10 @@ def test_a_gaussian_budget_adds_up_mu_squared(path, kit):
     assert accountant.epsilon(ledger.spent) == pytest.approx(epsilon_of_mu(mu, delta), rel=1e-6)
     assert caught.value.remaining_units < each
     left = accountant.epsilon(caught.value.remaining_units)
-    assert f"would cost ε = 0.2, but of the budget of ε = 1 (at δ = 1e-06) only ε = {left:.3g} is left" in str(
-        caught.value
+    percents = [100 * part / accountant.total for part in (each, caught.value.remaining_units)]
+    assert str(caught.value).startswith(
+        f"this query would cost {percents[0]:.3g}% of the budget (ε 0.2 at δ = 1e-06), but only {percents[1]:.3g}% "
+        f"(ε {left:.3g}) is left"
     )
     with pytest.raises(LedgerMismatch, match=r"Open the ledger with Budget\(epsilon=1.0, delta=1e-06\)"):
         Ledger(path, Budget(1.0))

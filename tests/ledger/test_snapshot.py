@@ -99,3 +99,31 @@ def test_a_snapshot_with_other_levels_is_refused(coded):
     packed = zlib.compress(json.dumps(values).encode() + b"\n" + cells)
     with pytest.raises(Broken):
         snapshot.unpack(packed, SIZES, 12)
+
+
+@pytest.mark.parametrize(
+    ("seed", "limit", "merge", "digest"),
+    [
+        (0, 10**6, True, "6eac15c2d101b1b5"),
+        (1, 60, True, "6e5205397d518ec7"),
+        (2, 12, True, "0ca16e5797e72fbd"),
+        (4, 60, True, "ea4fd0b567213ce9"),
+        (5, 12, False, "eee687c5c0b537f8"),
+    ],
+)
+def test_digests_are_those_of_the_version_with_an_axis_a_column(seed, limit, merge, digest):
+    """As they were worked out by the code of that version: every ledger that it wrote has such in its entries."""
+    random = np.random.default_rng(seed)
+    sizes = {"age": 5, "sex": 2, "one": 1, "region": 4, "job": 6}
+    spend = Spend(sizes, limit, merge)
+    for _ in range(8):
+        terms = []
+        for _ in range(random.integers(1, 3)):
+            names = random.choice(list(sizes), random.integers(0, 4), replace=False).tolist()
+            norms = {name: random.integers(0, 3, sizes[name]) for name in names}
+            rate = Fraction(int(random.integers(1, 10**9)), int(random.integers(1, 50)))
+            terms.append(CostTerm(rate, norms))
+        spend.add(CellCost(tuple(terms)))
+    assert snapshot.digest(spend).startswith(digest)
+    again = snapshot.unpack(snapshot.pack(spend), sizes, limit, merge)
+    assert (again.axes, snapshot.digest(again)) == (spend.axes, snapshot.digest(spend))

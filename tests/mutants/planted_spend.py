@@ -10,8 +10,8 @@ PLANTED = (
         "two releases cost what the dearer of them costs",
         "any number of answers about one person are had for the price of one",
         SPEND,
-        "return self.cells + self._costs(cost, {}), {}",
-        "return np.maximum(self.cells, self._costs(cost, {})), {}",
+        "return axes, np.asarray(self._along(axes, self.cells) + self._costs(cost, axes, {})), {}",
+        "return axes, np.maximum(self._along(axes, self.cells), self._costs(cost, axes, {})), {}",
         ("privacy/test_spend.py::test_spend_is_that_of_every_cell",),
     ),
     Mutant(

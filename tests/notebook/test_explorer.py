@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pandas as pd
 import pytest
 from clocks import PATIENCE
 
@@ -514,3 +515,33 @@ def test_a_protected_frame_is_explored_for_nothing(session, people):
     Comparison(explorer.question.workload, "laplace", among=[quick("one")]).run()
     assert session.spent.epsilon == 0
     assert len(session.history()) == 0
+
+
+@pytest.mark.parametrize(
+    ("budget", "delta", "words"),
+    [
+        (dpn.Budget(epsilon=2.0), None, "Laplace noise, 25% of the budget (ε 0.5) · 95% left"),
+        (dpn.Budget(epsilon=2.0), 1e-6, "Gaussian noise, ε 0.5, δ 1e-6"),  # which this session does not use
+        (dpn.Budget(epsilon=2.0, delta=1e-6), None, "Laplace noise, ε 0.5"),
+    ],
+)
+def test_of_a_protected_frame_percent_of_its_budget_leads(budget, delta, words, offered):
+    offered(quick("identity"))
+    rows = pd.DataFrame({"age": [1, 2, 3]})
+    with dpn.Session(budget) as session:
+        session.protect(rows, "people", domain={"age": dpn.Range(0, 7)})
+        rows.dp.count(epsilon=0.1).run()
+        found = rows.dp.explore(dpn.ranges("age"), epsilon=0.5, delta=delta)
+        assert repr(found.run()).splitlines()[0] == f"Strategies for ranges('age'), {words}"
+
+
+def test_with_delta_the_percent_is_that_of_a_question_of_the_session(offered):
+    offered(quick("identity"))
+    rows = pd.DataFrame({"age": [1, 2, 3]})
+    with dpn.Session(dpn.Budget(epsilon=2.0, delta=1e-6)) as session:
+        session.protect(rows, "people", domain={"age": dpn.Range(0, 7)})
+        stated = session.ledger.accountant.delta
+        found = rows.dp.explore(dpn.ranges("age"), epsilon=0.5, delta=stated).run()
+        share = rows.dp.count(epsilon=0.5).plan.budget.cost_fraction
+        said = repr(found).splitlines()[0].split("noise, ")[1].split("%")[0]
+        assert float(said) == pytest.approx(100 * share, rel=0.02)

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpnotebook as dpn
@@ -188,3 +189,38 @@ def test_where_levels_lie(levels, expected):
         assert found is None
     else:
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("asked", "axis", "named"),
+    [
+        (lambda rows: rows.quantile("seen", [0.1, 0.5, 0.9], epsilon=5.0), "yaxis", "%b<br>%Y"),
+        (lambda rows: rows.groupby("sex").median("seen", epsilon=5.0), "yaxis", None),
+        (lambda rows: rows.median("seen", epsilon=5.0), "xaxis", None),
+        (lambda rows: rows.groupby(["sex", "ward"]).median("seen", epsilon=5.0), "yaxis", None),
+    ],
+)
+def test_axes_of_quantiles_of_dates_have_dates(asked, axis, named):
+    random = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "seen": pd.Timestamp("2023-01-01") + pd.to_timedelta(random.integers(0, 365, 2_000), unit="D"),
+            "sex": random.choice(["F", "M"], 2_000),
+            "ward": random.choice(["A", "B"], 2_000),
+        }
+    )
+    with dpn.Session(dpn.Budget(epsilon=100.0)) as session:
+        domain = {"seen": dpn.Dates("2023", "2023"), "sex": ["F", "M"], "ward": ["A", "B"]}
+        session.protect(rows, "visits", domain=domain)
+        release = asked(rows.dp).run()
+    figure = plot_release(release)
+    shown = figure.layout[axis]
+    days = [np.datetime64("1970-01-01") + np.timedelta64(day, "D") for day in shown.tickvals]
+    assert 1 <= len(days) <= 6
+    for day, name in zip(days, shown.ticktext, strict=True):
+        written = day.item().strftime(named or "%d %b<br>%Y").lstrip("0")
+        assert name == written
+    first, last = release.frame["lower"].min(), release.frame["upper"].max()
+    assert any(first <= pd.Timestamp(day) <= last for day in days)
+    assert shown.rangemode is None
+    assert all(trace.type != "bar" for trace in figure.data)  # 1970 is no 0 that a bar could begin at

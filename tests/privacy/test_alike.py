@@ -91,11 +91,9 @@ def test_tables_of_billions_of_cells_are_exact(seed):
     cells = random.permutation(list(product(*stand)))[:20_000]  # all of them, or many
     exact = {tuple(cell): truth(charges, LARGE, cell) for cell in cells.tolist()}
     for cell, units in exact.items():
-        place = tuple(
-            spend.labels[name][level] if name in spend.labels else min(level, spend.cells.shape[axis] - 1)
-            for axis, (name, level) in enumerate(zip(LARGE, cell, strict=True))
-        )
-        assert spend.cells[place] == units
+        levels = dict(zip(LARGE, cell, strict=True))
+        place = (spend.labels[name][levels[name]] if name in spend.labels else levels[name] for name in spend.axes)
+        assert spend.cells[tuple(place)] == units
     if len(exact) == math.prod(map(len, stand)):
         assert spend.maximum == max(exact.values())
         for axis, name in enumerate(LARGE):
@@ -161,9 +159,9 @@ def test_levels_that_were_spent_alike_share_cells_again():
 
     for level in range(10):  # the whole of one attribute, level by level
         spend.add(asked(age=(np.arange(10) == level).astype(int)))
-    assert spend.cells.shape == (10, 1)
+    assert (spend.axes, spend.cells.shape) == (("age",), (10,))
     spend.add(asked(region=np.arange(10) + 1))
-    assert spend.cells.shape == (1, 10)  # 100 cells are too many, but all ages have spent 8
+    assert (spend.axes, spend.cells.shape) == (("region",), (10,))  # 100 cells are too many, but all ages have spent 8
     assert spend.maximum == 8 + 80
     spend.add(asked(age=half))
     assert spend.cells.shape == (2, 10)

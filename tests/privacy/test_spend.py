@@ -1,5 +1,6 @@
 """Spend per cell against a dense computation in whole numbers, cell by cell."""
 
+import copy
 import json
 import math
 from fractions import Fraction
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spends import of_every_cell
 
 from dpnotebook.privacy.accountant import UNITS, GaussianAccountant, PureAccountant
 from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
@@ -85,6 +87,55 @@ def test_where_cells_would_be_too_many_the_spend_is_never_below(charges, limit):
     for axis, name in enumerate(SIZES):
         for level, units in enumerate(spend.by_attribute(name)):
             assert units >= max(v for cell, v in truth.items() if cell[axis] == level)
+
+
+WIDE = {f"x{number}": 1 + number % 3 for number in range(300)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_of_three_hundred_columns_the_spend_is_that_of_those_that_charges_tell_apart(seed):
+    random = np.random.default_rng(seed)
+    chosen = random.choice(list(WIDE), 7, replace=False).tolist()
+    chosen = [name for name in WIDE if name in chosen]  # at most 3^7 cells differ
+    wide, narrow = Spend(WIDE), Spend({name: WIDE[name] for name in chosen})
+    truth = np.zeros([WIDE[name] for name in chosen], dtype=object)
+    maximum = 0
+    for _ in range(12):
+        names = random.choice(chosen, random.integers(0, 4), replace=False).tolist()
+        norms = {name: random.integers(0, 3, WIDE[name]) for name in names}
+        rate = Fraction(int(random.integers(1, 10**9)), int(random.integers(1, 10**3)))
+        cost = CellCost((CostTerm(rate, norms), CostTerm(Fraction(5, 3), {})))
+        after = truth.copy()
+        for cell in np.ndindex(*truth.shape):
+            norm = math.prod(int(norms[n][level]) for n, level in zip(chosen, cell, strict=True) if n in norms)
+            after[cell] += math.ceil(rate * norm) + 2
+        assert wide.increase(cost) == narrow.increase(cost) == after.max() - truth.max()
+        before = copy.deepcopy(wide)
+        maximum = before.add_in_place(cost.to_json(), maximum)
+        wide.add(cost)
+        narrow.add(cost)
+        truth = after
+        assert wide.maximum == before.maximum == maximum == truth.max()
+        assert (wide.axes, wide.cells.tolist()) == (before.axes, before.cells.tolist())
+        assert wide.cells.ndim <= len(chosen)
+    for axis, name in enumerate(chosen):
+        others = tuple(other for other in range(len(chosen)) if other != axis)
+        assert wide.by_attribute(name).tolist() == truth.max(axis=others).tolist() == narrow.by_attribute(name).tolist()
+    assert (of_every_cell(narrow) == truth).all()
+    untold = next(name for name in WIDE if name not in chosen and WIDE[name] == 3)
+    assert wide.by_attribute(untold).tolist() == [truth.max()] * 3
+
+
+def test_many_columns_that_are_all_told_apart_share_cells():
+    some = dict(list(WIDE.items())[:60])  # 6^20 cells
+    spend = Spend(some)
+    for name, levels in some.items():
+        cost = CellCost((CostTerm(Fraction(1), {name: np.arange(levels)}),))
+        rise = spend.increase(cost)
+        assert 0 <= rise <= cost.bound
+        spend.add(cost)
+    assert spend.cells.size <= spend.limit
+    assert spend.maximum == sum(levels - 1 for levels in some.values())  # who is at every last level
 
 
 def counting(books, epsilon, **masks):

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from spends import of_every_cell
 
 from dpnotebook.domain import Domain, Range
 from dpnotebook.errors import PredicateError
@@ -208,7 +209,7 @@ def test_spend_is_the_column_norm_of_all_measurements(budget, history, rows):
         spend.add(cost)
         assert spend.maximum == risen
     truth = due(asked, {which: scale for which, scale, _ in paid}, not budget.delta, rows)
-    cells = np.broadcast_to(spend.cells, DOMAIN.shape).ravel().tolist()
+    cells = of_every_cell(spend).ravel().tolist()
     assert spend.everywhere == 0
     assert all(exact <= units < exact + terms + 1 for exact, units in zip(truth, cells, strict=True))
     assert max(truth) <= spend.maximum < max(truth) + terms + 1
@@ -225,7 +226,7 @@ def test_what_is_added_in_place_is_what_is_added(budget, history, rows, limit, m
         one.add(cost)
         maximum = other.add_in_place(cost.to_json(), maximum)
         assert maximum == one.maximum == other.maximum
-        assert (one.everywhere, one.labels.keys()) == (other.everywhere, other.labels.keys())
+        assert (one.everywhere, one.axes, one.labels.keys()) == (other.everywhere, other.axes, other.labels.keys())
         np.testing.assert_array_equal(one.cells, other.cells)
 
 
@@ -262,7 +263,7 @@ def test_queries_that_are_no_product_cost_no_less_than_their_columns():
             )
             spend = Spend(DOMAIN.sizes)
             spend.add(asked.measurement.cost(DOMAIN, accountant, Fraction(7, 3), 2))
-            cells = np.broadcast_to(spend.cells, DOMAIN.shape).ravel().tolist()
+            cells = of_every_cell(spend).ravel().tolist()
             truth = due([asked], {0: Fraction(7, 3)}, not delta, 2)
             assert all(units >= exact for exact, units in zip(truth, cells, strict=True))
             assert spend.maximum == math.ceil(max(truth))

@@ -11,6 +11,7 @@ from dpnotebook.notebook.cards.plan import BAR
 from dpnotebook.planner.plan import BudgetState
 
 if TYPE_CHECKING:
+    from dpnotebook.session.query import SessionProtocol
     from dpnotebook.session.session import Session
 
 MOST_RAISES = 3  # of the budget that a card lists: the last ones
@@ -22,7 +23,7 @@ def budget_card(session: Session) -> Card:
     return Card(tuple(_blocks(session)))
 
 
-def budget_state(session: Session) -> BudgetState:
+def budget_state(session: SessionProtocol) -> BudgetState:
     """Return the budget as it stands, with nothing asked."""
     return BudgetState.around(session.ledger.accountant, session.ledger.spent, 0)
 

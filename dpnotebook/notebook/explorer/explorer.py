@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from dpnotebook.workload import Workload
 
 if TYPE_CHECKING:
     from dpnotebook.notebook.explorer.panel import ExplorerPanel
+    from dpnotebook.planner.plan import BudgetState
 
 STILL = "The live figures went with their kernel; their pictures are in the comparison above."
 
@@ -106,10 +107,14 @@ class Explorer:
         The workload that the explorer was opened with, if there is one.
     start
         The privacy to begin with.
+    budget
+        Gives the budget of the session that would pay, as it is then; None where there is no session.
     """
 
-    def __init__(self, own: ComparedWorkload | None, start: Privacy) -> None:
-        self.own, self.privacy = own, start
+    def __init__(
+        self, own: ComparedWorkload | None, start: Privacy, budget: Callable[[], BudgetState] | None = None
+    ) -> None:
+        self.own, self.privacy, self.budget = own, start, budget
         self.question = own or question("ranges", "128", 2)
         self.comparison: Comparison | None = None
         self._lock = threading.RLock()
@@ -264,7 +269,8 @@ class Explorer:
     def _made_card(self) -> ShownComparison:
         assert self.comparison is not None
         errors, matrices = self._views
-        return ShownComparison(self.question, self.privacy, self.comparison, self._chosen, (*errors, *matrices))
+        budget = None if self.budget is None else self.budget()
+        return ShownComparison(self.question, self.privacy, self.comparison, self._chosen, (*errors, *matrices), budget)
 
     def __repr__(self) -> str:
         return self._text()

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dpnotebook.notebook import formatting
+from dpnotebook.notebook import currency, formatting
 from dpnotebook.notebook.explorer.choices import ComparedWorkload, Privacy
 from dpnotebook.notebook.formatting import BEST
 from dpnotebook.notebook.html import box, details, escape, line, quiet, table
 from dpnotebook.notebook.plots.strategy_pictures import pictures, ranking_bar
 from dpnotebook.notebook.plots.strategy_views import View, described, query_weights
+from dpnotebook.planner.plan import BudgetState
+from dpnotebook.privacy.accountant import mu_of_budget
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.strategy.catalogue import Candidate
 from dpnotebook.strategy.strategy import Strategy
@@ -59,6 +61,8 @@ class ShownComparison:
         Name of the candidate that is looked at, if there is one.
     views
         What there is to see of it.
+    budget
+        Of the session that would pay, where there is one.
     """
 
     question: ComparedWorkload
@@ -66,6 +70,7 @@ class ShownComparison:
     standing: Standing
     chosen: str | None = None
     views: Sequence[View] = ()
+    budget: BudgetState | None = None
 
     def rmse(self, objective: float) -> float:
         """Return the RMSE that belongs to an objective."""
@@ -81,7 +86,7 @@ class ShownComparison:
 def card_html(card: ShownComparison) -> str:
     """Return a comparison as HTML that untrusted notebooks keep."""
     ranked = card.standing.ranked
-    head = f"<b>Strategies for {escape(card.question.title)}</b> {quiet(escape(under(card.privacy)))}"
+    head = f"<b>Strategies for {escape(card.question.title)}</b> {quiet(escape(under(card.privacy, card.budget)))}"
     parts = [head, line(quiet(FREE))]
     if ranked:
         parts += [_ranking(card, ranked), line(_best(card, ranked)), line(quiet(escape(_bound(card))))]
@@ -106,7 +111,7 @@ def card_html(card: ShownComparison) -> str:
 
 def card_text(card: ShownComparison) -> str:
     """Return a comparison as text."""
-    rows = [f"Strategies for {card.question.title}, {under(card.privacy)}", f"  {FREE}"]
+    rows = [f"Strategies for {card.question.title}, {under(card.privacy, card.budget)}", f"  {FREE}"]
     ranked = card.standing.ranked
     for candidate, strategy in ranked:
         error = card.rmse(strategy.objective)
@@ -119,11 +124,18 @@ def card_text(card: ShownComparison) -> str:
     return "\n".join(rows)
 
 
-def under(privacy: Privacy) -> str:
-    """Return the privacy in words."""
+def under(privacy: Privacy, budget: BudgetState | None = None) -> str:
+    """Return the privacy in words, led by what it would take of a budget of the same noise."""
     law = law_of(privacy.noise)
     delta = f", δ {formatting.cost(privacy.delta)}" if law.needs_delta else ""
-    return f"{law.title} noise, ε {formatting.cost(privacy.epsilon)}{delta}"
+    said = f"ε {formatting.cost(privacy.epsilon)}{delta}"
+    if budget is None or bool(budget.stated_at) != law.needs_delta:
+        return f"{law.title} noise, {said}"
+    part = privacy.epsilon / budget.total
+    if law.needs_delta:  # costs add up as mu^2, whichever delta each is said at
+        part = (mu_of_budget(privacy.epsilon, privacy.delta) / mu_of_budget(budget.total, budget.stated_at)) ** 2
+    left = currency.percents(budget.spent_fraction, 0.0)[2]
+    return f"{law.title} noise, {currency.percent(part)} of the budget ({said}) · {left} left"
 
 
 def facts(candidate: Candidate, strategy: Strategy) -> str:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dpnotebook.errors import ArgumentError, SQLError, WorkloadError, shorten
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import EMPTY, Series, facts, scope, series_of
+from dpnotebook.notebook.plots.date_values import value_axis
 from dpnotebook.notebook.plots.levels import PlacedLevels, key_levels
 from dpnotebook.notebook.plots.numbers import answer_table, said, warnings
 from dpnotebook.notebook.plots.panels import panelled
@@ -152,7 +153,7 @@ def _one_key(
         band(figure, series, levels, COLOURS[0])
         figure.update_layout(
             xaxis=ordered_axis(levels),
-            yaxis={"title": {"text": plain(series.unit)}, **({"rangemode": "tozero"} if amount else {})},
+            yaxis=value_axis(series, from_zero=amount),
         )
         _say_aside(series, levels.names, ~levels.placed | np.isnan(series.value), notes)
         if levels.placed.sum() > MOST_POINTS:
@@ -207,11 +208,11 @@ def _several_keys(
         _cells(figure, series, keys[along], columns, len(keys) > 2, notes)
         return
     for colour, (name, rows) in zip(COLOURS, parts, strict=False):
-        group(figure, replace(picked(series, rows), name=name), keys[along].picked(rows), colour)
+        group(figure, replace(picked(series, rows), name=name), keys[along].picked(rows), colour, points=series.dates)
     figure.update_layout(
         barmode="group",
         xaxis={"title": {"text": plain(keys[along].title)}, "type": "category", "showgrid": False},
-        yaxis={"title": {"text": plain(series.unit)}, "rangemode": "tozero"},
+        yaxis=value_axis(series, from_zero=True),
         legend_title={"text": plain(columns.title)},
     )
 
@@ -222,7 +223,7 @@ def _lines(
     """Draw a line a part: in one picture where few, else in a panel each, with one scale for all."""
     axes = {
         "xaxis": ordered_axis(along),
-        "yaxis": {"title": {"text": plain(series.unit)}, "rangemode": "tozero"},
+        "yaxis": value_axis(series, from_zero=True),
     }
     if len(parts) <= MOST_GROUPED:
         for colour, (name, rows) in zip(COLOURS, parts, strict=False):

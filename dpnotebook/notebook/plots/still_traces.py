@@ -135,9 +135,13 @@ def heat_map(axes: Any, trace: Any, across: StillAxis, up: StillAxis) -> None:
     bar = axes.figure.colorbar(drawn, cax=scale_of)
     bar.outline.set_visible(False)
     scale_of.tick_params(colors=INK, labelsize=SMALL, length=3)
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-    scale_of.yaxis.set_major_formatter(FuncFormatter(number))
+    if trace.colorbar.tickvals is None:
+        scale_of.yaxis.set_major_formatter(FuncFormatter(number))
+    else:
+        scale_of.yaxis.set_major_locator(FixedLocator(list(trace.colorbar.tickvals)))
+        scale_of.yaxis.set_major_formatter(FixedFormatter([unmarked(text) for text in trace.colorbar.ticktext]))
     if trace.colorbar.title.text:
         scale_of.set_title(unmarked(trace.colorbar.title.text), size=SMALL, color=INK, loc="left", pad=6)
     if trace.text is not None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.release import NOT_FOUND, Series
+from dpnotebook.notebook.plots.date_values import value_axis
 from dpnotebook.notebook.plots.levels import PlacedLevels
 from dpnotebook.notebook.plots.numbers import instead, said
 from dpnotebook.notebook.plots.theme import COLOURS, INK, SHADES, SMALL, faint, plain
@@ -64,7 +65,7 @@ def bars(
     figure.update_layout(
         {
             names_axis: {"title": {"text": plain(levels.title)}, "type": "category", "showgrid": False},
-            values_axis: {"title": {"text": plain(series.unit)}, **({} if points else {"rangemode": "tozero"})},
+            values_axis: value_axis(series, from_zero=not points),
         }
     )
     if lying:
@@ -264,7 +265,7 @@ def heat_map(
         customdata=hover,
         hovertemplate="%{customdata}<extra></extra>" if hover else "%{y}, %{x}: %{z:,.4~r}<extra></extra>",
         colorscale=SHADES,
-        colorbar={"title": {"text": plain(series.unit)}, "outlinewidth": 0, "thickness": 14},
+        colorbar={**value_axis(series), "outlinewidth": 0, "thickness": 14},
         xgap=1 if few else 0,
         ygap=1 if few else 0,
         hoverongaps=hover is not None,
@@ -311,7 +312,7 @@ def point(figure: go.Figure, series: Series) -> None:
     )
     _say_instead(figure, series, [plain(series.words)], True)
     figure.update_layout(
-        xaxis_title=plain(series.unit),
+        xaxis=value_axis(series),
         yaxis={"type": "category", "showgrid": False, "showticklabels": False},
         height=230,
     )
