@@ -151,7 +151,7 @@ class Statements:
         if accuracy.epsilon is None:
             if all(all_norms_known(select, books) for select in clipped.selects):
                 return clipped
-            if not fresh and best_known(clipped, accuracy, books, None):
+            if not fresh and best_known(clipped, accuracy, books):
                 return clipped
             if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
                 return other

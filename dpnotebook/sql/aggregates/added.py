@@ -22,6 +22,7 @@ from dpnotebook.sql.aggregates.function import (
     Integers,
     Limits,
     Parts,
+    Sizes,
     Statistic,
     input_of,
 )
@@ -129,7 +130,7 @@ class Added(AggregateFunction):
         return Estimates(value, np.full(value.size, std_error), value - width, value + width)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
     ) -> Expectation:
         """Return the errors of the noise, which depend on nothing else."""
         std_error, width = _errors(measuring, part, confidence)
@@ -192,6 +193,10 @@ class Count(Added):
     distinct = "units"
     star = whole_bounds = equal_bounds = True
     shown = linear = "count"
+
+    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes:
+        """Return the counts."""
+        return noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.function import Expectation
+from dpnotebook.sql.aggregates.function import Expectation, Sizes
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
@@ -19,7 +19,23 @@ from dpnotebook.sql.select import PrivateSelect
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
-def expected(measuring: Measuring, confidence: float, rows: float | None = None) -> list[Expectation]:
+@dataclass(frozen=True)
+class KnownSizes:
+    """About how many values the groups of an aggregate have.
+
+    Parameters
+    ----------
+    values
+        Of each group, at least 1, shape (groups,); one for all where only that is known.
+    source
+        From where that is known, to end a sentence with; empty where the owner of the table said it.
+    """
+
+    values: Sizes
+    source: str = ""
+
+
+def expected(measuring: Measuring, confidence: float, sizes: Sequence[KnownSizes | None] = ()) -> list[Expectation]:
     """Return how wrong the answers of every aggregate will be, by noise alone.
 
     Parameters
@@ -28,33 +44,40 @@ def expected(measuring: Measuring, confidence: float, rows: float | None = None)
         What is measured.
     confidence
         Of the intervals.
-    rows
-        Values in a group, for means and variances, whose errors depend on it; a usual number when None.
+    sizes
+        Of each aggregate, about how many values its groups have, on which errors of means depend; usual ones when None.
     """
-    return [_expected(measuring, part, confidence, rows) for part in measuring.parts]
+    known = sizes or [None] * len(measuring.parts)
+    return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, known, strict=True)]
 
 
-def _expected(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
+def _expected(
+    measuring: Measuring, part: AggregateInput, confidence: float, sizes: KnownSizes | None = None
+) -> Expectation:
     if not part.found:
         note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
         return Expectation(np.array([math.nan]), math.nan, note)
-    if part.bounds is None and measuring.contribution.kind == "l2":
-        return _of_norms(measuring, part, confidence, rows)
-    if part.bounds is None:
-        note = "how wrong it will be depends on its bounds, which are found from the data first, with half of its share"
-        return Expectation(np.array([math.nan]), math.nan, note)
-    return function_of(part.kind).expected(measuring, part, confidence, rows)
-
-
-def _of_norms(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
-    """Return what is known of an error while it depends on a norm that is to be found."""
-    found = "how much one unit adds is found from the data first, with a part of its share"
-    if part.usual is None:
-        return Expectation(np.array([math.nan]), math.nan, f"{found}: how wrong it will be depends on that")
-    function, most = function_of(part.kind), measuring.contribution.most
-    usual = function.expected(measuring, replace(part, bounds=part.usual), confidence, rows)
-    note = f"errors are those of units with {most:,} rows in one group; {found}, and mostly makes them smaller"
-    return replace(usual, note="; ".join(filter(None, (usual.note, note))))
+    known = part.bounds or part.usual
+    clipped_ = measuring.contribution.kind == "l2"
+    to_be_found = ""
+    if part.bounds is None and clipped_:
+        to_be_found = "how much one unit adds is found from the data first, with a part of its share"
+    elif part.bounds is None:
+        to_be_found = "its bounds are found from the data first, with half of its share"
+    if known is None:
+        return Expectation(np.array([math.nan]), math.nan, f"{to_be_found}: how wrong it will be depends on that")
+    function, rows = function_of(part.kind), None if sizes is None else sizes.values
+    found = function.expected(measuring, replace(part, bounds=known), confidence, rows)
+    notes = [found.note]
+    if sizes is not None and sizes.source and found.note and function.sized:
+        notes = [f"{found.note}, {sizes.source}"]
+    if to_be_found and clipped_:
+        most = measuring.contribution.most
+        notes.append(f"errors are those of units with {most:,} rows in one group; {to_be_found}, and mostly makes them "
+                     "smaller")  # fmt: skip
+    elif to_be_found:
+        notes.append(to_be_found)
+    return replace(found, note="; ".join(filter(None, notes)))
 
 
 def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
@@ -97,7 +120,6 @@ def _contribution(measuring: Measuring) -> str:
 def warnings(
     measuring: Measuring,
     confidence: float,
-    rows: float | None = None,
     lost: Mapping[int, float] | None = None,
     cut: Mapping[int, float] | None = None,
 ) -> tuple[str, ...]:
@@ -109,8 +131,6 @@ def warnings(
         What is measured.
     confidence
         Of the intervals.
-    rows
-        About how many rows there are.
     lost
         What clipping to norms takes from a group at most, by the number of the aggregate, where a profile tells it.
     cut
@@ -208,7 +228,7 @@ def _clipping(
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue
         low, high = (float(bound) for bound in part.bounds[:2])
-        width = _expected(measuring, part, confidence, None).half_width
+        width = _expected(measuring, part, confidence).half_width
         said = (
             f"a unit's length over all groups is cut off at {high:,.6g}"
             if kind == "l2"

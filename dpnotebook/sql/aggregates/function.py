@@ -29,6 +29,7 @@ from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, Contribution
 
 Integers = NDArray[np.int64]
+Sizes = NDArray[np.float64]  # how many values groups have, about
 Parts = Mapping[int, Fraction]
 
 USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
@@ -74,9 +75,10 @@ class Expectation:
     Parameters
     ----------
     std_errors
-        Standard error of an answer, shape (1,); NaN while it depends on bounds that are to be found.
+        Standard error of an answer, shape (1,), or of that of each group where sizes are known, shape (groups,); NaN
+        while it depends on bounds that are to be found.
     half_width
-        Half-width of its interval.
+        Half-width of its interval, of the worst group.
     note
         What that rests on; empty when nothing.
     """
@@ -87,8 +89,8 @@ class Expectation:
 
     @property
     def std_error(self) -> float:
-        """Standard error of an answer."""
-        return float(self.std_errors[0])
+        """Standard error of an answer, of the worst group."""
+        return float(self.std_errors.max())
 
 
 class Statistic:
@@ -179,6 +181,8 @@ class AggregateFunction:
         Whether the levels of a declared column are used.
     least
         The least it can cost, in the accountant's units: it may have to share them between bounds and its sums.
+    sized
+        Whether its errors depend on how many values a group has.
     shown
         What its answers are to cards and plots.
     linear
@@ -206,6 +210,7 @@ class AggregateFunction:
     squares: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
+    sized: ClassVar[bool] = False
     shown: ClassVar[str] = "sum"
     linear: ClassVar[Literal["count", "sum", "mean"] | None] = None
 
@@ -319,6 +324,10 @@ class AggregateFunction:
         """
         return None
 
+    def usual_bounds(self, aggregate: Aggregate) -> Bounds | None:
+        """Return bounds with which it errs as with any others that data may tell; None where it does not."""
+        return None
+
     # What is measured, with which noise
 
     def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
@@ -368,7 +377,7 @@ class AggregateFunction:
         return list(estimates)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
     ) -> Expectation:
         """Return how wrong its answers will be by noise alone.
 
@@ -379,9 +388,13 @@ class AggregateFunction:
         confidence
             Of the intervals.
         rows
-            Values in a group; a usual number when None.
+            About how many values groups have, shape (groups,); a usual number when None.
         """
         raise NotImplementedError
+
+    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes | None:
+        """Return how many values groups have, as its noisy numbers say, shape (groups,); None where they do not."""
+        return None
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return what its answers are counted in, given the units of columns that have one."""

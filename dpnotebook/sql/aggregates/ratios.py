@@ -30,6 +30,7 @@ from dpnotebook.sql.aggregates.function import (
     Expectation,
     Integers,
     Parts,
+    Sizes,
     Statistic,
     input_of,
 )
@@ -251,7 +252,7 @@ class Ratio(AggregateFunction):
     """
 
     errors_of: ClassVar[str] = "averages and variances"
-    clipped = centres = True
+    clipped = centres = sized = True
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
@@ -286,13 +287,25 @@ class Ratio(AggregateFunction):
         return replace(input_of(aggregate, bounds), blocks=(builder.vector(components, cost),), step=half, half=1)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
     ) -> Expectation:
-        """Return the errors in a group of so many values, at most half of what the answer lies between."""
-        size = USUAL_ROWS if rows is None else max(rows, 1.0)
-        note = f"errors of {self.errors_of} are those of a group of {size:,.0f} {self.values(measuring)}"
-        error, most = self.error(measuring, part) / size, self.most(part)
-        return Expectation(np.array([min(error, most)]), min(kappa(confidence, measuring.noise) * error, most), note)
+        """Return the errors in groups of so many values, at most half of what the answer lies between."""
+        sizes = np.array([USUAL_ROWS]) if rows is None else np.maximum(rows, 1.0)
+        errors, most, reach = self.error(measuring, part) / sizes, self.most(part), kappa(confidence, measuring.noise)
+        values = self.values(measuring)
+        if sizes.size == 1:
+            note = f"errors of {self.errors_of} are those of a group of {sizes[0]:,.0f} {values}"
+        else:
+            best = min(reach * errors.min(), most)
+            note = (
+                f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
+                f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
+            )
+        return Expectation(np.minimum(errors, most), float(min(reach * errors.max(), most)), note)
+
+    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes:
+        """Return the noisy numbers of values."""
+        return np.asarray(moments(measuring, part, noisy, _worth(measuring, part)).sums[0])
 
     def values(self, measuring: Measuring) -> str:
         """Return what the values are that a mean is of."""

@@ -78,26 +78,47 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
         Whether sums of noise have its law.
     """
     rows, others = read_rows(select.rows), read_rows(released.rows)
-    if rows is None or others is None or not keys or not _bounded_alike(select, released):
+    if rows is None or others is None or not _bounded_alike(select, released):
         return None
-    if rows.source != others.source or not set(others.conditions) <= set(rows.conditions):
-        return None
-    more = [node for text, node in rows.conditions.items() if text not in others.conditions]
     aggregates = _aggregates(select, rows, released, others)
-    places = _places(select, rows, released, others)
-    if aggregates is None or places is None:
+    if aggregates is None:
         return None
-    if select.contribution.kind != "l2" and (more or len(places) < len(released.keys)):
+    fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
+    if select.contribution.kind != "l2" and fewer:
         return None  # a sample of a unit's rows, or groups, is one of those that take part
-    try:
-        kept = _kept(others, released, keys, more, places)
-    except NotTold:
-        return None
-    groups = _groups(select, released, places, keys, kept)
+    groups = groups_of(select, released, keys)
     if not groups or len({len(found) for found in groups.values()}) > 1:
         return None
     found = Cover(aggregates, tuple(groups), tuple(map(tuple, groups.values())))
     return found if found.together == 1 or (stable and _adds_up(select, released)) else None
+
+
+def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group]) -> dict[Group, list[int]] | None:
+    """Return the groups of a private aggregation, and of which groups of a released one each consists, by their number.
+
+    None where the rows of both are not those of such groups.
+
+    Parameters
+    ----------
+    select
+        What is asked.
+    released, keys
+        What was measured, and its groups, as they were shown.
+    """
+    rows, others = read_rows(select.rows), read_rows(released.rows)
+    if rows is None or others is None or not keys:
+        return None
+    if rows.source != others.source or not set(others.conditions) <= set(rows.conditions):
+        return None
+    more = [node for text, node in rows.conditions.items() if text not in others.conditions]
+    places = _places(select, rows, released, others)
+    if places is None:
+        return None
+    try:
+        kept = _kept(others, released, keys, more, places)
+    except NotTold:
+        return None
+    return _groups(select, released, places, keys, kept)
 
 
 def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
