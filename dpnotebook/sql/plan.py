@@ -17,10 +17,10 @@ from dpnotebook.sql.aggregates.budget_split import needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
-from dpnotebook.sql.prices import Priced, SelectSizes, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
+from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, best_known, planned_measures
-from dpnotebook.sql.reuse.sizes import assumed, known_sizes
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -104,13 +104,13 @@ def make_statement_plan(
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
     accountant = books.accountant
-    sizes = _sizes(statement, relations, books, rows)
+    groups = _groups(statement, relations, books, rows)
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
-        units = units_for(statement, accuracy, books, sizes, known)
+        units = units_for(statement, accuracy, books, groups, known)
     except AccuracyError:
-        other = None if fresh else best_known(statement, accuracy, books, sizes)
+        other = None if fresh else best_known(statement, accuracy, books, groups)
         if other is None:
             raise
         return _answered_plan(statement, accuracy, books, other)
@@ -119,11 +119,11 @@ def make_statement_plan(
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    if past is None and not fresh and (other := best_known(statement, accuracy, books, sizes)) is not None:
+    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups)) is not None:
         return _answered_plan(statement, accuracy, books, other)
     if past is not None:
         number, units = past
-    priced = price(statement, units, books, accuracy.confidence, sizes, known, renew=accuracy.epsilon is not None)
+    priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
     missing = _missing(statement, priced) if past is None else []
     values = [_known_values(select, missing, books) for select in statement.selects]
     first = _leading(priced.parts)
@@ -136,7 +136,7 @@ def make_statement_plan(
     others: list[Alternative] = []
     if alternatives:
         others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
-        others += _other_prices(statement, total, accuracy, books, sizes, known)
+        others += _other_prices(statement, total, accuracy, books, groups, known)
     return _plan(
         statement,
         accuracy,
@@ -266,14 +266,14 @@ def _other_prices(
     total: int,
     accuracy: Accuracy,
     books: StatementBooks,
-    sizes: SelectSizes,
+    groups: SelectGroups,
     known: Sequence[Mapping[int, Norms]],
 ) -> list[Alternative]:
     accountant, found = books.accountant, []
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = price(statement, units, books, accuracy.confidence, sizes, known)
+            priced = price(statement, units, books, accuracy.confidence, groups, known)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)
@@ -294,13 +294,13 @@ def _leading(parts: Sequence[PlannedMeasure]) -> PlannedMeasure:
     return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
 
 
-def _sizes(
+def _groups(
     statement: Statement, relations: Mapping[str, Relation], books: StatementBooks, rows: float | None
-) -> SelectSizes:
+) -> SelectGroups:
     """Return about how many values groups have: as somebody says, as releases tell, or else as all rows are shared."""
     if rows is not None:
         return [assumed([None] * len(select.aggregates), rows) for select in statement.selects]
-    return [assumed(known_sizes(select, books), _rows(select, relations)) for select in statement.selects]
+    return [assumed(known_groups(select, books), _rows(select, relations)) for select in statement.selects]
 
 
 def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | None:

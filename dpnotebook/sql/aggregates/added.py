@@ -20,9 +20,9 @@ from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
     Expectation,
     Integers,
+    KnownGroups,
     Limits,
     Parts,
-    Sizes,
     Statistic,
     input_of,
 )
@@ -130,7 +130,7 @@ class Added(AggregateFunction):
         return Estimates(value, np.full(value.size, std_error), value - width, value + width)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return the errors of the noise, which depend on nothing else."""
         std_error, width = _errors(measuring, part, confidence)
@@ -194,9 +194,9 @@ class Count(Added):
     star = whole_bounds = equal_bounds = True
     shown = linear = "count"
 
-    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes:
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
         """Return the counts."""
-        return noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
+        return KnownGroups.of(noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step))
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.function import Expectation, Sizes
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
@@ -19,23 +19,7 @@ from dpnotebook.sql.select import PrivateSelect
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
-@dataclass(frozen=True)
-class KnownSizes:
-    """About how many values the groups of an aggregate have.
-
-    Parameters
-    ----------
-    values
-        Of each group, at least 1, shape (groups,); one for all where only that is known.
-    source
-        From where that is known, to end a sentence with; empty where the owner of the table said it.
-    """
-
-    values: Sizes
-    source: str = ""
-
-
-def expected(measuring: Measuring, confidence: float, sizes: Sequence[KnownSizes | None] = ()) -> list[Expectation]:
+def expected(measuring: Measuring, confidence: float, groups: Sequence[KnownGroups | None] = ()) -> list[Expectation]:
     """Return how wrong the answers of every aggregate will be, by noise alone.
 
     Parameters
@@ -44,15 +28,15 @@ def expected(measuring: Measuring, confidence: float, sizes: Sequence[KnownSizes
         What is measured.
     confidence
         Of the intervals.
-    sizes
-        Of each aggregate, about how many values its groups have, on which errors of means depend; usual ones when None.
+    groups
+        What is known of those of each aggregate, on which errors of means depend; usual ones when None.
     """
-    known = sizes or [None] * len(measuring.parts)
+    known = groups or [None] * len(measuring.parts)
     return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, known, strict=True)]
 
 
 def _expected(
-    measuring: Measuring, part: AggregateInput, confidence: float, sizes: KnownSizes | None = None
+    measuring: Measuring, part: AggregateInput, confidence: float, groups: KnownGroups | None = None
 ) -> Expectation:
     if not part.found:
         note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
@@ -66,11 +50,13 @@ def _expected(
         to_be_found = "its bounds are found from the data first, with half of its share"
     if known is None:
         return Expectation(np.array([math.nan]), math.nan, f"{to_be_found}: how wrong it will be depends on that")
-    function, rows = function_of(part.kind), None if sizes is None else sizes.values
-    found = function.expected(measuring, replace(part, bounds=known), confidence, rows)
+    function = function_of(part.kind)
+    if groups is not None and measuring.tau is not None:  # of others there will be no answer
+        groups = groups.at_least(_least(measuring))
+    found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
-    if sizes is not None and sizes.source and found.note and function.sized:
-        notes = [f"{found.note}, {sizes.source}"]
+    if groups is not None and groups.source and found.note and function.sized:
+        notes = [f"{found.note}, {groups.source}"]
     if to_be_found and clipped_:
         most = measuring.contribution.most
         notes.append(f"errors are those of units with {most:,} rows in one group; {to_be_found}, and mostly makes them "

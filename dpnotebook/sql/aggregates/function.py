@@ -6,6 +6,7 @@ package knows one by its name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,7 +30,7 @@ from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, Contribution
 
 Integers = NDArray[np.int64]
-Sizes = NDArray[np.float64]  # how many values groups have, about
+Floats = NDArray[np.float64]
 Parts = Mapping[int, Fraction]
 
 USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
@@ -66,6 +67,55 @@ class Limits:
     rows: bool
     plain: bool
     text: Text
+
+
+@dataclass(frozen=True)
+class KnownGroups:
+    """What is known of the groups of an aggregate, on which the errors of means depend.
+
+    Parameters
+    ----------
+    sizes
+        About how many values each has, at least 1, shape (groups,); one for all where only that is known.
+    means, variances
+        Of the values in each, NaN where that is not known; shape (groups,).
+    units
+        How many units are in each, NaN where that is not known; shape (groups,).
+    source
+        From where that is known, to end a sentence with; empty where the owner of the table said it.
+    """
+
+    sizes: Floats
+    means: Floats
+    variances: Floats
+    units: Floats
+    source: str = ""
+
+    @classmethod
+    def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:
+        """Return what is known, where that may be the sizes alone."""
+        unknown = np.full(sizes.shape, math.nan)
+        return cls(sizes, unknown if means is None else means, unknown if variances is None else variances, unknown)
+
+    def together(self, groups: Sequence[Sequence[int]]) -> KnownGroups:
+        """Return what is known of groups that consist of some of these."""
+        sums = [[part[list(numbers)].sum() for part in self._sums] for numbers in groups]
+        sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
+        sizes = np.maximum(sizes, 1.0)
+        means = values / sizes
+        return KnownGroups(sizes, means, np.maximum(squares / sizes - means**2, 0.0), units, self.source)
+
+    def at_least(self, size: float) -> KnownGroups:
+        """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
+        units = np.where(np.isnan(self.units), self.sizes, self.units)
+        kept = units >= min(size, float(units.max()))
+        sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
+        return KnownGroups(sizes, means, variances, units, self.source)
+
+    @property
+    def _sums(self) -> tuple[Floats, ...]:
+        """The numbers of values, their sums, those of their squares, and the numbers of units."""
+        return self.sizes, self.sizes * self.means, self.sizes * (self.variances + self.means**2), self.units
 
 
 @dataclass(frozen=True)
@@ -377,7 +427,7 @@ class AggregateFunction:
         return list(estimates)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return how wrong its answers will be by noise alone.
 
@@ -387,13 +437,13 @@ class AggregateFunction:
             What is measured, and the aggregate; its bounds are known.
         confidence
             Of the intervals.
-        rows
-            About how many values groups have, shape (groups,); a usual number when None.
+        known
+            What is known of the groups; when None one that is usual.
         """
         raise NotImplementedError
 
-    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes | None:
-        """Return how many values groups have, as its noisy numbers say, shape (groups,); None where they do not."""
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
+        """Return what its noisy numbers say of groups, beside its answers; None where that is nothing."""
         return None
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:

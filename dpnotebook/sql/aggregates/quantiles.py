@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
     Expectation,
     Integers,
-    Sizes,
+    KnownGroups,
     Statistic,
     input_of,
 )
@@ -43,10 +43,13 @@ OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a momen
 BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 NOTICED = 2.5  # standard errors: so many values beyond it make a least or greatest value stand out
 TINY = 1e-300
+TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
 # Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: 200 tell a standard
-# error to 5%; and for so many values, in errors of a cumulative count: what is between two is taken to be the nearer.
-TRIED, SIZES, EVERY = 200, (4.0, 4.0**7), 4.0
+# error to 5%; and for so many values, in errors of a cumulative count, each a multiple of the one before.
+TRIED, EVERY = 200, 4.0
+SIZES = (EVERY, EVERY**7)
+FILLED = 0.1  # of the bins, that values of a usual column are in
 SCALE = 1_000.0  # of the noise there, in steps: fine enough to be a continuous law
 
 # Quantiles with names of their own.
@@ -131,10 +134,11 @@ class Quantiles(AggregateFunction):
         numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
         counts = numbers @ weights.T
         spread = math.sqrt(measuring.law.variance(block.scale))
-        # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may:
-        # simulation finds 92% for bands of 95% where all values are at the far end of the range, and never less than
-        # 95% for these.
-        reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
+        # Noise may pass a band in more than one of many bins, most easily in empty ones before the least value, which
+        # counts that rise leave too high: so bands fail a quarter as often as the interval may. Simulation finds 93%
+        # for bands of 97.5% where all values are in the middle of the range, and never less than 95% for these.
+        reach = kappa(min((3 + confidence) / 4, MOST_CONFIDENCE), measuring.noise)
+        told = kappa(min(confidence, TOLD), measuring.noise)
         below, above = _levels(part)
         columns = []
         for fraction in part.fractions:
@@ -144,7 +148,7 @@ class Quantiles(AggregateFunction):
             gains = _gains(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
             lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
-            hidden = reach * np.median(errors) > counts[:, -1] / 2
+            hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
             columns.append(np.stack([value, std_error, lower, upper]))
         stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
@@ -174,28 +178,26 @@ class Quantiles(AggregateFunction):
         """Return those of as many bins as there are of any bounds: errors in ranks hardly depend on others."""
         return Fraction(0), Fraction(BINS - 1) if aggregate.integer else Fraction(1)
 
-    def sizes(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> Sizes:
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
         """Return the last cumulative counts."""
         strategy = measuring.blocks[part.blocks[0]].combine
         assert isinstance(strategy, Strategy)
-        return np.asarray(noisy[:, measuring.place(part.blocks[0])] @ cumulative_weights(strategy)[-1])
+        return KnownGroups.of(np.asarray(noisy[:, measuring.place(part.blocks[0])] @ cumulative_weights(strategy)[-1]))
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: Sizes | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return how many values of rank the worst quantile is off, in groups of so many values."""
         block = measuring.blocks[part.blocks[0]]
         assert isinstance(block.combine, Strategy)
         spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
-        sizes = np.array([USUAL_ROWS]) if rows is None else np.maximum(rows, 1.0)
+        sizes = np.array([USUAL_ROWS]) if known is None else known.sizes
         errors, width = np.zeros(sizes.size), 0.0
         for fraction in part.fractions:
             middle = spread * float(np.median(excess_errors(strategy, fraction)))
-            kinds = _kinds(sizes / max(middle, TINY))
-            for kind in np.unique(kinds):
-                off = middle * ranks_off(strategy, fraction, measuring.noise, float(kind))
-                errors[kinds == kind] = np.maximum(errors[kinds == kind], math.sqrt((off**2).mean()))
-                width = max(width, _half_width(off, confidence, measuring.noise))
+            off = middle * _off(strategy, fraction, measuring.noise, sizes / max(middle, TINY))
+            errors = np.maximum(errors, np.sqrt((off**2).mean(axis=1)))
+            width = max(width, *(_half_width(one, confidence, measuring.noise) for one in off))
         return Expectation(errors, width, "errors of quantiles are in values of rank")
 
 
@@ -248,8 +250,8 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
 def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) -> Floats:
     """Return by how many values of rank quantiles of a usual column are off, ascending; shape (tries,).
 
-    Values of the column are spread evenly over the bins. That counts rise takes out a part of their noise, more where
-    values are few: no formula says how much, so it is tried.
+    Its values are spread evenly over a part of the bins, as bounds are wider than most of what is between them. That
+    counts rise takes out a part of their noise, more where values are few: no formula says how much, so it is tried.
 
     Parameters
     ----------
@@ -263,17 +265,24 @@ def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) ->
     bins_, scale = len(errors), SCALE
     drawn = redrawn_noise(noise, scale, TRIED, weights.shape[1], b"ranks") / math.sqrt(law_of(noise).variance(scale))
     values = size * middle
-    counts = values * np.arange(1, bins_ + 1) / bins_ + drawn @ weights.T
+    first, full = bins_ * (1 - FILLED) / 2, bins_ * FILLED
+    counts = values * ((np.arange(1, bins_ + 1) - first) / full).clip(0.0, 1.0) + drawn @ weights.T
     excess = _rising(counts - fraction * counts[:, -1:], errors)
     places = np.arange(bins_, dtype=float)
     rank = _ranks(np.maximum(counts[:, -1], 0.0), errors, fraction)
     found = _crossing(excess - (rank - fraction * counts[:, -1])[:, None], -rank, places, places + 1)
-    return np.asarray(np.sort(np.abs(found / bins_ * values - fraction * values)) / middle)
+    ranks = ((found - first) / full).clip(0.0, 1.0) * values
+    return np.asarray(np.sort(np.abs(ranks - fraction * values)) / middle)
 
 
-def _kinds(sizes: Floats) -> Floats:
-    """Return to which of the numbers of values that are tried some are nearest, in errors."""
-    return np.asarray(EVERY ** np.rint(np.log(np.clip(sizes, *SIZES)) / math.log(EVERY)))
+def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
+    """Return `ranks_off` for numbers of values of groups, between those that are tried; shape (groups, tries)."""
+    places = np.log(np.clip(sizes, *SIZES)) / math.log(EVERY)
+    first = np.minimum(np.floor(places), math.log(SIZES[1], EVERY) - 1)
+    tried = {one: ranks_off(strategy, fraction, noise, EVERY**one) for one in {*first.tolist(), *(first + 1).tolist()}}
+    lower, upper = (np.array([tried[one] for one in ends.tolist()]) for ends in (first, first + 1))
+    share = (places - first)[:, None]
+    return np.asarray((1 - share) * lower + share * upper)
 
 
 def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
@@ -281,13 +290,9 @@ def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> 
     if fraction in (0.0, 1.0):  # these are read off where noise can tell them from nothing, and err as that count does
         return np.ones(sizes.size)
     errors = excess_errors(strategy, fraction)
-    here = float(errors[min(int(fraction * len(errors)), len(errors) - 1)])
-    kinds = _kinds(sizes)
-    told = {
-        kind: math.sqrt(float((ranks_off(strategy, fraction, noise, float(kind)) ** 2).mean()))
-        for kind in np.unique(kinds)
-    }
-    return np.minimum([told[kind] * float(np.median(errors)) / max(here, TINY) for kind in kinds], 1.0)
+    here = float(errors[int(len(errors) * ((1 - FILLED) / 2 + FILLED * fraction))])
+    off = _off(strategy, fraction, noise, sizes)
+    return np.asarray(np.minimum(np.sqrt((off**2).mean(axis=1)) * float(np.median(errors)) / max(here, TINY), 1.0))
 
 
 def _half_width(off: Floats, confidence: float, noise: Noise) -> float:

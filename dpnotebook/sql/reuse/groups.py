@@ -1,4 +1,4 @@
-"""About how many values the groups of a private aggregation have, as releases tell: what errors of means depend on."""
+"""How large the groups of a private aggregation are, as releases tell: errors of means and quantiles depend on it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.expected import KnownSizes
-from dpnotebook.sql.aggregates.function import Sizes
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import StatementBooks
 from dpnotebook.sql.reuse.cover import groups_of
@@ -23,25 +22,25 @@ LATEST = 20  # releases of the same rows that are looked at, so that a plan besi
 
 @dataclass(frozen=True)
 class _Counted:
-    """A release that counted the values of groups.
+    """What a release says of the groups of what is asked.
 
     Parameters
     ----------
     number
         Of the release.
     column
-        SQL of the column whose values were counted; None where all rows were.
-    sizes
-        How many there are in each group of what is asked, shape (groups,).
+        SQL of the column whose values it is about; None where it is about all rows.
+    groups
+        What it says.
     """
 
     number: int
     column: str | None
-    sizes: Sizes
+    groups: KnownGroups
 
 
-def known_sizes(select: PrivateSelect, books: StatementBooks) -> list[KnownSizes | None]:
-    """Return about how many values the groups of each aggregate have, as the latest release that tells it has them.
+def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGroups | None]:
+    """Return what is known of the groups of each aggregate, by the latest release that tells most.
 
     Parameters
     ----------
@@ -56,19 +55,24 @@ def known_sizes(select: PrivateSelect, books: StatementBooks) -> list[KnownSizes
     rows = read_rows(select.rows) if any(wanted) else None
     if rows is None:
         return [None] * len(wanted)
-    told = list(_counts(select, rows, books))
-    found: list[KnownSizes | None] = []
+    told = list(_counted(select, rows, books))
+    found: list[KnownGroups | None] = []
     for aggregate, sized in zip(select.aggregates, wanted, strict=True):
         column = None if aggregate.input is None else rows.inputs[aggregate.input]
         fit = [one for one in told if sized and one.column in (column, None)]
-        # The values of the column itself, where they were counted, and not its rows; the latest of these.
-        best = max(fit, key=lambda one: (one.column is not None, one.number), default=None)
-        found.append(None if best is None else KnownSizes(best.sizes, f"as release #{best.number} has them"))
+        best = max(fit, key=_tells, default=None)
+        found.append(None if best is None else replace(best.groups, source=f"as release #{best.number} has them"))
     return found
 
 
-def _counts(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
-    """Yield what releases of the same rows, or of more of them, counted in the groups of what is asked."""
+def _tells(one: _Counted) -> tuple[bool, int, int]:
+    """Return how much a release tells: of the column and not of all rows, where its values lie, and how late it is."""
+    parts = (one.groups.means, one.groups.variances)
+    return one.column is not None, sum(not np.isnan(part).any() for part in parts), one.number
+
+
+def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
+    """Yield what releases of the same rows, or of more of them, say of the groups of what is asked."""
     alike = [replace(select, contribution=replace(select.contribution, kind=kind)) for kind in KINDS]
     records = {record.number: record for one in alike for key in wider_keys(one) for record in books.records(key)}
     for record in sorted(records.values(), key=lambda record: -record.number)[:LATEST]:
@@ -80,17 +84,20 @@ def _counts(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Ite
                 continue
             measured = Measuring.from_json(told["measuring"])
             noisy = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
+            units = np.full(len(noisy), np.nan)
+            if measured.counted is not None:
+                units = noisy[:, measured.place(measured.counted).start] / measured.one
             for aggregate, part in zip(released.aggregates, measured.parts, strict=True):
                 function = function_of(aggregate.kind)
-                counted = function.sizes(measured, part, noisy) if part.found else None
-                if counted is None or (function.sized and released.contribution.kind != select.contribution.kind):
-                    continue  # means count units, or samples of rows, as these are bounded
+                known = function.known(measured, part, noisy) if part.found else None
+                if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
+                    continue  # means are of units, or of samples of rows, as these are bounded
                 column = None if aggregate.input is None else others.inputs[aggregate.input]
-                together = np.array([counted[numbers].sum() for numbers in map(list, groups.values())])
-                yield _Counted(record.number, column, np.maximum(together, 1.0))
+                known = replace(known, units=units).together(list(groups.values()))
+                yield _Counted(record.number, column, known)
 
 
-def assumed(sizes: Sequence[KnownSizes | None], rows: float | None) -> list[KnownSizes | None]:
-    """Return known sizes, and about how many rows an average group has where these are not known."""
-    usual = None if rows is None else KnownSizes(np.array([max(rows, 1.0)]))
-    return [usual if one is None else one for one in sizes]
+def assumed(groups: Sequence[KnownGroups | None], rows: float | None) -> list[KnownGroups | None]:
+    """Return known groups, and one with about so many rows where these are not known."""
+    usual = None if rows is None else KnownGroups.of(np.array([max(rows, 1.0)]))
+    return [usual if one is None else one for one in groups]
