@@ -262,7 +262,7 @@ class AggregateFunction:
     least: ClassVar[int] = 12
     sized: ClassVar[bool] = False
     shown: ClassVar[str] = "sum"
-    linear: ClassVar[Literal["count", "sum", "mean"] | None] = None
+    linear: ClassVar[Literal["count", "sum", "mean", "quantile"] | None] = None
 
     # How it is written
 

@@ -77,7 +77,7 @@ class Quantiles(AggregateFunction):
     said = ("MIN", "MAX", "MEDIAN", "PERCENTILE_CONT", "APPROX_QUANTILES")
     statistics = (Binned(),)
     rowwise = levelled = sized = True
-    shown, counted_in = "quantile", "values of rank"
+    shown, counted_in, linear = "quantile", "values of rank", "quantile"
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return MIN, MAX, PERCENTILE_CONT or APPROX_QUANTILES."""
