@@ -280,7 +280,7 @@ def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Fl
     places = np.log(np.clip(sizes, *SIZES)) / math.log(EVERY)
     first = np.minimum(np.floor(places), math.log(SIZES[1], EVERY) - 1)
     tried = {one: ranks_off(strategy, fraction, noise, EVERY**one) for one in {*first.tolist(), *(first + 1).tolist()}}
-    lower, upper = (np.array([tried[one] for one in ends.tolist()]) for ends in (first, first + 1))
+    lower, upper = (np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED) for ends in (first, first + 1))
     share = (places - first)[:, None]
     return np.asarray((1 - share) * lower + share * upper)
 
