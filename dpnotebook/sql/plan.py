@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -17,6 +17,7 @@ from dpnotebook.sql.aggregates.budget_split import needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
+from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
@@ -48,6 +49,10 @@ class StatementPlan(Plan):
         Of each private aggregation, between which values most rows were found to lie before.
     cuts
         Of each private aggregation, what bounds of values that were found before take from its answers at most.
+    measurings
+        What is measured for each private aggregation; none where a release answers the statement.
+    derived
+        Gives the errors of the columns that the statement works out, where releases tell them.
     """
 
     shares: tuple[int, ...] = ()
@@ -57,6 +62,8 @@ class StatementPlan(Plan):
     profiles: tuple[str, ...] = ()
     values: tuple[Mapping[int, Bounds], ...] = ()
     cuts: tuple[Mapping[int, float], ...] = ()
+    measurings: tuple[Measuring, ...] = field(default=(), compare=False)
+    derived: Callable[[], tuple[PlannedMeasure, ...]] = field(default=tuple, compare=False)
 
     @property
     def free(self) -> bool:
@@ -157,6 +164,7 @@ def make_statement_plan(
         clips=priced.clips,
         profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
+        measurings=priced.measurings if past is None else (),
         cuts=tuple(
             _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)

@@ -94,6 +94,7 @@ def _body(plan: Plan) -> Iterator[Block]:
     else:
         error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
         yield line(Span(error, "large"), quiet(f"· {_meaning(plan)}"), name="error")
+        yield from statement_lines.derived(plan)
     yield from reuse_lines(plan)
     yield from picked_lines(plan)
     what = "this question with its purchase" if plan.bought else "this question"

@@ -52,7 +52,7 @@ def _expected(
         return Expectation(np.array([math.nan]), math.nan, f"{to_be_found}: how wrong it will be depends on that")
     function = function_of(part.kind)
     if groups is not None and measuring.tau is not None:  # of others there will be no answer
-        groups = groups.at_least(_least(measuring))
+        groups = groups.at_least(least_shown(measuring))
     found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
     if groups is not None and groups.source and found.note and function.sized:
@@ -89,7 +89,9 @@ def steps(measuring: Measuring) -> tuple[str, ...]:
         )
     found.append(f"add up clamped whole numbers in the engine, and add {law} noise to the sums of every group")
     if measuring.tau is not None:
-        found.append(f"show groups whose noisy number of units is at least {_least(measuring):,.3g}; hide the others")
+        found.append(
+            f"show groups whose noisy number of units is at least {least_shown(measuring):,.3g}; hide the others"
+        )
     return tuple(found)
 
 
@@ -130,7 +132,7 @@ def _hidden(measuring: Measuring) -> list[str]:
     """Return what a threshold does to small groups."""
     if measuring.tau is None:
         return []
-    least, needed = math.ceil(_least(measuring)), groups_need(measuring)
+    least, needed = math.ceil(least_shown(measuring)), groups_need(measuring)
     found = [f"a group needs about {needed:,} units to be shown (95%); fewer than about {least:,} mostly stay hidden"]
     if any(measuring.counted in part.blocks for part in measuring.parts):
         found.append(f"of groups with about {least:,} units those are shown whose count noise has raised")
@@ -158,7 +160,8 @@ def groups_need(measuring: Measuring, probability: float = 0.95) -> int:
     return max(math.ceil(Fraction(units_needed(measuring.noise, scale, tau, probability), measuring.one)), 1)
 
 
-def _least(measuring: Measuring) -> float:
+def least_shown(measuring: Measuring) -> float:
+    """Return how many units the noisy count of a group has to say that it has, for it to be shown."""
     assert measuring.tau is not None
     return measuring.tau / measuring.one + measuring.min_units - 1
 

@@ -159,6 +159,11 @@ def best_known(
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
 
 
+def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect | None:
+    """Return the release that cost most of those that answer a statement, whether or not as well as asked."""
+    return max(_candidates(statement, books), key=lambda one: (one.units, one.number), default=None)
+
+
 def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
     keys = wider_keys(statement.selects[0]) if len(statement.selects) == 1 else []
     for record in (record for key in keys for record in books.records(key)):
