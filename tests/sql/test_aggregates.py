@@ -535,11 +535,11 @@ def test_expectations_say_what_they_rest_on():
     assert "rank" in median.note
     assert average.half_width == pytest.approx(expected(measured, 0.95)[1].half_width / 2)  # of 1,000
     several = KnownGroups.of(np.array([2_000.0, 500.0, 8_000.0]), means=np.array([50.0, np.nan, 50.0]))
-    known = expected(measured, 0.95, [replace(several, source="as release #7 has them")] * 5)[1]
+    known = expected(measured, 0.95, [replace(several, source="groups as release #7 has them")] * 5)[1]
     assert known.half_width == pytest.approx(4 * average.half_width)
     assert known.std_errors[0] == pytest.approx(4 * known.std_errors[2])  # in the middle of the bounds
-    assert "the smallest group, of about 500 values; in the largest, of about 8,000" in known.note
-    assert known.note.endswith("as release #7 has them")
+    assert "the smallest group, of about 500 units; in the largest, of about 8,000" in known.note
+    assert known.note.endswith("(groups as release #7 has them)")
     assert [unit(chosen, i, {}) for i in range(5)] == [
         "rows",
         "AVERAGE",

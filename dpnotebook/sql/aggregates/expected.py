@@ -56,7 +56,7 @@ def _expected(
     found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
     notes = [found.note]
     if groups is not None and groups.source and found.note and function.sized:
-        notes = [f"{found.note}, {groups.source}"]
+        notes = [f"{found.note} ({groups.source})"]
     if to_be_found and clipped_:
         most = measuring.contribution.most
         notes.append(f"errors are those of units with {most:,} rows in one group; {to_be_found}, and mostly makes them "

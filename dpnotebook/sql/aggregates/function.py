@@ -82,7 +82,7 @@ class KnownGroups:
     units
         How many units are in each, NaN where that is not known; shape (groups,).
     source
-        From where that is known, to end a sentence with; empty where the owner of the table said it.
+        From where that is known, in words; empty where the owner of the table said it.
     """
 
     sizes: Floats

@@ -34,14 +34,15 @@ class Cover:
 
     Parameters
     ----------
-    aggregates
-        Of each aggregate, its number in the release.
+    asked, aggregates
+        The aggregates that are asked, and of each the number in the release of one that is measured alike.
     keys
         The groups of the answer.
     groups
         Of each of them, the numbers of the groups of the release that it consists of; of all equally many.
     """
 
+    asked: tuple[Aggregate, ...]
     aggregates: tuple[int, ...]
     keys: tuple[Group, ...]
     groups: tuple[tuple[int, ...], ...]
@@ -58,7 +59,11 @@ class Cover:
             more = math.sqrt(self.together)
             scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
             blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
-        return replace(released, blocks=blocks, parts=tuple(released.parts[i] for i in self.aggregates))
+        parts = tuple(
+            replace(released.parts[i], fractions=one.fractions, array=one.array)
+            for i, one in zip(self.aggregates, self.asked, strict=True)
+        )
+        return replace(released, blocks=blocks, parts=parts)
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
@@ -89,7 +94,7 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
     groups = groups_of(select, released, keys)
     if not groups or len({len(found) for found in groups.values()}) > 1:
         return None
-    found = Cover(aggregates, tuple(groups), tuple(map(tuple, groups.values())))
+    found = Cover(select.aggregates, aggregates, tuple(groups), tuple(map(tuple, groups.values())))
     return found if found.together == 1 or (stable and _adds_up(select, released)) else None
 
 
@@ -143,8 +148,8 @@ def _aggregates(
 
 
 def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:
-    """Return what is measured, with the columns as they stand in the rows."""
-    told = aggregate.canonical | {"epsilon": None, "array": aggregate.array}
+    """Return what is measured, with the columns as they stand in the rows; any quantiles are read off the same bins."""
+    told = aggregate.canonical | {"epsilon": None, "fractions": []}
     for part, one in (("input", aggregate), ("other", aggregate.other)):
         if one is not None and one.input is not None:
             column = rows.inputs[one.input]

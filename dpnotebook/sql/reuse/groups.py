@@ -17,7 +17,7 @@ from dpnotebook.sql.select import ContributionKind, PrivateSelect
 from dpnotebook.sql.statement_json import keys_from_json, statement_from_json
 
 KINDS: tuple[ContributionKind, ...] = ("l2", "groups", "rows")
-LATEST = 20  # releases of the same rows that are looked at, so that a plan beside a thousand takes no longer
+LATEST = 8  # releases of the same rows that are looked at, so that a plan beside a thousand takes no longer
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGrou
         column = None if aggregate.input is None else rows.inputs[aggregate.input]
         fit = [one for one in told if sized and one.column in (column, None)]
         best = max(fit, key=_tells, default=None)
-        found.append(None if best is None else replace(best.groups, source=f"as release #{best.number} has them"))
+        found.append(
+            None if best is None else replace(best.groups, source=f"groups as release #{best.number} has them")
+        )
     return found
 
 
