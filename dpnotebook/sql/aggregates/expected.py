@@ -16,6 +16,10 @@ from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
 
+NORM = "how much one unit adds is found from the data first, with a part of its share"
+BOUNDS = "found from the data first, with half of its share"
+UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
+UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
@@ -41,15 +45,9 @@ def _expected(
     if not part.found:
         note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
         return Expectation(np.array([math.nan]), math.nan, note)
-    known = part.bounds or part.usual
-    clipped_ = measuring.contribution.kind == "l2"
-    to_be_found = ""
-    if part.bounds is None and clipped_:
-        to_be_found = "how much one unit adds is found from the data first, with a part of its share"
-    elif part.bounds is None:
-        to_be_found = "its bounds are found from the data first, with half of its share"
+    known, clipping = part.bounds or part.usual, measuring.contribution.kind == "l2"
     if known is None:
-        return Expectation(np.array([math.nan]), math.nan, f"{to_be_found}: how wrong it will be depends on that")
+        return Expectation(np.array([math.nan]), math.nan, UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS)
     function = function_of(part.kind)
     if groups is not None and measuring.tau is not None:  # of others there will be no answer
         groups = groups.at_least(least_shown(measuring))
@@ -57,12 +55,13 @@ def _expected(
     notes = [found.note]
     if groups is not None and groups.source and found.note and function.sized:
         notes = [f"{found.note} ({groups.source})"]
-    if to_be_found and clipped_:
+    if part.bounds is None and clipping:
         most = measuring.contribution.most
-        notes.append(f"errors are those of units with {most:,} rows in one group; {to_be_found}, and mostly makes them "
-                     "smaller")  # fmt: skip
-    elif to_be_found:
-        notes.append(to_be_found)
+        notes.append(
+            f"errors are those of units with {most:,} rows in one group; {NORM}, and mostly makes them smaller"
+        )
+    elif part.bounds is None:
+        notes.append(f"its bounds are {BOUNDS}")
     return replace(found, note="; ".join(filter(None, notes)))
 
 
