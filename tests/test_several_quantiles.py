@@ -104,10 +104,16 @@ def test_they_never_cross_whatever_the_noise(people, epsilon, seed):
             rising = group.sort_values("quantile")
             for part in ("value", "lower", "upper"):
                 if part in rising:
-                    assert rising[part].is_monotonic_increasing, (part, rising)
-                    assert rising[part].between(0, 500).all()
-    assert (release.frame["lower"] <= release.frame["value"]).all()
-    assert (release.frame["value"] <= release.frame["upper"]).all()
+                    shown = rising[part].dropna()  # the others are hidden by noise
+                    assert shown.is_monotonic_increasing, (part, rising)
+                    assert shown.between(0, 500).all()
+    hidden = release.frame["value"].isna()
+    assert (hidden == ((release.frame["lower"] == 0) & (release.frame["upper"] == 500))).all()
+    assert hidden.any() == any("noise hides it in" in note for note in release.notes)
+    shown = release.frame[~hidden]
+    assert (shown["lower"] <= shown["value"]).all()
+    assert (shown["value"] <= shown["upper"]).all()
+    assert (shown["std_error"] > 0).all()
     session.close()
 
 
@@ -152,3 +158,46 @@ def test_what_is_no_quantile(people, given, said):
         people.dp.quantile("age", given, epsilon=1)
     assert said in str(caught.value)
     assert "123456" not in str(caught.value)
+
+
+SAME = [
+    ("SELECT MEDIAN(age) FROM people", lambda table, **how: table.median("age", **how)),
+    ("SELECT sex, PERCENTILE_CONT(age, 0.9) AS old FROM people GROUP BY sex",
+     lambda table, **how: table.groupby("sex").quantile("age", 0.9, **how)),
+    ("SELECT PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY cost) FROM people WHERE age < 30",
+     lambda table, **how: table.quantile("cost", 0.25, where="age < 30", **how)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "verb"), SAME)
+@pytest.mark.parametrize("unit", [None, "who"])
+def test_in_sql_they_are_the_same_question(people, statement, verb, unit):
+    """Whichever was asked first, the other is its answer and costs nothing; with units and without."""
+    rows, bounds = people.assign(who=np.arange(len(people)) // 2), {} if unit is None else {"max_rows": 2}
+    for first in ("sql", "verb"):
+        with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+            table = session.protect(rows, "people", domain=DOMAIN, unit=unit, **bounds)
+            asked = {"sql": session.sql(statement, epsilon=2), "verb": verb(table, epsilon=2)}
+            one = asked.pop(first).run()
+            (other,) = asked.values()
+            assert other.plan.free
+            again = other.run()
+            assert (again.paid, again.number) == (0, one.number)
+            for part in ("value", "std_error"):
+                mine, others = (
+                    release.frame[release.names[0] if part == "value" else found].tolist()
+                    for release in (one, again)
+                    for found in [next(name for name in release.frame if name.endswith("std_error"))]
+                )
+                assert mine == others
+
+
+def test_in_sql_they_are_read_off_what_is_known(people):
+    """A histogram has them all; least and greatest values, and lists, are questions of their own."""
+    with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+        table = session.protect(people, "people", domain=DOMAIN)
+        table.cdf("age", epsilon=1).run()
+        for asked in ("MEDIAN(age)", "PERCENTILE_CONT(age, 0.1) - MEDIAN(age) AS d"):
+            assert session.sql(f"SELECT {asked} FROM people", epsilon=1).plan.free
+        for asked in ("MIN(age)", "MAX(age)", "PERCENTILE_CONT(age, [0.25, 0.5])"):
+            assert not session.sql(f"SELECT {asked} FROM people", epsilon=1).plan.free

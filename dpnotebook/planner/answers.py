@@ -466,7 +466,14 @@ class QuantileAnswers:
             low, high = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1], np.maximum.accumulate(high, axis=1)
             back = np.argsort(order)
             lower, upper = low[:, back].ravel(), high[:, back].ravel()
-        return Estimates(value, (above - below) / 2, lower, upper)
+        return Estimates(value, np.maximum((above - below) / 2, self._least_error), lower, upper)
+
+    @property
+    def _least_error(self) -> float:
+        """Standard error of a place within the narrowest level, or of rounding to levels that are points."""
+        lows, highs = np.array(self.levels).T
+        widths = np.where(highs > lows, highs - lows, np.diff(lows, append=lows[-1] + 1.0))
+        return float(widths.min()) / math.sqrt(12)
 
     def _crossings(self, counts: Floats, spread: Floats, width: Floats, quantile: float) -> list[float]:
         """Where the count of rows passes its target: as estimated, one standard error and one interval either way."""

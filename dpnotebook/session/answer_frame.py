@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,6 +94,8 @@ def answer_frame(
             columns[quantile_column(question.keys)] = np.tile(first.quantile, groups)
             ordered = (*ordered, True)
     for measure, estimate in zip(question.measures, estimates, strict=True):
+        if measure.kind == "quantile":
+            estimate = _unless_hidden(estimate, answer_axes(measure, question, domain)[-1], domain)
         for part in ("value", "std_error", "lower", "upper"):
             name = measure.name if part == "value" else column_name(measure.name, part)
             found = as_asked(getattr(estimate, part), measure, question, domain)
@@ -102,6 +105,17 @@ def answer_frame(
     return pd.DataFrame(columns), ordered
 
 
+def _unless_hidden(quantiles: Estimates, ranked: Axis, domain: Domain) -> Estimates:
+    """Return quantiles without those that may be anything that they are asked among: NaN, as noise hides them."""
+    lows, highs = (ends[list(ranked.levels)] for ends in domain[ranked.attribute].level_bounds())
+    hidden = (quantiles.lower <= lows[0]) & (quantiles.upper >= highs[-1]) & (len(lows) > 1)
+    return replace(
+        quantiles,
+        value=np.where(hidden, np.nan, quantiles.value),
+        std_error=np.where(hidden, np.nan, quantiles.std_error),
+    )
+
+
 def is_of_dates(measure: Measure, domain: Domain) -> bool:
     """Whether the answers of a measure are dates: quantiles of them."""
     return measure.kind == "quantile" and isinstance(domain[str(measure.column)], Dates)
@@ -109,7 +123,8 @@ def is_of_dates(measure: Measure, domain: Domain) -> bool:
 
 def days_of(numbers: NDArray[np.float64]) -> NDArray[np.datetime64]:
     """Return days, numbered from 1970-01-01, as dates; of a part of a day the day."""
-    return np.floor(numbers).astype("datetime64[D]").astype("datetime64[us]")
+    days = np.floor(np.where(np.isnan(numbers), 0.0, numbers)).astype("datetime64[D]").astype("datetime64[us]")
+    return np.where(np.isnan(numbers), np.datetime64("NaT"), days)
 
 
 def quantile_column(keys: Sequence[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -264,6 +264,15 @@ def _parts_of(plan: Plan) -> set[int]:
     return {part + 1 for item in plan.measurements for part in parts_read(item.measurement)}
 
 
+def _hidden(frame: pd.DataFrame, question: Question) -> Iterator[str]:
+    """Yield which quantiles noise hides, as they may be anything that they are asked among."""
+    for measure in question.measures:
+        answers = int(frame[measure.name].isna().sum()) if measure.kind == "quantile" else 0
+        if answers:
+            where = f" in {answers:,} of {len(frame):,} groups, as they have" if len(frame) > 1 else ", as there are"
+            yield f"{question.words_of(measure)}: noise hides it{where} too few values"
+
+
 def _reveal(
     record: Record,
     question: Question,
@@ -313,6 +322,7 @@ def _reveal(
         ordered=ordered,
         adjusted=adjusted,
         sources=(record.number,) if combined is None else tuple(record.details["estimates"]["sources"]),
+        notes=tuple(_hidden(frame, question)),
         redraws=partial(redraws, shown),
         again=lambda other: _reveal(record, question, other, assumption, domain, accountant, redraws),
     )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpnotebook.errors import DPError, EngineError, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
-from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan import Plan, PlannedMeasure
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.protected import ProtectedTable
     from dpnotebook.sql.aggregates.noising import Draw
     from dpnotebook.sql.plan import StatementPlan
+    from dpnotebook.sql.prices import StatementBooks
 
 # sqlglot takes a third of a second to import: what needs it is imported where the first statement is asked.
 
@@ -152,7 +153,7 @@ class Statements:
         if accuracy.epsilon is None:
             if all(all_norms_known(select, books) for select in clipped.selects):
                 return clipped
-            if not fresh and best_known(clipped, accuracy, books, None):
+            if not fresh and best_known(clipped, accuracy, books):
                 return clipped
             if not all(all_norms_known(select, books, wider=True) for select in clipped.selects):
                 return other
@@ -200,18 +201,35 @@ class Statements:
         parts: Container[int] | None = range(max(asked.parts[1]), asked.parts[0] + 1) if asked.parts else None
         if incomplete:
             parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
+        books = self.ledger.moment(asked.table, parts=parts)
         plan = make_statement_plan(
             asked,
             query.accuracy,
             self.relations.known,
-            self.ledger.moment(asked.table, parts=parts),
+            books,
             fresh=query.fresh,
             rows=query.assumption.rows,
             alternatives=alternatives,
         )
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])
-        return plan
+        if asked.outer is None or not plan.measurings:
+            return plan
+        return replace(plan, derived=lru_cache(maxsize=1)(partial(self._foretold, plan, asked, books)))
+
+    def _foretold(self, plan: StatementPlan, statement: Statement, books: StatementBooks) -> tuple[PlannedMeasure, ...]:
+        """Return the errors of what a statement works out, where a release has its aggregates."""
+        from dpnotebook.session.foretold import foretold
+        from dpnotebook.sql.reuse.known import most_accurate
+
+        known = most_accurate(statement, books)
+        if known is None:
+            return ()
+
+        def revealed(record: Record) -> Release:
+            return self._revealed(record, statement, plan.confidence)
+
+        return foretold(plan, known, self.ledger.get(known.number), revealed)
 
     def follows(self, plan: Plan) -> dict[str, Any] | None:
         """Return None: a statement's answer follows from nothing but its own."""

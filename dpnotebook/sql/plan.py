@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -16,8 +16,11 @@ from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
-from dpnotebook.sql.prices import Priced, StatementBooks, cost_of, price, split, units_for
+from dpnotebook.sql.aggregates.function import USUAL_ROWS
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
+from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, best_known, planned_measures
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
@@ -46,6 +49,10 @@ class StatementPlan(Plan):
         Of each private aggregation, between which values most rows were found to lie before.
     cuts
         Of each private aggregation, what bounds of values that were found before take from its answers at most.
+    measurings
+        What is measured for each private aggregation; none where a release answers the statement.
+    derived
+        Gives the errors of the columns that the statement works out, where releases tell them.
     """
 
     shares: tuple[int, ...] = ()
@@ -55,6 +62,8 @@ class StatementPlan(Plan):
     profiles: tuple[str, ...] = ()
     values: tuple[Mapping[int, Bounds], ...] = ()
     cuts: tuple[Mapping[int, float], ...] = ()
+    measurings: tuple[Measuring, ...] = field(default=(), compare=False)
+    derived: Callable[[], tuple[PlannedMeasure, ...]] = field(default=tuple, compare=False)
 
     @property
     def free(self) -> bool:
@@ -90,7 +99,7 @@ def make_statement_plan(
     fresh
         Measure anew although a recorded release answers the statement.
     rows
-        About how many rows a group has; what the tables say when None.
+        About how many rows a group has; what releases tell, or else the tables say, when None.
     alternatives
         Whether to list other prices.
 
@@ -102,13 +111,13 @@ def make_statement_plan(
         If groups are not known beforehand and the budget has no delta for them, or shares pass the whole.
     """
     accountant = books.accountant
-    rows = _rows(statement, relations) if rows is None else rows
+    groups = _groups(statement, relations, books, rows)
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
-        units = units_for(statement, accuracy, books, rows, known)
+        units = units_for(statement, accuracy, books, groups, known)
     except AccuracyError:
-        other = None if fresh else best_known(statement, accuracy, books, rows)
+        other = None if fresh else best_known(statement, accuracy, books, groups)
         if other is None:
             raise
         return _answered_plan(statement, accuracy, books, other)
@@ -117,11 +126,11 @@ def make_statement_plan(
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    if past is None and not fresh and (other := best_known(statement, accuracy, books, rows)) is not None:
+    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups)) is not None:
         return _answered_plan(statement, accuracy, books, other)
     if past is not None:
         number, units = past
-    priced = price(statement, units, books, accuracy.confidence, rows, known, renew=accuracy.epsilon is not None)
+    priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
     missing = _missing(statement, priced) if past is None else []
     values = [_known_values(select, missing, books) for select in statement.selects]
     first = _leading(priced.parts)
@@ -134,7 +143,7 @@ def make_statement_plan(
     others: list[Alternative] = []
     if alternatives:
         others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
-        others += _other_prices(statement, total, accuracy, books, rows, known)
+        others += _other_prices(statement, total, accuracy, books, groups, known)
     return _plan(
         statement,
         accuracy,
@@ -147,7 +156,7 @@ def make_statement_plan(
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in priced.parts if part.note)),
-        warnings=_warnings(priced, accuracy.confidence, rows),
+        warnings=_warnings(priced, accuracy.confidence),
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
         recorded=None if past is None else number,
         shares=priced.shares,
@@ -155,6 +164,7 @@ def make_statement_plan(
         clips=priced.clips,
         profiles=tuple(key for select, i in missing for key in profile_keys(select, i)),
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
+        measurings=priced.measurings if past is None else (),
         cuts=tuple(
             _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
@@ -201,7 +211,7 @@ def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks)
     """Return the price of an error, in the accountant's units; infinite where it cannot be planned."""
     known = [known_norms(select, books, wider=True) for select in statement.selects]
     try:
-        return units_for(statement, accuracy, books, None, known)
+        return units_for(statement, accuracy, books, (), known)
     except AccuracyError:
         return math.inf
 
@@ -264,14 +274,14 @@ def _other_prices(
     total: int,
     accuracy: Accuracy,
     books: StatementBooks,
-    rows: float | None,
+    groups: SelectGroups,
     known: Sequence[Mapping[int, Norms]],
 ) -> list[Alternative]:
     accountant, found = books.accountant, []
     for factor in FACTORS:
         try:
             units = accountant.units(Fraction(repr(float(f"{accountant.epsilon(total) * factor:.3g}"))))
-            priced = price(statement, units, books, accuracy.confidence, rows, known)
+            priced = price(statement, units, books, accuracy.confidence, groups, known)
         except (AccuracyError, SQLError):  # too little for any noise that can be drawn, or for a threshold
             continue
         whole = sum(priced.shares)
@@ -292,24 +302,33 @@ def _leading(parts: Sequence[PlannedMeasure]) -> PlannedMeasure:
     return next((part for part in parts if math.isfinite(part.half_width)), parts[0])
 
 
-def _rows(statement: Statement, relations: Mapping[str, Relation]) -> float | None:
-    """Return about how many rows an average group has, where the owners of the tables have said what tells it."""
-    known = [count for name in statement.tables if (count := relations[name].rows) is not None]
-    levels = [key.levels for select in statement.selects for key in select.keys]
+def _groups(
+    statement: Statement, relations: Mapping[str, Relation], books: StatementBooks, rows: float | None
+) -> SelectGroups:
+    """Return about how many values groups have: as somebody says, as releases tell, or else as all rows are shared."""
+    if rows is not None:
+        return [assumed([None] * len(select.aggregates), rows) for select in statement.selects]
+    return [assumed(known_groups(select, books), _rows(select, relations)) for select in statement.selects]
+
+
+def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | None:
+    """Return about how many rows an average group has, where the owners of the tables have said what tells it.
+
+    Of conditions nobody knows how many rows satisfy them: then a group has no more than is usual.
+    """
+    known = [count for name in select.tables if (count := relations[name].rows) is not None]
+    levels = [key.levels for key in select.keys]
     if not known or any(level is None for level in levels):
         return None
-    return max(known) / math.prod(len(level) for level in levels if level is not None)
+    found = max(known) / math.prod(len(level) for level in levels if level is not None)
+    return min(found, USUAL_ROWS) if select.conditions else found
 
 
-def _warnings(
-    priced: Priced,
-    confidence: float,
-    rows: float | None,
-) -> tuple[str, ...]:
+def _warnings(priced: Priced, confidence: float) -> tuple[str, ...]:
     found: list[str] = []
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost, cut = (_finite({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
-        found += warnings(measured, confidence, rows, lost, cut)
+        found += warnings(measured, confidence, lost, cut)
     return tuple(dict.fromkeys(found))
 
 

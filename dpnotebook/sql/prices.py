@@ -21,12 +21,14 @@ from dpnotebook.sql.aggregates.bounds import check_scales
 from dpnotebook.sql.aggregates.budget_split import Shares, found_with, operands, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.expected import expected, unit
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 LEAST_UNITS = 1000
+SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
 
@@ -59,7 +61,7 @@ def price(
     units: int,
     books: StatementBooks,
     confidence: float,
-    rows: float | None = None,
+    groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
     renew: bool = True,
 ) -> Priced:
@@ -67,8 +69,10 @@ def price(
 
     Parameters
     ----------
-    statement, units, books, confidence, rows
-        What is asked, at which price, of which ledger, and with which confidence; about how many rows a group has.
+    statement, units, books, confidence
+        What is asked, at which price, of which ledger, and with which confidence.
+    groups
+        What is known of the groups of aggregates, where there is such a thing.
     known
         What is known of the norms of each private aggregation.
     renew
@@ -97,7 +101,7 @@ def price(
         deltas.append(delta)
         clipped.append(found)
         for i, (aggregate, error) in enumerate(
-            zip(select.aggregates, expected(measured, confidence, rows), strict=True)
+            zip(select.aggregates, expected(measured, confidence, groups[place] if groups else ()), strict=True)
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
@@ -146,7 +150,7 @@ def units_for(
     statement: Statement,
     accuracy: Accuracy,
     books: StatementBooks,
-    rows: float | None,
+    groups: SelectGroups = (),
     known: Sequence[Mapping[int, Norms]] = (),
 ) -> int:
     """Return the least price in units, rounded up to four figures, at which a statement is as accurate as asked.
@@ -155,8 +159,8 @@ def units_for(
     ----------
     statement, accuracy, books
         What is asked, how good the answer must be or what it may cost, and the budget.
-    rows
-        About how many rows a group has.
+    groups
+        What is known of the groups of aggregates, where there is such a thing.
     known
         What is known of the norms of each private aggregation.
 
@@ -175,7 +179,7 @@ def units_for(
     aim = accuracy.error if accuracy.error is not None else math.sqrt(accuracy.variance or 0.0)
 
     def reached(units: int) -> float:
-        parts = price(statement, units, books, accuracy.confidence, rows, known, renew=False).parts
+        parts = price(statement, units, books, accuracy.confidence, groups, known, renew=False).parts
         if len(kinds := sorted({part.unit for part in parts})) > 1:
             raise AccuracyError(
                 f"{accuracy.text} cannot hold for {' and '.join(kinds)} at once; give epsilon=, or ask them apart"

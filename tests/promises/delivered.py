@@ -197,6 +197,11 @@ class _Check:
         """Check that every number is finite and in its interval."""
         for name in release.names:
             value, error, lower, upper = numbers_of(release, name)
+            if self.asked.kind == "quantile":  # of those that noise hides there is the interval alone
+                shown = ~np.isnan(value)
+                if not np.isfinite([lower, upper]).all() or (np.isnan(error) == shown).any():
+                    raise self.broken("a quantile that noise hides has no interval, or has an error")
+                value, error, lower, upper = value[shown], error[shown], lower[shown], upper[shown]
             for what, numbers in zip(
                 ("value", "std_error", "lower", "upper"), (value, error, lower, upper), strict=True
             ):

@@ -25,6 +25,7 @@ from dpnotebook.sql.aggregates.budget_split import HIDDEN_L2, shares
 from dpnotebook.sql.aggregates.catalogue import AGGREGATES, NAMES
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, steps, unit, warnings
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.aggregates.quantiles import BINS, bins
@@ -523,7 +524,8 @@ def test_expectations_say_what_they_rest_on():
     )
     chosen = select(*asked)
     measured = plan(chosen, GAUSSIAN, UNITS)
-    count, average, total, median, variance = expected(measured, 0.95, 2000)
+    groups = KnownGroups.of(np.array([2_000.0]))
+    count, average, total, median, variance = expected(measured, 0.95, [groups] * 5)
     assert count.note == ""
     assert "2,000" in average.note
     assert "2,000" in variance.note
@@ -531,7 +533,13 @@ def test_expectations_say_what_they_rest_on():
     assert math.isnan(total.std_error)
     assert "bounds" in total.note
     assert "rank" in median.note
-    assert average.half_width == pytest.approx(expected(measured, 0.95, 1000)[1].half_width / 2)
+    assert average.half_width == pytest.approx(expected(measured, 0.95)[1].half_width / 2)  # of 1,000
+    several = KnownGroups.of(np.array([2_000.0, 500.0, 8_000.0]), means=np.array([50.0, np.nan, 50.0]))
+    known = expected(measured, 0.95, [replace(several, source="groups as release #7 has them")] * 5)[1]
+    assert known.half_width == pytest.approx(4 * average.half_width)
+    assert known.std_errors[0] == pytest.approx(4 * known.std_errors[2])  # in the middle of the bounds
+    assert "the smallest group, of about 500 units; in the largest, of about 8,000" in known.note
+    assert known.note.endswith("(groups as release #7 has them)")
     assert [unit(chosen, i, {}) for i in range(5)] == [
         "rows",
         "AVERAGE",

@@ -18,6 +18,7 @@ from dpnotebook.sql.aggregates.bounds import find_bounds, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import found_with, shares
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, unit
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy
 from dpnotebook.sql.analysis.analyse import analyse
@@ -143,10 +144,12 @@ def test_expected_errors_are_those_of_usual_pairs(accountant):
     chosen = select(*asked, selection="all")
     measured = plan(chosen, accountant, accountant.units(30.0))
     answers = estimate(measured, noisy(measured, many(measured, units, 20_000)), 0.95)
-    for said, answer in zip(expected(measured, 0.95, rows), answers, strict=True):
+    for said, answer in zip(
+        expected(measured, 0.95, [KnownGroups.of(np.array([float(rows)]))] * 2), answers, strict=True
+    ):
         assert said.std_error == pytest.approx(answer.value.std(), rel=0.05)
         assert "covariances and correlations are those of a group of 4,000 pairs" in said.note
-    hardly = expected(plan(chosen, accountant, UNITS // 1000), 0.95, 3)
+    hardly = expected(plan(chosen, accountant, UNITS // 1000), 0.95, [KnownGroups.of(np.array([3.0]))] * 2)
     assert [said.half_width for said in hardly] == [2500.0, 1.0]
     assert [unit(chosen, i, {}) for i in (0, 1)] == ["covariance times y", "correlation"]
 

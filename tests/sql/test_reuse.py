@@ -279,3 +279,26 @@ def test_what_earlier_versions_found_of_norms_is_used(noisy, monkeypatch):
         noisy.sql(ask, epsilon=1.0).run()
     assert noisy.sql(ask, epsilon=1.0, fresh=True).plan.profiles == ()
     assert len(noisy.profile()) == 1
+
+
+def test_any_quantile_is_read_off_the_bins_of_another():
+    """As accurately as it would be by itself: the bins are the same, whichever quantiles were asked of them."""
+    with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+        protected(session, max_rows=4)
+        first = session.sql("SELECT floor, MEDIAN(cost) AS q FROM visits GROUP BY floor", epsilon=4.0).run()
+        then = (
+            "SELECT floor, MIN(cost) AS low, MAX(cost) AS high, PERCENTILE_CONT(cost, [0.25, 0.5]) AS mid FROM visits "
+            "GROUP BY floor"
+        )
+        for asked in (then, "SELECT floor, PERCENTILE_CONT(cost, 0.5) AS q FROM visits GROUP BY floor ORDER BY q"):
+            release = session.sql(asked, epsilon=3.0).run()
+            assert (release.paid, release.sources) == (0, (1,))
+        several = session.sql(then, epsilon=3.0).run().frame.set_index("floor")
+        shown = first.frame.set_index("floor").dropna()
+        assert len(shown)
+        for floor, row in shown.iterrows():
+            low, high, mid = several.loc[floor, ["low", "high", "mid"]]
+            assert low <= mid[0] <= mid[1] <= high
+            assert mid[1] == pytest.approx(row["q"], abs=row["q_std_error"])
+        assert not session.sql(then, epsilon=8.0).plan.free
+        assert not session.sql("SELECT floor, MAX(age) AS q FROM visits GROUP BY floor", epsilon=0.5).plan.free

@@ -96,6 +96,7 @@ def _body(plan: Plan) -> Iterator[Block]:
         if (least := _least(plan)) is not None:
             error = f"±{formatting.error(least)} to {error}"
         yield line(Span(error, "large"), quiet(f"· {_meaning(plan)}"), name="error")
+        yield from statement_lines.derived(plan)
     yield from reuse_lines(plan)
     yield from picked_lines(plan)
     what = "this question with its purchase" if plan.bought else "this question"

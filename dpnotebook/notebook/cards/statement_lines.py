@@ -26,7 +26,13 @@ def errors(plan: Plan, meaning: str) -> list[Line]:
     found = [
         line(f"{_title(part)}:", strong(_error(part)), quiet(_note(part, plan)), name="error") for part in plan.parts
     ]
-    return [*found, line(quiet(meaning), name="meaning")]
+    return [*found, *derived(plan), line(quiet(meaning), name="meaning")]
+
+
+def derived(plan: Plan) -> list[Line]:
+    """Return the errors of what a statement works out, a line each, where releases tell them."""
+    found: tuple[PlannedMeasure, ...] = getattr(plan, "derived", tuple)()
+    return [line(f"{_title(part)}:", strong(_error(part)), quiet(part.note), name="worked out") for part in found]
 
 
 def in_short(plan: Plan) -> str:
@@ -75,7 +81,7 @@ def _title(part: PlannedMeasure) -> str:
 
 
 def _error(part: PlannedMeasure) -> str:
-    return f"±{formatting.error(part.half_width)} {part.unit}" if math.isfinite(part.half_width) else UNKNOWN
+    return f"±{formatting.error(part.half_width)} {part.unit}".rstrip() if math.isfinite(part.half_width) else UNKNOWN
 
 
 def _note(part: PlannedMeasure, plan: Plan) -> str:

@@ -20,6 +20,7 @@ from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
     Expectation,
     Integers,
+    KnownGroups,
     Limits,
     Parts,
     Statistic,
@@ -129,7 +130,7 @@ class Added(AggregateFunction):
         return Estimates(value, np.full(value.size, std_error), value - width, value + width)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return the errors of the noise, which depend on nothing else."""
         std_error, width = _errors(measuring, part, confidence)
@@ -192,6 +193,10 @@ class Count(Added):
     distinct = "units"
     star = whole_bounds = equal_bounds = True
     shown = linear = "count"
+
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
+        """Return the counts."""
+        return KnownGroups.of(noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step))
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return COUNT."""

@@ -58,7 +58,10 @@ def measuring(
         function = function_of(aggregate.kind)
         clipping = select.contribution.kind == "l2"
         rows = select.contribution.most
-        usual = function.usual_norm(aggregate.values, rows) if clipping and rows > 1 else None
+        if clipping:
+            usual = function.usual_norm(aggregate.values, rows) if rows > 1 else None
+        else:
+            usual = function.usual_bounds(aggregate)
         known = bounds or usual or UNKNOWN * len(aggregate.operands) + UNKNOWN[1:] * (clipping and function.centres)
         part = function.build(builder, aggregate, known, cost_of(select, shares, i))
         if bounds is None and needs_bounds(select, i):  # counts of rows and of units have none
@@ -66,7 +69,7 @@ def measuring(
                 part = replace(part, found=False)
             else:
                 sought = max(accountant.scale(units, 1) for units in _finding(select, shares, i))
-                part = replace(part, bounds=None, sought=None if usual else sought, usual=usual)
+                part = replace(part, bounds=None, sought=None if usual and clipping else sought, usual=usual)
         parts.append(part)
     for block in builder.blocks:
         checked_scale(block.scale)

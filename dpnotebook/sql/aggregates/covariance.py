@@ -18,7 +18,7 @@ from sqlglot import exp
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, Bounds, Builder
-from dpnotebook.sql.aggregates.function import NO_UNITS, Integers, input_of
+from dpnotebook.sql.aggregates.function import NO_UNITS, Integers, KnownGroups, input_of
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring
 from dpnotebook.sql.aggregates.ratios import (
     COUNT_BITS,
@@ -124,6 +124,10 @@ class OfPairs(Ratio):
         """Return what its answers are counted in."""
         return self.unit(aggregate)
 
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> None:
+        """Return None: pairs are fewer than the values of either column."""
+        return
+
     def values(self, measuring: Measuring) -> str:
         """Return "pairs"."""
         return "pairs"
@@ -161,9 +165,9 @@ class Covariance(OfPairs):
         sample = 1.0 if part.population else np.maximum(n, 2) / (np.maximum(n, 2) - 1)
         return scaled(self.most(part) * sample, value, std_error, lower, upper)
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return that of pairs that vary independently, about means half-way to a bound."""
-        return self.most(part) * _usual_error(measuring, part)
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return those of pairs that vary independently, about means half-way to a bound."""
+        return self.most(part) * _usual_error(measuring, part) / known.sizes
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest covariance there is between the bounds."""
@@ -224,9 +228,9 @@ class Correlation(OfPairs):
         std_error = np.where(known, np.minimum(_spread(found, lines[0] - value * line) / size, 1.0), 1.0)
         return Estimates(value.clip(lower, upper), std_error, lower, upper)
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return that of pairs that vary independently by a usual spread, about means half-way to a bound."""
-        return _usual_error(measuring, part) / USUAL_SPREAD**2
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return those of pairs that vary independently by a usual spread, about means half-way to a bound."""
+        return _usual_error(measuring, part) / USUAL_SPREAD**2 / known.sizes
 
     def most(self, part: AggregateInput) -> float:
         """Return 1."""

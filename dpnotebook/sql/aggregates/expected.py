@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -11,15 +11,19 @@ import numpy as np
 
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.function import Expectation
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
 
+NORM = "how much one unit adds is found from the data first, with a part of its share"
+BOUNDS = "found from the data first, with half of its share"
+UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
+UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing
 
 
-def expected(measuring: Measuring, confidence: float, rows: float | None = None) -> list[Expectation]:
+def expected(measuring: Measuring, confidence: float, groups: Sequence[KnownGroups | None] = ()) -> list[Expectation]:
     """Return how wrong the answers of every aggregate will be, by noise alone.
 
     Parameters
@@ -28,33 +32,37 @@ def expected(measuring: Measuring, confidence: float, rows: float | None = None)
         What is measured.
     confidence
         Of the intervals.
-    rows
-        Values in a group, for means and variances, whose errors depend on it; a usual number when None.
+    groups
+        What is known of those of each aggregate, on which errors of means depend; usual ones when None.
     """
-    return [_expected(measuring, part, confidence, rows) for part in measuring.parts]
+    known = groups or [None] * len(measuring.parts)
+    return [_expected(measuring, part, confidence, one) for part, one in zip(measuring.parts, known, strict=True)]
 
 
-def _expected(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
+def _expected(
+    measuring: Measuring, part: AggregateInput, confidence: float, groups: KnownGroups | None = None
+) -> Expectation:
     if not part.found:
         note = "noise hid how much units add, so that there will be no answer; write bounds, or ask with more epsilon"
         return Expectation(np.array([math.nan]), math.nan, note)
-    if part.bounds is None and measuring.contribution.kind == "l2":
-        return _of_norms(measuring, part, confidence, rows)
-    if part.bounds is None:
-        note = "how wrong it will be depends on its bounds, which are found from the data first, with half of its share"
-        return Expectation(np.array([math.nan]), math.nan, note)
-    return function_of(part.kind).expected(measuring, part, confidence, rows)
-
-
-def _of_norms(measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None) -> Expectation:
-    """Return what is known of an error while it depends on a norm that is to be found."""
-    found = "how much one unit adds is found from the data first, with a part of its share"
-    if part.usual is None:
-        return Expectation(np.array([math.nan]), math.nan, f"{found}: how wrong it will be depends on that")
-    function, most = function_of(part.kind), measuring.contribution.most
-    usual = function.expected(measuring, replace(part, bounds=part.usual), confidence, rows)
-    note = f"errors are those of units with {most:,} rows in one group; {found}, and mostly makes them smaller"
-    return replace(usual, note="; ".join(filter(None, (usual.note, note))))
+    known, clipping = part.bounds or part.usual, measuring.contribution.kind == "l2"
+    if known is None:
+        return Expectation(np.array([math.nan]), math.nan, UNKNOWN_NORM if clipping else UNKNOWN_BOUNDS)
+    function = function_of(part.kind)
+    if groups is not None and measuring.tau is not None:  # of others there will be no answer
+        groups = groups.at_least(least_shown(measuring))
+    found = function.expected(measuring, replace(part, bounds=known), confidence, groups)
+    notes = [found.note]
+    if groups is not None and groups.source and found.note and function.sized:
+        notes = [f"{found.note} ({groups.source})"]
+    if part.bounds is None and clipping:
+        most = measuring.contribution.most
+        notes.append(
+            f"errors are those of units with {most:,} rows in one group; {NORM}, and mostly makes them smaller"
+        )
+    elif part.bounds is None:
+        notes.append(f"its bounds are {BOUNDS}")
+    return replace(found, note="; ".join(filter(None, notes)))
 
 
 def unit(select: PrivateSelect, index: int, units: Mapping[str, str]) -> str:
@@ -80,7 +88,9 @@ def steps(measuring: Measuring) -> tuple[str, ...]:
         )
     found.append(f"add up clamped whole numbers in the engine, and add {law} noise to the sums of every group")
     if measuring.tau is not None:
-        found.append(f"show groups whose noisy number of units is at least {_least(measuring):,.3g}; hide the others")
+        found.append(
+            f"show groups whose noisy number of units is at least {least_shown(measuring):,.3g}; hide the others"
+        )
     return tuple(found)
 
 
@@ -97,7 +107,6 @@ def _contribution(measuring: Measuring) -> str:
 def warnings(
     measuring: Measuring,
     confidence: float,
-    rows: float | None = None,
     lost: Mapping[int, float] | None = None,
     cut: Mapping[int, float] | None = None,
 ) -> tuple[str, ...]:
@@ -109,8 +118,6 @@ def warnings(
         What is measured.
     confidence
         Of the intervals.
-    rows
-        About how many rows there are.
     lost
         What clipping to norms takes from a group at most, by the number of the aggregate, where a profile tells it.
     cut
@@ -124,7 +131,7 @@ def _hidden(measuring: Measuring) -> list[str]:
     """Return what a threshold does to small groups."""
     if measuring.tau is None:
         return []
-    least, needed = math.ceil(_least(measuring)), groups_need(measuring)
+    least, needed = math.ceil(least_shown(measuring)), groups_need(measuring)
     found = [f"a group needs about {needed:,} units to be shown (95%); fewer than about {least:,} mostly stay hidden"]
     if any(measuring.counted in part.blocks for part in measuring.parts):
         found.append(f"of groups with about {least:,} units those are shown whose count noise has raised")
@@ -152,7 +159,8 @@ def groups_need(measuring: Measuring, probability: float = 0.95) -> int:
     return max(math.ceil(Fraction(units_needed(measuring.noise, scale, tau, probability), measuring.one)), 1)
 
 
-def _least(measuring: Measuring) -> float:
+def least_shown(measuring: Measuring) -> float:
+    """Return how many units the noisy count of a group has to say that it has, for it to be shown."""
     assert measuring.tau is not None
     return measuring.tau / measuring.one + measuring.min_units - 1
 
@@ -208,7 +216,7 @@ def _clipping(
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue
         low, high = (float(bound) for bound in part.bounds[:2])
-        width = _expected(measuring, part, confidence, None).half_width
+        width = _expected(measuring, part, confidence).half_width
         said = (
             f"a unit's length over all groups is cut off at {high:,.6g}"
             if kind == "l2"

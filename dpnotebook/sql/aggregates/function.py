@@ -6,6 +6,7 @@ package knows one by its name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +30,7 @@ from dpnotebook.sql.rewrite.partials import Columns
 from dpnotebook.sql.select import Aggregate, Contribution
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 Parts = Mapping[int, Fraction]
 
 USUAL_ROWS = 1000.0  # values of a group, where nothing says how many there are
@@ -68,15 +70,65 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class KnownGroups:
+    """What is known of the groups of an aggregate, on which the errors of means depend.
+
+    Parameters
+    ----------
+    sizes
+        About how many values each has, at least 1, shape (groups,); one for all where only that is known.
+    means, variances
+        Of the values in each, NaN where that is not known; shape (groups,).
+    units
+        How many units are in each, NaN where that is not known; shape (groups,).
+    source
+        From where that is known, in words; empty where the owner of the table said it.
+    """
+
+    sizes: Floats
+    means: Floats
+    variances: Floats
+    units: Floats
+    source: str = ""
+
+    @classmethod
+    def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:
+        """Return what is known, where that may be the sizes alone."""
+        unknown = np.full(sizes.shape, math.nan)
+        return cls(sizes, unknown if means is None else means, unknown if variances is None else variances, unknown)
+
+    def together(self, groups: Sequence[Sequence[int]]) -> KnownGroups:
+        """Return what is known of groups that consist of some of these."""
+        sums = [[part[list(numbers)].sum() for part in self._sums] for numbers in groups]
+        sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
+        sizes = np.maximum(sizes, 1.0)
+        means = values / sizes
+        return KnownGroups(sizes, means, np.maximum(squares / sizes - means**2, 0.0), units, self.source)
+
+    def at_least(self, size: float) -> KnownGroups:
+        """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
+        units = np.where(np.isnan(self.units), self.sizes, self.units)
+        kept = units >= min(size, float(units.max()))
+        sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
+        return KnownGroups(sizes, means, variances, units, self.source)
+
+    @property
+    def _sums(self) -> tuple[Floats, ...]:
+        """The numbers of values, their sums, those of their squares, and the numbers of units."""
+        return self.sizes, self.sizes * self.means, self.sizes * (self.variances + self.means**2), self.units
+
+
+@dataclass(frozen=True)
 class Expectation:
     """How wrong the answers of an aggregate will be.
 
     Parameters
     ----------
     std_errors
-        Standard error of an answer, shape (1,); NaN while it depends on bounds that are to be found.
+        Standard error of an answer, shape (1,), or of that of each group where sizes are known, shape (groups,); NaN
+        while it depends on bounds that are to be found.
     half_width
-        Half-width of its interval.
+        Half-width of its interval, of the worst group.
     note
         What that rests on; empty when nothing.
     """
@@ -87,8 +139,8 @@ class Expectation:
 
     @property
     def std_error(self) -> float:
-        """Standard error of an answer."""
-        return float(self.std_errors[0])
+        """Standard error of an answer, of the worst group."""
+        return float(self.std_errors.max())
 
 
 class Statistic:
@@ -179,6 +231,8 @@ class AggregateFunction:
         Whether the levels of a declared column are used.
     least
         The least it can cost, in the accountant's units: it may have to share them between bounds and its sums.
+    sized
+        Whether its errors depend on how many values a group has.
     shown
         What its answers are to cards and plots.
     linear
@@ -206,8 +260,9 @@ class AggregateFunction:
     squares: ClassVar[bool] = False
     levelled: ClassVar[bool] = False
     least: ClassVar[int] = 12
+    sized: ClassVar[bool] = False
     shown: ClassVar[str] = "sum"
-    linear: ClassVar[Literal["count", "sum", "mean"] | None] = None
+    linear: ClassVar[Literal["count", "sum", "mean", "quantile"] | None] = None
 
     # How it is written
 
@@ -319,6 +374,10 @@ class AggregateFunction:
         """
         return None
 
+    def usual_bounds(self, aggregate: Aggregate) -> Bounds | None:
+        """Return bounds with which it errs as with any others that data may tell; None where it does not."""
+        return None
+
     # What is measured, with which noise
 
     def measured_with(self, aggregate: Aggregate, other: Aggregate) -> bool:
@@ -368,7 +427,7 @@ class AggregateFunction:
         return list(estimates)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return how wrong its answers will be by noise alone.
 
@@ -378,10 +437,14 @@ class AggregateFunction:
             What is measured, and the aggregate; its bounds are known.
         confidence
             Of the intervals.
-        rows
-            Values in a group; a usual number when None.
+        known
+            What is known of the groups; when None one that is usual.
         """
         raise NotImplementedError
+
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
+        """Return what its noisy numbers say of groups, beside its answers; None where that is nothing."""
+        return None
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return what its answers are counted in, given the units of columns that have one."""

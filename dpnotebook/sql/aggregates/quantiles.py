@@ -13,12 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
+from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.privacy.laws import Noise
+from dpnotebook.privacy.laws import Noise, law_of
 from dpnotebook.privacy.noise import MOST_CONFIDENCE
 from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
-from dpnotebook.sql.aggregates.function import AggregateFunction, Expectation, Integers, Statistic, input_of
+from dpnotebook.sql.aggregates.function import (
+    USUAL_ROWS,
+    AggregateFunction,
+    Expectation,
+    Integers,
+    KnownGroups,
+    Statistic,
+    input_of,
+)
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
@@ -34,7 +43,14 @@ OPTIMISED = 128  # bins up to which a strategy is optimised, which takes a momen
 BRANCHINGS: dict[Noise, tuple[int, ...]] = {"gaussian": (2, 3, 4), "laplace": (8, 12, 15)}  # the best are near these
 NOTICED = 2.5  # standard errors: so many values beyond it make a least or greatest value stand out
 TINY = 1e-300
+TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
+# Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: 200 tell a standard
+# error to 5%; and for so many values, in errors of a cumulative count, each a multiple of the one before.
+TRIED, EVERY = 200, 4.0
+SIZES = (EVERY, EVERY**7)
+FILLED = 0.1  # of the bins, that values of a usual column are in
+SCALE = 1_000.0  # of the noise there, in steps: fine enough to be a continuous law
 
 # Quantiles with names of their own.
 NAMED: dict[tuple[float, ...], str] = {(0.0,): "min", (1.0,): "max", (0.5,): "median"}
@@ -60,8 +76,8 @@ class Quantiles(AggregateFunction):
     }
     said = ("MIN", "MAX", "MEDIAN", "PERCENTILE_CONT", "APPROX_QUANTILES")
     statistics = (Binned(),)
-    rowwise = levelled = True
-    shown, counted_in = "quantile", "values of rank"
+    rowwise = levelled = sized = True
+    shown, counted_in, linear = "quantile", "values of rank", "quantile"
 
     def node(self, call: Call, *arguments: exp.Expr) -> exp.Expr:
         """Return MIN, MAX, PERCENTILE_CONT or APPROX_QUANTILES."""
@@ -118,18 +134,21 @@ class Quantiles(AggregateFunction):
         numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
         counts = numbers @ weights.T
         spread = math.sqrt(measuring.law.variance(block.scale))
-        # Noise may pass a band in more than one of many bins, so bands fail half as often as the interval may:
-        # simulation finds 92% for bands of 95% where all values are at the far end of the range, and never less than
-        # 95% for these.
-        reach = kappa(min((1 + confidence) / 2, MOST_CONFIDENCE), measuring.noise)
+        # Noise may pass a band in more than one of many bins, most easily in empty ones before the least value, which
+        # counts that rise leave too high: so bands fail a quarter as often as the interval may. Simulation finds 93%
+        # for bands of 97.5% where all values are in the middle of the range, and never less than 95% for these.
+        reach = kappa(min((3 + confidence) / 4, MOST_CONFIDENCE), measuring.noise)
+        told = kappa(min(confidence, TOLD), measuring.noise)
         below, above = _levels(part)
         columns = []
         for fraction in part.fractions:
             errors = spread * excess_errors(strategy, fraction)
             excess = _rising(counts - fraction * counts[:, -1:], errors)
-            value, std_error = _crossings(excess, np.maximum(counts[:, -1], 0.0), errors, fraction, below, above)
+            total = np.maximum(counts[:, -1], 0.0)
+            gains = _gains(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
+            value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
             lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
-            hidden = reach * np.median(errors) > counts[:, -1] / 2
+            hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
             columns.append(np.stack([value, std_error, lower, upper]))
         stacked = np.stack(columns, axis=-1)  # (value, error, lower, upper) by groups by fractions
@@ -155,16 +174,31 @@ class Quantiles(AggregateFunction):
                 found[i] = replace(found[i], value=found[i].value.clip(found[i].lower, found[i].upper))
         return found
 
+    def usual_bounds(self, aggregate: Aggregate) -> Bounds:
+        """Return those of as many bins as there are of any bounds: errors in ranks hardly depend on others."""
+        return Fraction(0), Fraction(BINS - 1) if aggregate.integer else Fraction(1)
+
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups:
+        """Return the last cumulative counts."""
+        strategy = measuring.blocks[part.blocks[0]].combine
+        assert isinstance(strategy, Strategy)
+        return KnownGroups.of(np.asarray(noisy[:, measuring.place(part.blocks[0])] @ cumulative_weights(strategy)[-1]))
+
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return the error of the worst rank: that of a cumulative count."""
+        """Return how many values of rank the worst quantile is off, in groups of so many values."""
         block = measuring.blocks[part.blocks[0]]
         assert isinstance(block.combine, Strategy)
-        factor = float(np.max(block.combine.error_factors()))
-        error = math.sqrt(measuring.law.variance(block.scale) * factor)
-        reach = kappa(confidence, measuring.noise)
-        return Expectation(np.array([error]), reach * error, "errors of quantiles are in values of rank")
+        spread, strategy = math.sqrt(measuring.law.variance(block.scale)), block.combine
+        sizes = np.array([USUAL_ROWS]) if known is None else known.sizes
+        errors, width = np.zeros(sizes.size), 0.0
+        for fraction in part.fractions:
+            middle = spread * float(np.median(excess_errors(strategy, fraction)))
+            off = middle * _off(strategy, fraction, measuring.noise, sizes / max(middle, TINY))
+            errors = np.maximum(errors, np.sqrt((off**2).mean(axis=1)))
+            width = max(width, *(_half_width(one, confidence, measuring.noise) for one in off))
+        return Expectation(errors, width, "errors of quantiles are in values of rank")
 
 
 def bins(bounds: Bounds, integer: bool, declared: Sequence[float] | None) -> tuple[tuple[float, ...], bool]:
@@ -212,6 +246,62 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
     return np.asarray(np.linalg.norm(weights - fraction * weights[-1], axis=1))
 
 
+@lru_cache(maxsize=256)
+def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) -> Floats:
+    """Return by how many values of rank quantiles of a usual column are off, ascending; shape (tries,).
+
+    Its values are spread evenly over a part of the bins, as bounds are wider than most of what is between them. That
+    counts rise takes out a part of their noise, more where values are few: no formula says how much, so it is tried.
+
+    Parameters
+    ----------
+    strategy, fraction, noise
+        How the bins are measured, which quantile is read off, and the law of the noise.
+    size
+        How many values there are, in median errors of the counts less that fraction of all; so is the answer.
+    """
+    weights, errors = cumulative_weights(strategy), excess_errors(strategy, fraction)
+    middle = max(float(np.median(errors)), TINY)
+    bins_, scale = len(errors), SCALE
+    drawn = redrawn_noise(noise, scale, TRIED, weights.shape[1], b"ranks") / math.sqrt(law_of(noise).variance(scale))
+    values = size * middle
+    first, full = bins_ * (1 - FILLED) / 2, bins_ * FILLED
+    counts = values * ((np.arange(1, bins_ + 1) - first) / full).clip(0.0, 1.0) + drawn @ weights.T
+    excess = _rising(counts - fraction * counts[:, -1:], errors)
+    places = np.arange(bins_, dtype=float)
+    rank = _ranks(np.maximum(counts[:, -1], 0.0), errors, fraction)
+    found = _crossing(excess - (rank - fraction * counts[:, -1])[:, None], -rank, places, places + 1)
+    ranks = ((found - first) / full).clip(0.0, 1.0) * values
+    return np.asarray(np.sort(np.abs(ranks - fraction * values)) / middle)
+
+
+def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
+    """Return `ranks_off` for numbers of values of groups, between those that are tried; shape (groups, tries)."""
+    places = np.log(np.clip(sizes, *SIZES)) / math.log(EVERY)
+    first = np.minimum(np.floor(places), math.log(SIZES[1], EVERY) - 1)
+    tried = {one: ranks_off(strategy, fraction, noise, EVERY**one) for one in {*first.tolist(), *(first + 1).tolist()}}
+    lower, upper = (np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED) for ends in (first, first + 1))
+    share = (places - first)[:, None]
+    return np.asarray((1 - share) * lower + share * upper)
+
+
+def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
+    """Return what part of its error is left in a cumulative count, near a quantile, as counts rise; shape (groups,)."""
+    if fraction in (0.0, 1.0):  # these are read off where noise can tell them from nothing, and err as that count does
+        return np.ones(sizes.size)
+    errors = excess_errors(strategy, fraction)
+    here = float(errors[int(len(errors) * ((1 - FILLED) / 2 + FILLED * fraction))])
+    off = _off(strategy, fraction, noise, sizes)
+    return np.asarray(np.minimum(np.sqrt((off**2).mean(axis=1)) * float(np.median(errors)) / max(here, TINY), 1.0))
+
+
+def _half_width(off: Floats, confidence: float, noise: Noise) -> float:
+    """Return how far off answers are with a confidence; of one too rare to be tried, as much farther as noise is."""
+    tried = min(confidence, 1 - 10 / TRIED)
+    farther = max(kappa(confidence, noise) / kappa(tried, noise), 1.0)
+    return float(np.quantile(off, tried)) * farther
+
+
 def _levels(part: AggregateInput) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each bin."""
     edges = np.array(part.edges)
@@ -241,30 +331,38 @@ def _in_order(columns: Sequence[Floats], order: NDArray[np.int64]) -> list[Float
     return [part.reshape(column.shape) for part, column in zip(np.split(together, ends, axis=1), columns, strict=True)]
 
 
+def _ranks(total: Floats, errors: Floats, fraction: float) -> Floats:
+    """Return of how many values a quantile is the last: a fraction of all, or what noise can tell from nothing."""
+    least = np.minimum(NOTICED * np.median(errors), total / 2)
+    return np.asarray((fraction * total).clip(least, total - least))
+
+
 def _crossings(
-    excess: Floats, total: Floats, errors: Floats, fraction: float, below: Floats, above: Floats
+    excess: Floats, total: Floats, errors: Floats, gains: Floats, fraction: float, below: Floats, above: Floats
 ) -> tuple[Floats, Floats]:
     """Return where counts pass a fraction of all, and the standard error of that."""
-    # What noise can tell from nothing.
-    least = np.minimum(NOTICED * np.median(errors), total / 2)
-    rank = (fraction * total).clip(least, total - least)
+    rank = _ranks(total, errors, fraction)
     beyond = excess - (rank - fraction * total)[:, None]
     value = _crossing(beyond, -rank, below, above)
-    return value, _spread(beyond, errors, value, below, above)
+    spread = _spread(beyond, gains[:, None] * errors, value, below, above)
+    if fraction in (0.0, 1.0):
+        return value, spread
+    # A rank that was moved, for noise to tell it from the ends, errs by how far it was moved as well.
+    return value, np.hypot(spread, value - _crossing(excess, -fraction * total, below, above))
 
 
 def _spread(excess: Floats, errors: Floats, value: Floats, below: Floats, above: Floats) -> Floats:
     """Return the root mean square distance of where counts may cross from where they do, shape (groups,).
 
-    That they cross before the end of a bin is as likely as noise leaves their excess there above zero; within a bin all
-    places are alike.
+    That they cross before the end of a bin is as likely as noise leaves their excess there above zero, given the errors
+    of each group, shape (groups, bins); within a bin all places are alike, and a whole number is as wrong as rounding.
     """
     from scipy.special import ndtr
 
     crossed = np.maximum.accumulate(ndtr(excess / np.maximum(errors, TINY)), axis=1)
     crossed[:, -1] = 1.0
     likely = np.diff(crossed, axis=1, prepend=0.0)
-    middle, width = (below + above) / 2, above - below
+    middle, width = (below + above) / 2, np.where(above > below, above - below, 1.0)
     return np.asarray(np.sqrt((likely * ((middle - value[:, None]) ** 2 + width**2 / 12)).sum(axis=1)))
 
 

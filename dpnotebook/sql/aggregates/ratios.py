@@ -10,7 +10,7 @@ count are Algorithm 2.4 of Li et al.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar
@@ -29,6 +29,7 @@ from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
     Expectation,
     Integers,
+    KnownGroups,
     Parts,
     Statistic,
     input_of,
@@ -44,7 +45,9 @@ from dpnotebook.strategy import Strategy
 Floats = NDArray[np.float64]
 
 COUNT_BITS = 10  # bits below one of counts that are divided by
-MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best where means are 2/3 of the way to a bound
+MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
+MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
+PLACES = 400  # of equal probability, at which a function of noise is looked at
 ORDER = {"values": 0, "average": 1, "centred": 1, "square": 2}  # of moments, by the statistics that they are sums of
 
 
@@ -251,7 +254,7 @@ class Ratio(AggregateFunction):
     """
 
     errors_of: ClassVar[str] = "averages and variances"
-    clipped = centres = True
+    clipped = centres = sized = True
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
@@ -286,20 +289,39 @@ class Ratio(AggregateFunction):
         return replace(input_of(aggregate, bounds), blocks=(builder.vector(components, cost),), step=half, half=1)
 
     def expected(
-        self, measuring: Measuring, part: AggregateInput, confidence: float, rows: float | None
+        self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
-        """Return the errors in a group of so many values, at most half of what the answer lies between."""
-        size = USUAL_ROWS if rows is None else max(rows, 1.0)
-        note = f"errors of {self.errors_of} are those of a group of {size:,.0f} {self.values(measuring)}"
-        error, most = self.error(measuring, part) / size, self.most(part)
-        return Expectation(np.array([min(error, most)]), min(kappa(confidence, measuring.noise) * error, most), note)
+        """Return the errors in groups of so many values, at most half of what the answer lies between."""
+        about = known or KnownGroups.of(np.array([USUAL_ROWS]))
+        sizes, most, reach = about.sizes, self.most(part), kappa(confidence, measuring.noise)
+        errors = self.errors(measuring, part, about)
+        values = self.values(measuring)
+        if sizes.size == 1:
+            note = f"errors of {self.errors_of} are those of a group of {sizes[0]:,.0f} {values}"
+        else:
+            best = min(reach * errors.min(), most)
+            note = (
+                f"errors of {self.errors_of} are those of the smallest group, of about {sizes.min():,.0f} {values}; in "
+                f"the largest, of about {sizes.max():,.0f}, ±{best:,.3g}"
+            )
+        return Expectation(np.minimum(errors, most), float(min(reach * errors.max(), most)), note)
+
+    def known(self, measuring: Measuring, part: AggregateInput, noisy: Integers) -> KnownGroups | None:
+        """Return the noisy numbers of values, their means, and their variances where squares are added up too."""
+        assert part.bounds is not None
+        half, middle = _half(part), float(part.bounds[0] + part.bounds[1]) / 2
+        n, c, *squares = moments(measuring, part, noisy, _worth(measuring, part)).sums
+        n = np.maximum(n, 1.0)
+        mean = (c / n).clip(-1, 1)
+        variance = (squares[0] / n - mean**2).clip(0, 1) * half**2 if squares else None
+        return KnownGroups.of(n, middle + half * mean, variance)
 
     def values(self, measuring: Measuring) -> str:
         """Return what the values are that a mean is of."""
         return "values"
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return the standard error of an answer times the number of values, where these are of a usual kind."""
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return the standard errors of answers in groups, of values of a usual kind where it is not known of which."""
         raise NotImplementedError
 
     def most(self, part: AggregateInput) -> float:
@@ -371,11 +393,12 @@ class Average(Ratio):
         """Return whether the average is one of units or of values."""
         return "units" if measuring.contribution.kind == "groups" else "values"
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return that of values whose mean is half-way between the middle and a bound."""
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return them; where means are not known, they are off by a fifth at most."""
         _, covariance = weights(measuring, part, _worth(measuring, part))
-        line = np.array([-0.5, 1.0])
-        return _half(part) * math.sqrt(line @ covariance @ line)
+        mean = _places(part, known.means, MEAN_AT)
+        error = _of_lines(np.stack([-mean, np.ones_like(mean)]), covariance) / known.sizes
+        return _half(part) * _moved(mean, error, lambda one: one.clip(-1.0, 1.0))
 
     def most(self, part: AggregateInput) -> float:
         """Return half of the width of the bounds."""
@@ -460,15 +483,18 @@ class Variance(Ratio):
         sample = np.maximum(n, 2) / (np.maximum(n, 2) - 1)
         return sample * value, sample * std_error, sample * lower, sample * upper
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return that of values whose mean is half-way to a bound, and whose spread is a quarter of the way."""
-        return _half(part) ** 2 * self.usual_error(measuring, part)
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return those of values whose mean is half-way to a bound, and whose spread is a quarter of the way."""
+        return _half(part) ** 2 * _moved(*self.of_variances(measuring, part, known), lambda one: one.clip(0.0, 1.0))
 
-    def usual_error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return the same in units of the squared half-width."""
+    def of_variances(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> tuple[Floats, Floats]:
+        """Return variances that are known or usual, and their errors, in units of the squared half-width."""
         _, covariance = weights(measuring, part, _worth(measuring, part))
-        line = np.array([USUAL_MEAN**2 - USUAL_SPREAD**2, -2 * USUAL_MEAN, 1.0])
-        return math.sqrt(line @ covariance @ line)
+        mean = _places(part, known.means, USUAL_MEAN)
+        told = known.variances / _half(part) ** 2
+        variance = np.where(np.isnan(told), USUAL_SPREAD**2, told.clip(0, 1))
+        lines = np.stack([mean**2 - variance, -2 * mean, np.ones_like(mean)])
+        return variance, _of_lines(lines, covariance) / known.sizes
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest variance there is between the bounds."""
@@ -501,9 +527,9 @@ class Deviation(Variance):
         std_error = std_error / np.sqrt(np.maximum(np.maximum(4 * value, std_error), np.finfo(float).tiny))
         return scaled(_half(part), np.sqrt(value), std_error, np.sqrt(lower), np.sqrt(upper))
 
-    def error(self, measuring: Measuring, part: AggregateInput) -> float:
-        """Return that of the root of a usual variance."""
-        return _half(part) * self.usual_error(measuring, part) / (2 * USUAL_SPREAD)
+    def errors(self, measuring: Measuring, part: AggregateInput, known: KnownGroups) -> Floats:
+        """Return those of the roots of variances."""
+        return _half(part) * _moved(*self.of_variances(measuring, part, known), lambda one: np.sqrt(one.clip(0.0)))
 
     def most(self, part: AggregateInput) -> float:
         """Return the largest standard deviation there is between the bounds."""
@@ -513,6 +539,30 @@ class Deviation(Variance):
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""
         return units.get(aggregate.argument, aggregate.argument)
+
+
+def _moved(values: Floats, errors: Floats, function: Callable[[Floats], Floats]) -> Floats:
+    """Return the root mean square by which a function moves where normal noise moves what it is of, shape (groups,).
+
+    Where noise is large, a mean is clipped at its bounds and a root cannot fall below 0: slopes do not tell that.
+    """
+    from scipy.special import ndtri
+
+    places = ndtri((np.arange(PLACES) + 0.5) / PLACES)
+    away = function(values + errors * places[:, None]) - function(values)
+    return np.asarray(np.sqrt((away**2).mean(axis=0)))
+
+
+def _places(part: AggregateInput, means: Floats, usual: float) -> Floats:
+    """Return how far means are from the middle of the bounds, in half-widths; a usual number where that is unknown."""
+    assert part.bounds is not None
+    away = (means - float(part.bounds[0] + part.bounds[1]) / 2) / _half(part)
+    return np.where(np.isnan(away), usual, away.clip(-1, 1))
+
+
+def _of_lines(lines: Floats, covariance: Floats) -> Floats:
+    """Return the standard errors of combinations of moments, shape (moments, groups)."""
+    return np.asarray(np.sqrt(np.maximum(np.einsum("ig,ij,jg->g", lines, covariance, lines), 0.0)))
 
 
 def _half_width(low: Fraction, high: Fraction) -> Fraction:

@@ -3,8 +3,8 @@
 There it is answered from everything recorded and by the strategies that fit it; what has no such form is measured by
 itself. It is `SELECT [columns,] aggregates FROM table [WHERE condition] [GROUP BY columns]`:
 
-* aggregates COUNT(*), COUNT(column), SUM(column), AVG(column); sums and averages clamp to the declared bounds; COUNTIF,
-  FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows;
+* aggregates COUNT(*), COUNT(column), SUM(column), AVG(column), MEDIAN(column) and percentiles; sums and averages clamp
+  to the declared bounds; COUNTIF, FILTER and sums or counts of a CASE that is 1 or nothing are of fewer rows;
 * conditions as in `dpnotebook.sql.linear.condition`; columns by name or, in GROUP BY, by place in the list.
 
 Every declared level is in the answer, also where no row has it.
@@ -30,7 +30,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
 from dpnotebook.sql.ownership.date_spans import truncation
-from dpnotebook.sql.parse.calls import call_of
+from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
 from dpnotebook.sql.parse.statement_parser import read_surface
@@ -39,7 +39,8 @@ from dpnotebook.sql.statement import Statement
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
-REWRITTEN = frozenset({*CONDITIONS, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
+QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT")
+REWRITTEN = frozenset({*CONDITIONS, *QUANTILES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,9 @@ def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate
     if not isinstance(argument, exp.Column):
         raise NotLinear
     column = scope.column(argument)
+    if kind == "quantile":
+        assert call is not None
+        return LinearAggregate(Measure("quantile", column, name, quantile=_fraction(call, column, scope)), rows=rows)
     if kind == "count":
         return LinearAggregate(Measure("count", name=name), column, rows)
     try:
@@ -167,6 +171,16 @@ def _aggregate(node: exp.Expr, name: str, scope: LinearScope) -> LinearAggregate
     except DomainError:
         raise NotLinear from None
     return LinearAggregate(Measure(kind, column, name, summand), rows=rows)
+
+
+def _fraction(call: Call, column: str, scope: LinearScope) -> float:
+    """Return which quantile of a column of numbers a call asks for: neither the least value nor the greatest.
+
+    These are not the levels that a count first or last passes, but those that noise can tell from nothing.
+    """
+    if call.array or len(call.fractions) != 1 or not 0 < call.fractions[0] < 1 or scope.domain[column].bounds is None:
+        raise NotLinear
+    return call.fractions[0]
 
 
 def _counted(kind: str, argument: exp.Expr) -> exp.Expr | None:

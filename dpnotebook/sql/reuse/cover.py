@@ -34,14 +34,15 @@ class Cover:
 
     Parameters
     ----------
-    aggregates
-        Of each aggregate, its number in the release.
+    asked, aggregates
+        The aggregates that are asked, and of each the number in the release of one that is measured alike.
     keys
         The groups of the answer.
     groups
         Of each of them, the numbers of the groups of the release that it consists of; of all equally many.
     """
 
+    asked: tuple[Aggregate, ...]
     aggregates: tuple[int, ...]
     keys: tuple[Group, ...]
     groups: tuple[tuple[int, ...], ...]
@@ -58,7 +59,11 @@ class Cover:
             more = math.sqrt(self.together)
             scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
             blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
-        return replace(released, blocks=blocks, parts=tuple(released.parts[i] for i in self.aggregates))
+        parts = tuple(
+            replace(released.parts[i], fractions=one.fractions, array=one.array)
+            for i, one in zip(self.aggregates, self.asked, strict=True)
+        )
+        return replace(released, blocks=blocks, parts=parts)
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
@@ -78,26 +83,47 @@ def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group],
         Whether sums of noise have its law.
     """
     rows, others = read_rows(select.rows), read_rows(released.rows)
-    if rows is None or others is None or not keys or not _bounded_alike(select, released):
+    if rows is None or others is None or not _bounded_alike(select, released):
+        return None
+    aggregates = _aggregates(select, rows, released, others)
+    if aggregates is None:
+        return None
+    fewer = len(rows.conditions) > len(others.conditions) or len(select.keys) < len(released.keys)
+    if select.contribution.kind != "l2" and fewer:
+        return None  # a sample of a unit's rows, or groups, is one of those that take part
+    groups = groups_of(select, released, keys)
+    if not groups or len({len(found) for found in groups.values()}) > 1:
+        return None
+    found = Cover(select.aggregates, aggregates, tuple(groups), tuple(map(tuple, groups.values())))
+    return found if found.together == 1 or (stable and _adds_up(select, released)) else None
+
+
+def groups_of(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group]) -> dict[Group, list[int]] | None:
+    """Return the groups of a private aggregation, and of which groups of a released one each consists, by their number.
+
+    None where the rows of both are not those of such groups.
+
+    Parameters
+    ----------
+    select
+        What is asked.
+    released, keys
+        What was measured, and its groups, as they were shown.
+    """
+    rows, others = read_rows(select.rows), read_rows(released.rows)
+    if rows is None or others is None or not keys:
         return None
     if rows.source != others.source or not set(others.conditions) <= set(rows.conditions):
         return None
     more = [node for text, node in rows.conditions.items() if text not in others.conditions]
-    aggregates = _aggregates(select, rows, released, others)
     places = _places(select, rows, released, others)
-    if aggregates is None or places is None:
+    if places is None:
         return None
-    if select.contribution.kind != "l2" and (more or len(places) < len(released.keys)):
-        return None  # a sample of a unit's rows, or groups, is one of those that take part
     try:
         kept = _kept(others, released, keys, more, places)
     except NotTold:
         return None
-    groups = _groups(select, released, places, keys, kept)
-    if not groups or len({len(found) for found in groups.values()}) > 1:
-        return None
-    found = Cover(aggregates, tuple(groups), tuple(map(tuple, groups.values())))
-    return found if found.together == 1 or (stable and _adds_up(select, released)) else None
+    return _groups(select, released, places, keys, kept)
 
 
 def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
@@ -122,8 +148,8 @@ def _aggregates(
 
 
 def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:
-    """Return what is measured, with the columns as they stand in the rows."""
-    told = aggregate.canonical | {"epsilon": None, "array": aggregate.array}
+    """Return what is measured, with the columns as they stand in the rows; any quantiles are read off the same bins."""
+    told = aggregate.canonical | {"epsilon": None, "fractions": []}
     for part, one in (("input", aggregate), ("other", aggregate.other)):
         if one is not None and one.input is not None:
             column = rows.inputs[one.input]

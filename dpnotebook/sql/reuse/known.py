@@ -19,8 +19,9 @@ from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
+from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.prices import StatementBooks, split, threshold_delta
+from dpnotebook.sql.prices import SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
 from dpnotebook.sql.reuse.rows import wider_keys
@@ -135,7 +136,7 @@ def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
 
 
 def best_known(
-    statement: Statement, accuracy: Accuracy, books: StatementBooks, rows: float | None
+    statement: Statement, accuracy: Accuracy, books: StatementBooks, groups: SelectGroups = ()
 ) -> AnsweredSelect | None:
     """Return the release that answers a statement best for nothing, if it does as well as asked.
 
@@ -145,16 +146,22 @@ def best_known(
         What is asked, and how good the answer must be: as good as that epsilon alone would make it, if that is given.
     books
         The ledger.
-    rows
-        About how many rows a group has.
+    groups
+        What is known of the groups of aggregates, where there is such a thing.
     """
     found = []
+    known = groups[0] if groups else ()
     for one in _candidates(statement, books):
-        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, rows):
+        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known):
             widths = half_widths(one, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):
                 found.append((max(widths), -one.number, one))
     return min(found, key=lambda entry: entry[:2])[-1] if found else None
+
+
+def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect | None:
+    """Return the release that cost most of those that answer a statement, whether or not as well as asked."""
+    return max(_candidates(statement, books), key=lambda one: (one.units, one.number), default=None)
 
 
 def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
@@ -200,13 +207,17 @@ def _keeps(one: AnsweredSelect, accuracy: Accuracy, widths: Sequence[float]) -> 
 
 
 def _is_as_good_as(
-    select: PrivateSelect, one: AnsweredSelect, accuracy: Accuracy, books: StatementBooks, rows: float | None
+    select: PrivateSelect,
+    one: AnsweredSelect,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: Sequence[KnownGroups | None],
 ) -> bool:
     """Return whether a release is expected to be as accurate as an epsilon alone would make the answer."""
     alone = _alone(select, one, accuracy.epsilon or 0.0, books)
     if alone is None:
         return False
-    own, others = (expected(measured, accuracy.confidence, rows) for measured in (one.measuring, alone))
+    own, others = (expected(measured, accuracy.confidence, groups) for measured in (one.measuring, alone))
     if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
         return False
     return alone.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(alone))

@@ -1,0 +1,97 @@
+"""How wrong the columns that a statement works out will be, told from a release that has its aggregates already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpnotebook.errors import DPError
+from dpnotebook.planner.plan import PlannedMeasure
+from dpnotebook.session.answer_frame import DERIVED, column_name
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.expected import least_shown
+from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.measuring import Measuring
+
+if TYPE_CHECKING:
+    from dpnotebook.ledger import Record
+    from dpnotebook.session.release import Release
+    from dpnotebook.sql.plan import StatementPlan
+    from dpnotebook.sql.reuse.known import AnsweredSelect
+
+LARGE = KnownGroups.of(np.array([1e6]))  # a group in which means err as their noise does, and are not clipped
+DIGITS = 10**12  # of the scale of noise
+
+
+def foretold(
+    plan: StatementPlan, known: AnsweredSelect, record: Record, revealed: Callable[[Record], Release]
+) -> tuple[PlannedMeasure, ...]:
+    """Return the errors of the columns that a statement works out, of the worst of the groups that will be shown.
+
+    The answers that were released stand for those to come, and noise as it is planned is drawn on them. Nothing is read
+    but what was released.
+
+    Parameters
+    ----------
+    plan
+        Of the statement; it has one private aggregation, and works something out.
+    known, record
+        The release that has its aggregates, as an answer to it, and as it was recorded.
+    revealed
+        Gives what a record answers to the statement.
+
+    Returns
+    -------
+    None at all where it is not known yet how the statement will be bounded.
+    """
+    (planned,) = plan.measurings
+    if not planned.complete:
+        return ()
+    measured, numbers = _with_noise_of(known.measuring, planned), known.numbers
+    keys = known.keys
+    if planned.tau is not None and known.measuring.counted is not None:
+        place = known.measuring.place(known.measuring.counted).start
+        shown = np.flatnonzero(numbers[:, place] / known.measuring.one >= least_shown(planned))
+        numbers, keys = numbers[shown], tuple(keys[i] for i in shown)
+    told = replace(known, measuring=measured, numbers=numbers, keys=keys)
+    details: dict[str, Any] = {"selects": [told.details]}
+    try:
+        release = revealed(replace(record, answers=(numbers,), details=details))
+    except DPError:  # it cannot be worked out from these numbers; from others it may be
+        return ()
+    note = f"worked out from what release #{known.number} has, with the noise that is planned"
+    return tuple(
+        PlannedMeasure(column.name, column.words, "", *errors, note)
+        for column in release.worked_out
+        if column.kind == DERIVED and (errors := _worst(release, column.name)) is not None
+    )
+
+
+def _with_noise_of(known: Measuring, planned: Measuring) -> Measuring:
+    """Return what was measured with as much noise as is planned."""
+    blocks = list(known.blocks)
+    for one, other in zip(known.parts, planned.parts, strict=True):
+        function = function_of(one.kind)
+        before, after = (
+            function.expected(measuring, part, 0.5, LARGE).std_error
+            for measuring, part in ((known, one), (planned, other))
+        )
+        for block in one.blocks if before > 0 else ():
+            scale = Fraction(round(float(known.blocks[block].scale) * after / before * DIGITS), DIGITS)
+            blocks[block] = replace(blocks[block], scale=scale)
+    return replace(known, blocks=tuple(blocks))
+
+
+def _worst(release: Release, name: str) -> tuple[float, float] | None:
+    """Return the largest standard error of a column and half of its longest interval; None where none is finite."""
+    lower, upper, error = (
+        release.frame[column_name(name, part)].to_numpy(dtype=float) for part in ("lower", "upper", "std_error")
+    )
+    known = np.isfinite(lower) & np.isfinite(upper) & np.isfinite(error)
+    if not known.any():
+        return None
+    return float(error[known].max()), float((upper - lower)[known].max() / 2)

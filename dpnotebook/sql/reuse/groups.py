@@ -1,0 +1,105 @@
+"""How large the groups of a private aggregation are, as releases tell: errors of means and quantiles depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.prices import StatementBooks
+from dpnotebook.sql.reuse.cover import groups_of
+from dpnotebook.sql.reuse.rows import RowsText, read_rows, wider_keys
+from dpnotebook.sql.select import ContributionKind, PrivateSelect
+from dpnotebook.sql.statement_json import keys_from_json, statement_from_json
+
+KINDS: tuple[ContributionKind, ...] = ("l2", "groups", "rows")
+LATEST = 8  # releases of the same rows that are looked at, so that a plan beside a thousand takes no longer
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What a release says of the groups of what is asked.
+
+    Parameters
+    ----------
+    number
+        Of the release.
+    column
+        SQL of the column whose values it is about; None where it is about all rows.
+    groups
+        What it says.
+    """
+
+    number: int
+    column: str | None
+    groups: KnownGroups
+
+
+def known_groups(select: PrivateSelect, books: StatementBooks) -> list[KnownGroups | None]:
+    """Return what is known of the groups of each aggregate, by the latest release that tells most.
+
+    Parameters
+    ----------
+    select, books
+        What is asked, and the ledger.
+
+    Returns
+    -------
+    One for each aggregate; None where its errors do not depend on that, or no release tells.
+    """
+    wanted = [function_of(aggregate.kind).sized for aggregate in select.aggregates]
+    rows = read_rows(select.rows) if any(wanted) else None
+    if rows is None:
+        return [None] * len(wanted)
+    told = list(_counted(select, rows, books))
+    found: list[KnownGroups | None] = []
+    for aggregate, sized in zip(select.aggregates, wanted, strict=True):
+        column = None if aggregate.input is None else rows.inputs[aggregate.input]
+        fit = [one for one in told if sized and one.column in (column, None)]
+        best = max(fit, key=_tells, default=None)
+        found.append(
+            None if best is None else replace(best.groups, source=f"groups as release #{best.number} has them")
+        )
+    return found
+
+
+def _tells(one: _Counted) -> tuple[bool, int, int]:
+    """Return how much a release tells: of the column and not of all rows, where its values lie, and how late it is."""
+    parts = (one.groups.means, one.groups.variances)
+    return one.column is not None, sum(not np.isnan(part).any() for part in parts), one.number
+
+
+def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
+    """Yield what releases of the same rows, or of more of them, say of the groups of what is asked."""
+    alike = [replace(select, contribution=replace(select.contribution, kind=kind)) for kind in KINDS]
+    records = {record.number: record for one in alike for key in wider_keys(one) for record in books.records(key)}
+    for record in sorted(records.values(), key=lambda record: -record.number)[:LATEST]:
+        asked = statement_from_json(record.plan["statement"])
+        for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
+            keys, others = keys_from_json(told["keys"]), read_rows(released.rows)
+            groups = None if others is None else groups_of(select, released, keys)
+            if not groups or others is None:
+                continue
+            measured = Measuring.from_json(told["measuring"])
+            noisy = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
+            units = np.full(len(noisy), np.nan)
+            if measured.counted is not None:
+                units = noisy[:, measured.place(measured.counted).start] / measured.one
+            for aggregate, part in zip(released.aggregates, measured.parts, strict=True):
+                function = function_of(aggregate.kind)
+                known = function.known(measured, part, noisy) if part.found else None
+                if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
+                    continue  # means are of units, or of samples of rows, as these are bounded
+                column = None if aggregate.input is None else others.inputs[aggregate.input]
+                known = replace(known, units=units).together(list(groups.values()))
+                yield _Counted(record.number, column, known)
+
+
+def assumed(groups: Sequence[KnownGroups | None], rows: float | None) -> list[KnownGroups | None]:
+    """Return known groups, and one with about so many rows where these are not known."""
+    usual = None if rows is None else KnownGroups.of(np.array([max(rows, 1.0)]))
+    return [usual if one is None else one for one in groups]

@@ -1,0 +1,322 @@
+"""What cards say before a statement runs, and intervals after it, against what answers do in many runs.
+
+The table is as people have them: rows a person, groups and values are skewed, some keys and values are missing, one
+group is small. Each statement is measured once without noise, and that is the truth: of contributions as they were
+bounded. Then its noise is drawn many times, and every answer is read as if it had been released.
+
+The study of 2,000 runs prints a table: `pytest -n 0 -m slow -s tests/sql/test_card_against_truth.py`.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+import dpnotebook as dpn
+from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.session.statement_answers import reveal_statement
+from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.measuring import Measuring
+
+CITIES = np.array(["Ulm", "Bonn", "Jena", "Trier", "Gera", "Soest", None], dtype=object)
+SHARES = [0.42, 0.25, 0.15, 0.09, 0.05, 0.02, 0.02]
+YEARS, MOST = [2020, 2021, 2022, 2023], 12
+RUNS = 2_000
+RARE = 1e-7  # probability that a row fails by chance: there are hundreds
+WITHIN = 1.15  # times an error that a card may say of another
+
+
+def visits(persons=6_000, seed=3):
+    """Return about four rows a person, up to twelve, most of them in the person's own city."""
+    random = np.random.default_rng(seed)
+    who = np.repeat(np.arange(persons), np.minimum(random.geometric(0.25, persons), MOST))
+    rows = who.size
+    city = np.where(random.random(rows) < 0.8, random.choice(7, persons, p=SHARES)[who],
+                    random.choice(7, rows, p=SHARES))  # fmt: skip
+    cost = random.lognormal(4 + 0.1 * city, 0.7, rows).round(2)
+    return pd.DataFrame({
+        "who": who,
+        "city": CITIES[city],
+        "age": random.integers(0, 100, persons)[who],
+        "sick": random.choice(["yes", "no"], rows, p=[0.12, 0.88]),
+        "year": random.choice(YEARS, rows),
+        "cost": np.where(random.random(rows) < 0.06, np.nan, cost),
+        "nights": pd.array(np.where(random.random(rows) < 0.1, None, random.poisson(3, rows)), dtype="Int64"),
+    })  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A statement, how it is bounded, and which of its columns depend on their noise in no way that a card foretells.
+
+    Parameters
+    ----------
+    text
+        The statement.
+    law, contribution
+        Of the session's noise, and of the statement.
+    rough
+        Columns whose intervals hold more often than they say: on a grid, or where a quantile is read off bins.
+    """
+
+    text: str
+    law: str = "gaussian"
+    contribution: str | None = None
+    rough: tuple[str, ...] = ()
+
+
+OF = "FROM visits GROUP BY city"
+BY_CITY = f"SELECT city, COUNT(*) AS n, SUM(cost) AS s {OF}"
+CASES = {
+    "counts": Case(f"SELECT city, COUNT(*) AS n, COUNT(DISTINCT who) AS u, COUNT(cost) AS c {OF}"),
+    "sums": Case(f"SELECT city, SUM(cost) AS s, SUM(nights) AS k {OF}"),
+    "means": Case(f"SELECT city, AVG(cost) AS m, AVG(age) AS a {OF}"),
+    "means with bounds": Case(f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}"),
+    "means of units": Case(f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}", "laplace"),
+    "means of sampled rows": Case(f"SELECT city, ANON_AVG(cost, 0, 400) AS m {OF}", "gaussian", "rows"),
+    "variances": Case(f"SELECT city, VAR_POP(age) AS v {OF}"),
+    "deviations": Case(f"SELECT city, STDDEV(age) AS d {OF}"),
+    "medians": Case(f"SELECT city, MEDIAN(cost) AS q {OF}", rough=("q",)),
+    "percentiles": Case(f"SELECT city, PERCENTILE_CONT(age, 0.9) AS q {OF}", rough=("q",)),
+    "ratios": Case(
+        f"SELECT city, SUM(cost) / COUNT(*) AS r, COUNT(*) FILTER (WHERE sick = 'yes') / COUNT(*) AS p {OF}"
+    ),
+    "ratios with Laplace noise": Case(
+        f"SELECT city, ANON_SUM(cost, 0, 4000) / ANON_COUNT(*, 0, 12) AS r {OF}", "laplace", rough=("r",)
+    ),
+    "rounded": Case(f"SELECT city, ROUND(COUNT(*), -1) AS n, ROUND(AVG(cost), 1) AS m {OF}", rough=("n",)),
+    "cases": Case(
+        f"SELECT city, CASE WHEN COUNT(*) > 500 THEN SUM(cost) / COUNT(*) END AS m {OF} HAVING COUNT(*) > 900"
+    ),
+    "outer": Case(f"SELECT SUM(n) AS n, SUM(s) / SUM(n) AS m FROM ({BY_CITY})"),
+    "largest of groups": Case(f"SELECT MAX(n) - MIN(n) AS w FROM ({BY_CITY})"),
+    "joined": Case(
+        f"WITH a AS (SELECT city, COUNT(*) AS n {OF}), b AS (SELECT city, SUM(cost) AS s {OF}) "
+        "SELECT a.city, s / n AS r, n / (SELECT SUM(n) FROM a) AS share FROM a JOIN b USING (city)"
+    ),
+    "shares of the total": Case(f"SELECT city, COUNT(*) / SUM(COUNT(*)) OVER () AS share {OF}"),
+    "changes": Case(
+        "SELECT year, SUM(cost) - LAG(SUM(cost)) OVER (ORDER BY year) AS d, SUM(SUM(cost)) OVER (ORDER BY year) AS r, "
+        "SUM(cost) / LAG(SUM(cost)) OVER (ORDER BY year) - 1 AS g FROM visits GROUP BY year"
+    ),
+    "larger groups": Case(
+        "SELECT city, year, AVG(cost) AS m, COUNT(*) AS n FROM visits GROUP BY ROLLUP (city, year) ORDER BY city, year"
+    ),
+    "functions": Case(f"SELECT city, SQRT(COUNT(*)) AS q, AVG(cost) / AVG(age) AS z {OF} HAVING COUNT(*) > 700"),
+    "rows a unit": Case(f"SELECT city, COUNT(*) / COUNT(DISTINCT who) AS each {OF}"),
+    "multiples": Case(f"SELECT city, 2 * AVG(cost) + 1 AS m, AVG(cost) * COUNT(*) AS t {OF} HAVING COUNT(*) > 700"),
+    "covariances": Case(
+        "SELECT city, ANON_COUNT(*, 0, 12) AS n, "
+        "ANON_COVAR_POP(cost, age, contribution_bounds_per_row => ((0, 400), (0, 99))) AS c "
+        "FROM visits WHERE city IN ('Ulm', 'Bonn', 'Jena') GROUP BY city",
+        rough=("c",),
+    ),
+    "selected": Case("SELECT city, AVG(cost) AS m FROM visits WHERE sick = 'yes' AND year > 2020 GROUP BY city"),
+    "of all": Case("SELECT COUNT(*) AS n, AVG(cost) AS m, COUNT(DISTINCT who) AS u FROM visits"),
+}  # fmt: skip
+QUICK = ("counts", "means", "means of units", "means of sampled rows", "variances", "medians", "of all")
+QUICK_DERIVED = ("ratios", "shares of the total", "changes", "multiples")
+FORETOLD = ("shares of the total", "changes", "functions")
+ALSO = ("outer", "multiples", "largest of groups", "ratios", "cases", "rows a unit", "larger groups")
+
+
+@pytest.fixture(scope="module")
+def table():
+    return visits()
+
+
+class Study:
+    """A statement that was measured without noise, and what its noise does.
+
+    Parameters
+    ----------
+    case, frame
+        What is asked, of which rows.
+    """
+
+    def __init__(self, case, frame, epsilon=1.0):
+        self.case = case
+        budget = dpn.Budget(1e4, 1e-5, noise=case.law)
+        self.session = dpn.Session(budget, ":memory:", confirm="never")
+        self.session.protect(frame, "visits", unit="who", max_rows=MOST, domain={"year": YEARS})
+        ask = partial(self.session.sql, case.text, contribution=case.contribution)
+        ask(epsilon=20 * epsilon).run()  # tells sizes of groups and norms of units, as any statement about them does
+        query = ask(epsilon=epsilon, fresh=True)
+        self.plan = query.plan
+        statements = self.session._statements
+        statements.draw = lambda law, scale, size: np.zeros(size, dtype=np.int64)
+        self.truth = query.run().frame
+        statements.draw = None
+        self.record = self.session.ledger.get(len(self.session.ledger.history()))
+        self.statement = query.question
+        self.measured = [Measuring.from_json(one["measuring"]) for one in self.record.details["selects"]]
+        self.exact = [
+            np.asarray(numbers).reshape(-1, one.measured)
+            for one, numbers in zip(self.measured, self.record.answers, strict=True)
+        ]
+
+    def noisy(self, place, times=1):
+        """Return the numbers of one private aggregation with new noise, as often below each other."""
+        one, exact = self.measured[place], np.tile(self.exact[place], (times, 1))
+        return exact + np.stack([draw_integers(one.noise, scale, len(exact)) for scale in one.scales], axis=1)
+
+    def measures(self, runs):
+        """Yield what is measured: its name, what the card says, root mean square errors of groups, and coverage."""
+        for place, select in enumerate(self.statement.selects):
+            one = self.measured[place]
+            truths, drawn = (estimate(one, numbers, 0.95) for numbers in (self.exact[place], self.noisy(place, runs)))
+            for aggregate, part, truth, found in zip(select.aggregates, one.parts, truths, drawn, strict=True):
+                value, lower, upper = (getattr(found, name).reshape(runs, -1) for name in ("value", "lower", "upper"))
+                exact = truth.value
+                if part.edges:  # in ranks, as the card says it
+                    value, exact = self.ranks(place, part, value), part.fractions[0] * self.sizes(place, part)
+                    held = np.full(value.shape[1], np.nan)
+                else:
+                    held = ((lower <= exact) & (exact <= upper)).mean(axis=0)
+                seen = ~np.isnan(value).any(axis=0)
+                errors = np.sqrt(((value - exact)[:, seen] ** 2).mean(axis=0))
+                (said,) = [planned for planned in self.plan.parts if planned.name == aggregate.name]
+                yield aggregate.name, said.std_error, errors, held[seen]
+
+    def cumulative(self, place, part):
+        """Return how many values are below the end of each bin, without noise, shape (groups, bins)."""
+        from dpnotebook.sql.aggregates.quantiles import cumulative_weights
+
+        one = self.measured[place]
+        (block,) = part.blocks
+        return self.exact[place][:, one.place(block)] @ cumulative_weights(one.blocks[block].combine).T
+
+    def sizes(self, place, part):
+        return self.cumulative(place, part)[:, -1]
+
+    def ranks(self, place, part, values):
+        """Return the ranks of values, those in a bin spread evenly over it."""
+        counts = self.cumulative(place, part)
+        edges = np.asarray(part.edges)
+        if part.points:  # a whole number is all ranks of those who have it: the nearest to what was asked for
+            goal = part.fractions[0] * counts[:, -1]
+            at = np.where(np.isnan(values), 0, values - edges[0]).astype(int)
+            before = np.concatenate([np.zeros((len(counts), 1)), counts], axis=1)
+            low, high = (before[np.arange(len(counts)), at + more] for more in (0, 1))
+            return np.where(np.isnan(values), np.nan, np.clip(goal, low, high))
+        below = np.concatenate([np.zeros((len(counts), 1)), counts], axis=1)
+        return np.stack([np.interp(one, edges, group) for one, group in zip(values.T, below, strict=True)], axis=1)
+
+    def released(self):
+        """Return what is shown with new noise."""
+        record = replace(self.record, answers=tuple(map(self.noisy, range(len(self.exact)))))
+        outer = partial(self.session._statements._outer, record.number)
+        return reveal_statement(record, self.statement, 0.95, self.session.ledger.accountant, dict, outer)
+
+    def derived(self, runs, at_once=False):
+        """Return how often the interval of each number held, by column and row; how often all did; and in how many."""
+        keys = [name for name in self.truth.columns if name in {key.name for key in self.statement.selects[0].keys}]
+        columns = [name for name in self.truth.columns if f"{name}_lower" in self.truth.columns]
+        exact = {} if not keys else self.truth.set_index(keys)
+        held, seen, together = {}, {}, []
+        for _ in range(runs):
+            release = self.released()
+            shown, all_held = release.simultaneous() if at_once else None, []
+            for place, row in enumerate(release.frame.to_dict("records")):
+                key = tuple(None if pd.isna(row[name]) else row[name] for name in keys)
+                truth = self.row(exact, key) if keys else self.truth.iloc[place]
+                for name in columns if truth is not None else ():
+                    if pd.isna(truth[name]) or pd.isna(row[name]) or pd.isna(row.get(f"{name}_lower", math.nan)):
+                        continue
+                    near = 1e-9 * abs(truth[name])
+                    inside = row[f"{name}_lower"] - near <= truth[name] <= row[f"{name}_upper"] + near
+                    held[name, key] = held.get((name, key), 0) + inside
+                    seen[name, key] = seen.get((name, key), 0) + 1
+                    if shown is not None:
+                        ends = (shown.frame[f"{name}_{part}"].iloc[place] for part in ("lower", "upper"))
+                        low, high = ends
+                        all_held.append(low - near <= truth[name] <= high + near)
+            together.append(all(all_held))
+        return held, seen, together
+
+    def worked_out(self, draws):
+        """Yield what is worked out: its name, what the card says, and root mean square errors of its rows."""
+        outer = partial(self.session._statements._outer, self.record.number)
+        release = reveal_statement(self.record, self.statement, 0.95, self.session.ledger.accountant, dict, outer)
+        drawn = release.samples(draws)  # about the answer without noise: as it is shown with noise
+        for said in self.plan.derived():
+            values = drawn[said.name].to_numpy(dtype=float).reshape(draws, -1)
+            away = values - self.truth[said.name].to_numpy(dtype=float)
+            yield said.name, said.std_error, np.sqrt(np.nanmean(away[:, ~np.isnan(values).any(axis=0)] ** 2, axis=0))
+
+    @staticmethod
+    def row(exact, key):
+        """Return the row of a key, which may have missing parts; None where it is not shown without noise."""
+        places = [
+            i
+            for i, one in enumerate(exact.index.to_list())
+            if tuple(None if pd.isna(part) else part for part in (one if isinstance(one, tuple) else (one,))) == key
+        ]
+        return exact.iloc[places[0]] if len(places) == 1 else None
+
+
+def check_card(study, runs):
+    """Hold what the card said of the worst group against the error that it has."""
+    told = []
+    for name, said, errors, held in study.measures(runs):
+        told.append((name, said, errors.max(), np.nanmin(held, initial=1.0), np.nanmax(held, initial=0.0)))
+        slack = 1 + 5 / math.sqrt(2 * runs)  # five standard errors of a root mean square
+        assert errors.max() / (WITHIN * slack) < said < errors.max() * WITHIN * slack, told
+    return told
+
+
+def check_intervals(study, runs, at_once=False):
+    """Hold how often intervals of 95% hold against that, to one and a half points beyond what chance explains."""
+    held, seen, together = study.derived(runs, at_once)
+    assert held
+    for (name, key), times in held.items():
+        low, high = binom.ppf([RARE, 1 - RARE], seen[name, key], [0.935, 0.965])
+        assert low <= times, (name, key, times / seen[name, key])
+        if name not in study.case.rough:
+            assert times <= high, (name, key, times / seen[name, key])
+    assert sum(together) >= binom.ppf(RARE, runs, 0.935)
+    shares = np.array([times / seen[one] for one, times in held.items() if seen[one] >= runs / 2])
+    return float(shares.min()), float(shares.mean()), float(shares.max()), float(np.mean(together))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", QUICK)
+def test_cards_say_how_wrong_answers_will_be(name, table):
+    assert check_card(Study(CASES[name], table), 400)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", [*FORETOLD, *(pytest.param(name, marks=pytest.mark.slow) for name in ALSO)])
+def test_cards_say_how_wrong_what_is_worked_out_will_be(name, table):
+    """Where the aggregates were released before: to 15%, and what the redraws of a card are off by themselves."""
+    told = list(Study(CASES[name], table).worked_out(2_000))
+    assert told
+    for _, said, errors in told:
+        assert errors.max() / (WITHIN * 1.1) < said < errors.max() * WITHIN * 1.1, told
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", QUICK_DERIVED)
+def test_intervals_of_what_is_worked_out_hold(name, table):
+    check_intervals(Study(CASES[name], table), 12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_cards_in_2000_runs(name, table, capsys):
+    told = check_card(Study(CASES[name], table), RUNS)
+    with capsys.disabled():
+        for column, said, error, low, high in told:
+            print(f"\n{name:26s} {column:10s} card {said:9.4g} truth {error:9.4g} held {low:.3f} to {high:.3f}", end="")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_intervals_in_2000_runs(name, table, capsys):
+    low, mean, high, together = check_intervals(Study(CASES[name], table), RUNS, at_once=True)
+    with capsys.disabled():
+        print(f"\n{name:26s} held {low:.3f} {mean:.3f} {high:.3f}, all at once {together:.3f}", end="")
