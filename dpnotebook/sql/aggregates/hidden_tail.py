@@ -80,4 +80,4 @@ def _masses(edges: Floats) -> Floats:
             passed.append(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away))
     survival = np.array(passed)
     survival[:, -1] = 0.0
-    return survival[:, :-1] - survival[:, 1:]
+    return np.asarray(survival[:, :-1] - survival[:, 1:])

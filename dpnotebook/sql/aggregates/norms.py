@@ -2,8 +2,8 @@
 
 A unit's vector is all that it adds, over all groups. A noisy histogram counts every unit once, by the norm of its
 vector. A bin is found where it, or a run of bins from it on, holds more than noise would hardly ever put there. What
-clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as that of
-a heavy-tailed law as far as its noisy counts let it. How much of that falls on one group is not known, so all of it is
+clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as the laws
+of `hidden_tail` that suit the noisy counts. How much of that falls on one group is not known, so all of it is
 taken to point the same way, which it at most does.
 
 The bins are narrow where Wilson et al., section 4.2.5, have powers of two, and what is chosen is no quantile: the norm
