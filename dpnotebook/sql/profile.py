@@ -28,7 +28,16 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
-from dpnotebook.sql.aggregates.value_range import FINE, ROUNDS, located, range_edges, trimmed, wider, with_margins
+from dpnotebook.sql.aggregates.value_range import (
+    FINE,
+    ROUNDS,
+    located,
+    range_edges,
+    trimmed,
+    wider,
+    with_margins,
+    with_tails,
+)
 from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.rewrite import profiles as histograms
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -41,6 +50,7 @@ HIDDEN = 4  # the same where noise hid it
 MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
+LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
 
 
 class Books(Protocol):
@@ -370,7 +380,7 @@ def measured_profile(
             each = cost // HISTOGRAMS  # one is of norms
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
-            noise = groups * math.sqrt(accountant.law.variance(scale))
+            noise = LONGER * groups * math.sqrt(accountant.law.variance(scale))
             values[i], cut, rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)
@@ -412,8 +422,7 @@ def _values(
     bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), scale, accountant.noise)
     if bounds is None:
         return None, math.nan, 1
-    between, rounds = wider(bounds), 1
-    whole = between
+    between, whole, rounds = wider(bounds), with_tails(bounds), 1
     for _ in range(ROUNDS - 1):
         found, rounds = located(noisy(FINE, between), float(scale), between), rounds + 1
         if found is None:

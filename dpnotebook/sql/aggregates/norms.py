@@ -2,8 +2,8 @@
 
 A unit's vector is all that it adds, over all groups. A noisy histogram counts every unit once, by the norm of its
 vector. A bin is found where it, or a run of bins from it on, holds more than noise would hardly ever put there. What
-clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as that of
-a heavy-tailed law as far as its noisy counts let it. How much of that falls on one group is not known, so all of it is
+clipping to a norm takes away is read off these bins, and off the tail behind them, which is taken to fall as the laws
+of `hidden_tail` that suit the noisy counts. How much of that falls on one group is not known, so all of it is
 taken to point the same way, which it at most does.
 
 The bins are narrow where Wilson et al., section 4.2.5, have powers of two, and what is chosen is no quantile: the norm
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
+from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
 
 Floats = NDArray[np.float64]
 
@@ -27,9 +28,8 @@ STEPS = 2  # bins of norms in a factor of two
 FINER = 4  # norms to choose from in a bin
 SURE = 1e-6  # how likely noise alone may fill some bin or run of bins
 MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
-TAIL = 0.4  # what each bin behind the last one that is found has of the one before, where noise hides it
-HEAVY_TAIL = 0.5  # the same where it has much: for what is told to be taken away at most
-BEHIND = 24  # bins of a tail
+BEHIND = 8  # bins of a tail
+USUAL = 0.35  # of the laws of a tail, the one that is expected
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
@@ -73,9 +73,13 @@ def norm_to_clip_at(
     most = int(np.searchsorted(norm_edges(), usual * (1.0 - ABOVE)))
     last = min(end + BEHIND if end > most else min(most, end + BEHIND), noisy.size)
     norms, excess = _excess(last, whole)
+    found, edges = noisy[:end], norm_edges()[: last + 1]
+    first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
+    tails = (
+        hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 2
+    )
     lost, at_most = (
-        np.maximum(excess @ with_tail(noisy[:last], scale, end, falls), 0.0) / math.sqrt(groups)
-        for falls in (TAIL, HEAVY_TAIL)
+        np.maximum(excess @ np.concatenate([found[:last], tail]), 0.0) / math.sqrt(groups) for tail in tails
     )
     best = int(np.argmin(lost**2 + (noise * norms) ** 2))
     return Fraction(float(f"{norms[best]:.4g}")), float(at_most[best])
@@ -98,20 +102,6 @@ def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
     units = float(below[-1])
     half, most = (float(norm_edges()[first + 1 + np.searchsorted(below, share * units)]) for share in (0.5, 0.95))
     return round(units), half, most
-
-
-def with_tail(noisy: Floats, scale: float, end: int, falls: float) -> Floats:
-    """Return the counts of the bins that are found, and what those behind them may hold.
-
-    A bin is expected to have a part of what the one before has, give or take as much; its noisy count says the rest.
-    """
-    counts = noisy.copy()
-    before = max(counts[end - 1], 0.0)
-    for i in range(end, counts.size):
-        usual = falls * before
-        believed = usual**2 / (usual**2 + scale**2)
-        counts[i] = before = max(usual + believed * (counts[i] - usual), 0.0)
-    return counts
 
 
 def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE) -> int | None:

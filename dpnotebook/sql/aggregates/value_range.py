@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end, with_tail
+from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 
 Floats = NDArray[np.float64]
 
@@ -28,14 +29,21 @@ NARROW = 12  # bins of equal width where values are surely found: few tell how m
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
 SEEN = 1e-3  # how likely noise alone may fill some bin or run of the last histogram: that makes errors a little larger
-FALLS, HEAVY = 0.4, 0.7  # what a bin of a tail has of the one before, where noise hides it; the same for what is told
-FALLS_SQUARED, HEAVY_SQUARED = 0.3, 0.5  # for squares, which have tails only where these fall faster
+BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
+USUAL = 0.5  # of the laws of a tail, the one that is expected
+USUAL_SQUARES = 0.35  # the same for squares, of which heavy tails would be nearly all
 
 
 def wider(bounds: Bounds) -> Bounds:
     """Return bounds of magnitudes with the next order of magnitude, and with zero: tails may be hidden there."""
     low, high = bounds
     return min(low * 2, Fraction(0)), max(high * 2, Fraction(0))
+
+
+def with_tails(bounds: Bounds) -> Bounds:
+    """Return bounds of magnitudes with several more on each side where values are, and with zero: for tails."""
+    low, high = bounds
+    return min(low * BEHIND, Fraction(0)), max(high * BEHIND, Fraction(0))
 
 
 def located(counts: ArrayLike, scale: float, bounds: Bounds) -> tuple[Bounds, bool] | None:
@@ -102,10 +110,8 @@ def trimmed(
     found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
     if found is None:
         return None
-    likely, heavy = (
-        np.repeat(_counts(noisy, scale, *found, falls) / FINER, FINER)
-        for falls in ((FALLS_SQUARED, HEAVY_SQUARED) if squares else (FALLS, HEAVY))
-    )
+    usual = USUAL_SQUARES if squares else USUAL
+    likely, heavy = (np.repeat(counts / FINER, FINER) for counts in _counts(noisy, scale, edges, *found, usual))
     edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
     low, high = low[low < high], high[low < high]
@@ -120,12 +126,18 @@ def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: boo
     """Return what keeping values between bounds takes from a mean or a variance, for several bounds."""
     weights = counts / max(float(counts.sum()), 1.0)
     places = (edges[1:] + edges[:-1]) / 2
+    # What is beyond one end does not depend on the other: there are as many ends as edges, and far more pairs of them.
+    (lows, of_low), (highs, of_high) = (np.unique(ends, return_inverse=True) for ends in (low, high))
+    below, above = places < lows[:, None], places > highs[:, None]
+    less = (np.where(below, lows[:, None] - places, 0.0) @ weights)[of_low]
+    more = (np.where(above, places - highs[:, None], 0.0) @ weights)[of_high]
     if not squares:  # what is cut off on one side may be less than is thought, so that it makes up for nothing
-        return np.abs(places - np.clip(places, low[:, None], high[:, None])) @ weights
-    middle = float(places @ weights)
-    kept = np.clip(places, low[:, None], high[:, None]) - middle
-    lost = (places - middle) ** 2 @ weights - (kept**2 @ weights - (kept @ weights) ** 2)
-    return np.maximum(lost, 0.0)
+        return np.asarray(less + more)
+    away = places - float(places @ weights)
+    lows, highs = (ends - float(places @ weights) for ends in (lows, highs))
+    squares_less = (np.where(below, away**2 - lows[:, None] ** 2, 0.0) @ weights)[of_low]
+    squares_more = (np.where(above, away**2 - highs[:, None] ** 2, 0.0) @ weights)[of_high]
+    return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
 
 
 def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[int, int] | None:
@@ -137,8 +149,10 @@ def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[
     return min(first, end - 1), max(end, first + 1)
 
 
-def _counts(noisy: Floats, scale: float, first: int, end: int, falls: float) -> Floats:
-    """Return how many units each bin may hold: those that are found, and tails on either side of them."""
-    above = with_tail(noisy[first:], scale, end - first, falls)
-    below = with_tail(noisy[:end][::-1], scale, end - first, falls)[::-1]
-    return np.asarray(np.maximum(np.concatenate([below[:first], noisy[first:end], above[end - first :]]), 0.0))
+def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> tuple[Floats, Floats]:
+    """Return how many units each bin is expected to hold, and how many it may: tails on either side of those found."""
+    above = hidden_tail(noisy, scale, edges, first, end, usual)
+    below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual)
+    kept = np.maximum(noisy[first:end], 0.0)
+    likely, heavy = (np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True))
+    return likely, heavy

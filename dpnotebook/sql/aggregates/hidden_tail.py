@@ -1,0 +1,83 @@
+"""How many units lie behind the last bin that noise does not hide, and how many may.
+
+Of bins of few units each noise tells little, but together with those before them they tell how a tail falls. What
+passes a high value follows, whatever the values are, a generalized Pareto law: one that ends, falls as an exponential
+or as a power. All of these that a grid has are weighed by how well the noisy counts agree with them. In the order of
+what they say is hidden, one near the middle is what is expected there, and one that few pass is what may be there.
+
+Source: Pickands, Statistical inference using extreme order statistics, Annals of Statistics 3 (1975).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
+SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of the bins that are found behind the start
+BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
+LOUD = 40  # in standard deviations of noise, the same: so many tell how it falls
+FEWEST = 100  # units, the same, where there is little noise: each is one of its rows, and others may be farther out
+ROUGH = 0.1  # of a count: by so much no law is meant to fit
+MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
+SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
+BESIDE = 0.5  # standard deviations by which more may be there than that law says
+
+
+def hidden_tail(
+    noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float
+) -> tuple[Floats, Floats]:
+    """Return how many units each bin behind the last that is found is expected to hold, and how many it may.
+
+    Parameters
+    ----------
+    noisy
+        Noisy number of units in each bin, shape (bins,).
+    scale
+        Standard deviation of the Gaussian noise on each.
+    edges
+        Of the bins, increasing, shape (bins + 1,); what lies beyond the last one is in the last bin.
+    first, end
+        The first bin in which units are found, and the one behind the last.
+    usual
+        How much of the weight the laws have that say no more than the one which tells what is expected.
+
+    Returns
+    -------
+    Two arrays of shape (bins - end,).
+    """
+    behind = np.cumsum(noisy[first:end][::-1])[::-1]
+    enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), max(LOUD * scale, FEWEST)))
+    start = first + (int(enough[-1]) if enough.size else 0)
+    masses = _masses((edges[start:] - edges[start]) / (edges[end] - edges[start]))
+    counts = noisy[start:]
+    variances = scale**2 + np.maximum(counts, 0.0) + (ROUGH * counts) ** 2
+    precisions = (masses**2 / variances).sum(axis=1)
+    amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
+    misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
+    likely = -misfits / 2 - np.log(precisions) / 2
+    weights = np.exp(likely - likely.max())
+    weights /= weights.sum()
+    most = amounts + BESIDE / np.sqrt(precisions)
+    hidden = masses[:, end - start :]
+    cut_off = most * (hidden @ ((edges[end + 1 :] + edges[end:-1]) / 2 - edges[end]))
+    order = np.argsort(cut_off)
+    middle, heavy = (
+        order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)] for weight in (usual, MAY)
+    )
+    may = most[heavy] * hidden[heavy]
+    return amounts[middle] * hidden[middle] + SELDOM * may, may
+
+
+def _masses(edges: Floats) -> Floats:
+    """Return what each law has in bins whose first edge is 0, shape (laws, bins); all that is farther in the last."""
+    passed = []
+    for spread in SPREADS:
+        away = edges / spread
+        for shape in SHAPES:
+            passed.append(np.maximum(1.0 + shape * away, 0.0) ** (-1.0 / shape) if shape else np.exp(-away))
+    survival = np.array(passed)
+    survival[:, -1] = 0.0
+    return np.asarray(survival[:, :-1] - survival[:, 1:])
