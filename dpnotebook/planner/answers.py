@@ -459,21 +459,21 @@ class QuantileAnswers:
             )
             for quantile in self.quantiles
         ]
-        value, below, above, lower, upper = np.array(columns).T
+        value, below, above, lower, upper, least = np.array(columns).T
         if len(self.quantiles) > 1:  # quantiles rise, and so do the ends of wide intervals: these are made wider
             order = np.argsort(self.quantiles)
             low, high = (ends.reshape(self.groups, -1)[:, order] for ends in (lower, upper))
             low, high = np.minimum.accumulate(low[:, ::-1], axis=1)[:, ::-1], np.maximum.accumulate(high, axis=1)
             back = np.argsort(order)
             lower, upper = low[:, back].ravel(), high[:, back].ravel()
-        return Estimates(value, np.maximum((above - below) / 2, self._least_error), lower, upper)
+        return Estimates(value, np.maximum((above - below) / 2, least), lower, upper)
 
-    @property
-    def _least_error(self) -> float:
-        """Standard error of a place within the narrowest level, or of rounding to levels that are points."""
+    @cached_property
+    def _least_errors(self) -> Floats:
+        """Standard error of a place within each level, or of rounding to levels that are points."""
         lows, highs = np.array(self.levels).T
         widths = np.where(highs > lows, highs - lows, np.diff(lows, append=lows[-1] + 1.0))
-        return float(widths.min()) / math.sqrt(12)
+        return np.asarray(widths / math.sqrt(12))
 
     def _crossings(self, counts: Floats, spread: Floats, width: Floats, quantile: float) -> list[float]:
         """Where the count of rows passes its target: as estimated, one standard error and one interval either way."""
@@ -491,6 +491,7 @@ class QuantileAnswers:
             self._crossing(excess - spread, -target - rank),
             self.levels[_first_above(excess + width)][0],
             self.levels[_first_above(excess - width)][1],
+            self._least_errors[_first_above(excess)],
         ]
 
     def _crossing(self, excess: Floats, start: float) -> float:
