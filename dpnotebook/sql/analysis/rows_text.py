@@ -76,7 +76,8 @@ def _number_levels(select: exp.Select, number: int, column: KeyColumn) -> None:
     """Write the number of a key's level for its value."""
     assert column.attribute is not None
     item = select.expressions[1 + number]
-    value = item.this.sql(DIALECT)
+    plain = isinstance(item.this, exp.Column | exp.Func) and not isinstance(item.this, exp.Connector)
+    value = item.this.sql(DIALECT) if plain else f"({item.this.sql(DIALECT)})"  # NOT a IS NULL is NOT (a IS NULL)
     if looked_up(column.attribute):
         rows, on, found = level_list(column.attribute, value, f"l{number}")
         select.append("joins", exp.Join(this=exp.Var(this=rows), side="LEFT", on=exp.Var(this=on)))
