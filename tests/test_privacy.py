@@ -784,7 +784,7 @@ def test_two_sessions_share_one_ledger(opened, people, tmp_path):
     assert (theirs.paid, theirs.number) == (0.0, mine.number)
     assert sorted(theirs.frame["value"]) == sorted(mine.frame["value"])
     assert two.spent.epsilon == one.spent.epsilon == 0.6
-    with pytest.raises(BudgetExceeded, match=r"ε = 0\.4 of 1 is left"):
+    with pytest.raises(BudgetExceeded, match=r"40% \(ε 0\.4\) is left"):
         two.table("people").histogram("age", epsilon=0.5, fresh=True).run()
     two.table("people").histogram("age", epsilon=0.4, fresh=True).run()
     assert one.remaining.epsilon == 0.0

@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote
@@ -47,7 +48,8 @@ def serve(notebook: Path, port: int | None = None, ip: str = LOCAL, browser: boo
         from jupyterlab.labapp import LabApp
 
         token = secrets.token_hex(TOKEN_BYTES)
-        server = LabApp.initialize_server(arguments(notebook, port, ip, token, browser and display()))
+        with warnings.catch_warnings(record=True):  # of the extensions of others: Voila has all of them shown
+            server = LabApp.initialize_server(arguments(notebook, port, ip, token, browser and display()))
         address = f"http://{_host(ip)}:{server.port}/lab/tree/{quote(notebook.name)}?token={token}"
         said = f"JupyterLab shows the tour at\n\n    {address}\n\nCtrl+C stops it."
         server.io_loop.add_callback(partial(print, said, flush=True))  # once it listens
