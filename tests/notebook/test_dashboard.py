@@ -48,7 +48,7 @@ def test_everything_is_there(busy, page):
     assert "spent 30% (ε 0.3) · left 70% (ε 0.7)" in summary.text
     assert "a count in people" in summary.text
     history = page(panel.releases.table.value)
-    assert [row[3] for row in history.rows] == ["question", "COUNT where age <= 9", "COUNT by sex"]
+    assert [row[2] for row in history.rows] == ["question", "COUNT where age <= 9 in people", "COUNT by sex in people"]
     assert [number for _, number in panel.releases.choice.options] == [2, 1]
     assert panel.releases.choice.value == 2
 

@@ -150,7 +150,7 @@ def timeline_html(steps: Sequence[SpendingStep]) -> str:
     alt = f"After {formatting.plural(len(steps), 'release')} {left} of the budget is left: " + ", ".join(
         f"#{step.number} {currency.percents(step.share, 0.0)[2]}" for step in steps[-ROWS:]
     )
-    picture = svg.burn_down([1 - step.share for step in steps], alt)
+    picture = svg.burn_down([1 - step.share for step in steps], alt, width=360)
     caption = f"{left} of the budget is left after release #{last.number}; dashed: all of it"
     return box("<b>Burn-down: what was left after each release</b>", line(picture), f"<div>{quiet(caption)}</div>")
 
@@ -211,14 +211,11 @@ def releases_table(shown: Sequence[Mapping[str, Any]], state: BudgetState, how: 
         (
             f"#{entry['number']}",
             escape(f"{entry['time']:%Y-%m-%d %H:%M}"),
-            escape(entry["table"]),
-            escape(entry["question"]),
-            currency.percent(state.share(entry["paid"])),
-            formatting.cost(entry["paid"]),
+            f"{escape(entry['question'])} {quiet('in ' + escape(entry['table']))}",
+            currency.cost_in(state, entry["paid"]),
             currency.percent(state.share(entry["alone"])),
             (how or {}).get(int(entry["number"]), "") if entry["state"] == "recorded" else escape(entry["state"]),
         )
         for entry in shown
     ]
-    head = ("release", "time", "table", "question", "paid", "ε", "alone", "how")
-    return table(head, cells, "llllrrrl")
+    return table(("release", "time", "question", "paid", "alone", "how"), cells, "lllrrl")
