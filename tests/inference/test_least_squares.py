@@ -16,6 +16,7 @@ from dpnotebook.inference.least_squares import _iterate
 from dpnotebook.planner.answers import LinearAnswers
 from dpnotebook.planner.explain import steps
 from dpnotebook.predicate import Predicate
+from dpnotebook.privacy.laws import LAPLACE
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.strategy import select
 from dpnotebook.workload import AllRange, Hierarchy, Identity, Kron, Prefix, Stack, Total
@@ -90,7 +91,7 @@ def test_parts_that_cannot_be_combined_are_answered_from_their_own_measurements(
     # A person is told, before anything is measured.
     everything = Predicate.everything(Domain({"age": Range(0, 9)}))
     answer = LinearAnswers(Measurement(chosen.operator, (), everything), chosen)
-    said = steps(SimpleNamespace(unit=None, name="t"), [answer], [Fraction(1)], "laplace")
+    _, said = steps(SimpleNamespace(unit=None, name="t"), [answer], [Fraction(1)], LAPLACE)
     assert "answers of different parts need not agree" in said[-1]
 
 

@@ -9,8 +9,8 @@ PLANTED = (
         "each charge is compared with the whole budget",
         "any number of answers fit that fit one by one",
         LEDGER,
-        "if view.spent + units > self._limit:",
-        "if units > self._limit:",
+        "if view.spent + units > self._most(view):",
+        "if units > self._most(view):",
         ("ledger/test_ledger.py::test_over_the_budget",),
     ),
     Mutant(
