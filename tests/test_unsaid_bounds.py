@@ -68,7 +68,10 @@ def test_how_many_rows_are_declared_is_no_matter_to_what_finds_them():
 def test_the_preview_does_not_say_what_it_cannot_know(session):
     plan = session.sql(BY_CITY, epsilon=1.0).plan
     assert np.isnan(plan.std_errors).all()
-    assert "not known yet" in str(session.sql(BY_CITY, epsilon=1.0))
+    assert "the least if one unit has 1 row, the most if it has 10" in str(session.sql(BY_CITY, epsilon=1.0))
+    low, high = plan.parts[0].between  # of units of one row and of ten: noise is in proportion to what a unit may add
+    assert high == pytest.approx(10 * low, rel=0.02)
+    assert session.spent.epsilon == 0
     session.sql(BY_CITY, epsilon=1.0).run()
     known = session.sql(BY_CITY, epsilon=2.0).plan
     assert np.isfinite(known.std_errors).all()

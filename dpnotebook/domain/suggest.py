@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Bins, Categories, Dates, Range
 from dpnotebook.domain.calendar import NoDate, Span, begin_of_span, end_of_span, span_of
+from dpnotebook.domain.times import Times
 from dpnotebook.domain.values import MAX_BOUND, is_missing, is_number, plain
 from dpnotebook.errors import DomainError
 
@@ -166,6 +167,8 @@ def _suggest(column: Any, name: str) -> tuple[str, str]:
         return ("", _of_a_thing(name, code)) if code and _identifies(found, name) else (code, reason)
     if kinds == {"date"}:
         return _dated(data)
+    if kinds == {"time"}:  # a day has 24 hours whatever is in the table
+        return f"dpn.{Times(nullable=nullable)!r}", ""
     if kinds != {"text"}:
         return "", "values that are not all text, all numbers or all true or false cannot be declared; convert them"
     numbered = all(map(str.isdigit, found)) and (names_rows or _identifies(set(map(int, found)), name))
@@ -287,6 +290,8 @@ def _kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, str):
         return "text"
+    if isinstance(value, datetime.time) and value.tzinfo is None:
+        return "time"
     return "number" if is_number(value) else "date" if isinstance(value, datetime.date) else "odd"
 
 

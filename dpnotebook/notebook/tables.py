@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 from dpnotebook.notebook import formatting, html
 
@@ -73,9 +72,9 @@ def table_text(table: AnswerTable) -> str:
 
 def table_html(table: AnswerTable) -> str:
     """Return a table as HTML with inline styles, which mails and untrusted notebooks keep."""
-    rows = [[escape(cell) for cell in row] for row in table.rows]
+    rows = [[html.escape(cell) for cell in row] for row in table.rows]
     more = html.line(html.quiet(f"… and {table.more:,} more rows")) if table.more else ""
-    caption = html.line(html.quiet(escape(table.caption))) if table.caption else ""
+    caption = html.line(html.quiet(html.escape(table.caption))) if table.caption else ""
     return html.table(table.head, rows, table.sides) + more + caption
 
 

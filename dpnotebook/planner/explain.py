@@ -46,7 +46,11 @@ def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
         return ""
     groups = int(answer.measurement.operator.shape[0])
     text = f"assuming about {answer.rows:,.0f} rows" + (" in each group" if groups > 1 else "")
-    if assumed.rows is None:
+    if assumed.source:
+        text += f" ({assumed.source})"
+    elif assumed.guessed:
+        text += " (a guess: how many satisfy the condition is not known; query.assuming(rows=...) says it)"
+    elif assumed.rows is None:
         text += " (a guess: say rows= when you protect the table, or query.assuming(rows=...))"
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
 

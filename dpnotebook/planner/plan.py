@@ -147,6 +147,9 @@ class Planned:
     group: str | None = None
 
 
+MANY_ROWS = 10  # of one unit: the upper end of the range that is shown while nobody knows how many units have
+
+
 @dataclass(frozen=True)
 class PlannedMeasure:
     """One of several measures of a question, or aggregates of a statement, and how wrong its answers will be.
@@ -159,6 +162,9 @@ class PlannedMeasure:
         Expected, of the worst answer; NaN while it depends on bounds that are found from the data.
     note
         What that rests on; empty when nothing.
+    between
+        While it depends on bounds that are found from the data: the half-widths where a unit has one row and where it
+        has `MANY_ROWS`, as far as declared bounds tell them.
     """
 
     name: str
@@ -167,6 +173,7 @@ class PlannedMeasure:
     std_error: float
     half_width: float
     note: str = ""
+    between: tuple[float, float] | None = None
 
 
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]

@@ -17,6 +17,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, shorten
 from dpnotebook.planner import explain, marginal_measurement
 from dpnotebook.planner.answers import COARSE, Answers, Expected, MeanAnswers
+from dpnotebook.planner.expected_rows import with_rows
 from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
@@ -86,9 +87,7 @@ def make_plan(
     DomainError
         If the question cannot be asked of the declared domain.
     """
-    assumption = assumption or Assumption()
-    if assumption.rows is None:
-        assumption = Assumption(table.rows_of(question.where), assumption.value)
+    assumption = with_rows(assumption or Assumption(), question, table, history)
     past = None if fresh or strategy is not None else history
     asking = _Asking(
         question, accuracy, table, ledger, past, planner, assumption, strategy, purchases=purchases, others=alternatives

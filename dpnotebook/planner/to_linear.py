@@ -42,10 +42,22 @@ class Assumption:
         Rows that the question selects, over all its groups; None when nobody has said.
     value
         The mean that is expected; None for the worst case.
+    source
+        What tells how many rows there are, in words; empty where somebody has said it.
+    guessed
+        Whether nobody knows how many of the table's rows satisfy the condition: then no group is taken to have more
+        than `DEFAULT_ROWS`.
     """
 
     rows: float | None = None
     value: float | None = None
+    source: str = ""
+    guessed: bool = False
+
+    def rows_in(self, groups: int) -> float:
+        """Return how many rows each of so many groups is assumed to have."""
+        rows = DEFAULT_ROWS if self.rows is None else self.rows / groups
+        return max(min(rows, DEFAULT_ROWS), 1.0) if self.guessed else rows
 
 
 def to_linear(
@@ -113,9 +125,7 @@ def to_linear(
     match measure.kind:
         case "mean":
             assumed = assumption or Assumption()
-            groups = workload.shape[0]
-            rows = (assumed.rows or DEFAULT_ROWS * groups) / groups
-            return MeanAnswers(measured, strategy, rows, assumed.value)
+            return MeanAnswers(measured, strategy, assumed.rows_in(workload.shape[0]), assumed.value)
         case "quantile":
             ranked = domain[cast(str, measure.column)]
             lows, highs = ranked.level_bounds()

@@ -12,14 +12,15 @@ import numpy as np
 
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, SQLError, shorten
-from dpnotebook.planner.plan import PlannedMeasure
+from dpnotebook.planner.plan import MANY_ROWS, PlannedMeasure
 from dpnotebook.planner.problem import LedgerView
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.spend import CellCost, CostTerm
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.bounds import check_scales
-from dpnotebook.sql.aggregates.budget_split import Shares, found_with, operands, shares
+from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bounds, operands, shares
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -100,17 +101,55 @@ def price(
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
+        told_of = groups[place] if groups else ()
+        ends = _ends(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
+        between = [expected(one, confidence, told_of) for one in ends]
         for i, (aggregate, error) in enumerate(
-            zip(select.aggregates, expected(measured, confidence, groups[place] if groups else ()), strict=True)
+            zip(select.aggregates, expected(measured, confidence, told_of), strict=True)
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
             parts.append(
                 PlannedMeasure(
-                    aggregate.name, words, unit(select, i, statement.units), std_error, error.half_width, error.note
+                    aggregate.name,
+                    words,
+                    unit(select, i, statement.units),
+                    std_error,
+                    error.half_width,
+                    error.note,
+                    _range([one[i].half_width for one in between]) if math.isnan(error.half_width) else None,
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
+
+
+def _ends(
+    select: PrivateSelect,
+    costs: Shares,
+    accountant: Accountant,
+    delta: Fraction,
+    found: Mapping[int, tuple[Fraction, ...] | None],
+) -> list[Measuring]:
+    """Return what would be measured if every unit had one row, and if each had many, where norms are still to be found.
+
+    Nothing where none are to be found, or where bounds are not those of whole units.
+    """
+    sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, found)]
+    if select.contribution.kind != "l2" or not sought:
+        return []
+    measured = []
+    for rows in (1, MANY_ROWS):
+        aggregates = ((i, select.aggregates[i]) for i in sought)
+        norms = {i: function_of(one.kind).usual_norm(one.values, rows) for i, one in aggregates}
+        known = {i: norm for i, norm in norms.items() if norm is not None}
+        measured.append(measuring(select, costs, accountant, delta, {**found, **known}))
+    return measured
+
+
+def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of a range of half-widths; None where one is not known."""
+    known = bool(half_widths) and all(map(math.isfinite, half_widths))
+    return (min(half_widths), max(half_widths)) if known else None
 
 
 def _finding(select: PrivateSelect, costs: Shares, index: int) -> int:

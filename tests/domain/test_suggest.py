@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 
+import dpnotebook as dpn
 import dpnotebook.domain
 import dpnotebook.domain.suggest
-from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
+from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range, Times
 from dpnotebook.domain.suggest import Suggestion, suggest_domain
 from dpnotebook.errors import DomainError
 
@@ -273,3 +275,23 @@ def test_the_line_that_cleans_runs_and_cleans(values, clean):
     exec(line[line.index("frame[") :], {"frame": frame, "pd": pd})
     pd.testing.assert_series_equal(frame["x"], pd.Series(clean, name="x"), check_dtype=False)
     assert suggest_domain(frame).columns
+
+
+def test_times_of_the_day_are_declared_by_hour_and_counted():
+    seen = [datetime.time(8, 30), None, datetime.time(23, 0, 1)] * 40
+    for column in (pd.Series(seen), pd.Series(seen, dtype=pd.ArrowDtype(pyarrow.time64("us")))):
+        draft = suggest_domain(pd.DataFrame({"seen": column, "shift": [datetime.time(i % 24) for i in range(120)]}))
+        assert dict(draft.columns) == {
+            "seen": "dpn.Times(by='hour', nullable=True)",
+            "shift": "dpn.Times(by='hour')",
+        }
+        assert draft.skipped == ()
+    with dpn.Session(budget=dpn.Budget(100.0)) as session:
+        table = session.protect(pd.DataFrame({"seen": seen}), "visits", domain={"seen": Times(nullable=True)})
+        counts = table.histogram("seen", epsilon=100.0).run().frame["value"]  # noise is 0 but once in e^100
+    assert {level: counts[level] for level in counts[counts > 0].index} == {8: 40, 23: 40, 24: 40}
+
+
+def test_times_among_other_values_are_not_declared():
+    mixed = pd.DataFrame({"seen": [datetime.time(8), "late"] * 40})
+    assert dict(suggest_domain(mixed).skipped)["seen"].startswith("values that are not all text")

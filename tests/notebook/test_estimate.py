@@ -167,7 +167,14 @@ def test_an_error_that_a_first_run_finds_out_is_said_to_need_it(notebook, ip):
     visits = notebook["patients"].assign(pid=np.arange(4000) // 4)
     session.protect(visits, "visits", unit="pid", domain={"sex": ["F", "M"]})
     found = say("%%dpsql -e 0.1\nSELECT COUNT(*) AS n FROM visits", {}, ip)
-    assert "error needs a first run" in found.text
+    # Nobody has said how many rows a unit has: from one to ten, and the share that finds it is paid for.
+    said = re.search(r"n ±([\d.,]+) to ±([\d.,]+) rows, once a first run has found how much one unit adds", found.text)
+    low, high = (float(end.replace(",", "")) for end in said.groups())
+    assert high == pytest.approx(10 * low, rel=0.02)
+    alone = session.sql("SELECT COUNT(DISTINCT pid) AS n FROM visits", epsilon=0.1).plan.error
+    assert alone < low < 1.5 * alone  # what a unit adds that counts once, for all of the share
+    found = say("%%dpsql -e 0.1\nSELECT SUM(age) AS total FROM visits", {}, ip)
+    assert "error needs a first run" in found.text  # of values that nobody bounds there is no range
     assert "±" not in found.text
     found = say("%%dpsql --error 10\nSELECT COUNT(*) AS n FROM visits", {}, ip)
     assert found.text == "error=10 cannot be planned"

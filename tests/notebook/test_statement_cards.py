@@ -13,16 +13,14 @@ from card_texts import plan_html, plan_text, release_html, release_text
 from dpnotebook.errors import SQLError, WorkloadError
 from dpnotebook.notebook.cards.statement_lines import in_short
 from dpnotebook.notebook.plots.release import plot_release
-from dpnotebook.planner.plan import BudgetState
+from dpnotebook.planner.plan import BudgetState, PlannedMeasure
 from dpnotebook.session.release import Release
 from dpnotebook.sql.select import Aggregate, Contribution, Key, PrivateSelect, plainly
 from dpnotebook.sql.statement import Statement
 
 
-def part(name, half_width, unit="rows", note="", words=None):
-    return SimpleNamespace(
-        name=name, words=words or name, unit=unit, std_error=half_width / 1.96, half_width=half_width, note=note
-    )
+def part(name, half_width, unit="rows", note="", words=None, between=None):
+    return PlannedMeasure(name, words or name, unit, half_width / 1.96, half_width, note, between)
 
 
 COUNT = part("n", 31.0, words="COUNT(*)")
@@ -123,6 +121,16 @@ def test_an_error_that_is_not_known_beforehand_is_said_to_be(statement_plan, pag
     assert "prices" not in plan_text(alone)
     assert "Bounds are found first" in page(html).text
     assert in_short(alone) == "mean not known yet"
+
+
+def test_a_range_stands_for_an_error_that_depends_on_how_much_units_add(statement_plan, page):
+    found = part("n", math.nan, note="norms are found first", words="COUNT(*)", between=(40.0, 300.0))
+    alone = statement_plan(found, assumption="norms are found first")
+    text = page(plan_html(alone)).text
+    assert "n = COUNT(*): ±40 to ±300 rows the least if one unit has 1 row, the most if it has 10" in text
+    assert text.lower().count("norms are found first") == 1
+    assert "±40 to ±300 rows" in plan_text(alone)
+    assert in_short(statement_plan(found, SUM)) == "n ±40 to ±300 rows, total ±4,200 SUM(cost)"
 
 
 def test_many_aggregates_in_short(statement_plan):

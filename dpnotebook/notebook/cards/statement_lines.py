@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import formatting
 from dpnotebook.notebook.cards.model import Line, line, quiet, strong
+from dpnotebook.planner.plan import MANY_ROWS
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -81,10 +82,18 @@ def _title(part: PlannedMeasure) -> str:
 
 
 def _error(part: PlannedMeasure) -> str:
-    return f"±{formatting.error(part.half_width)} {part.unit}".rstrip() if math.isfinite(part.half_width) else UNKNOWN
+    if math.isfinite(part.half_width):
+        return f"±{formatting.error(part.half_width)} {part.unit}".rstrip()
+    if part.between is None:
+        return UNKNOWN
+    low, high = map(formatting.error, part.between)
+    return f"±{low} to ±{high} {part.unit}".rstrip()
 
 
 def _note(part: PlannedMeasure, plan: Plan) -> str:
     """Return what an error rests on, where it does not for every aggregate: else the card says it once."""
     notes = {other.note for other in plan.parts}
-    return part.note if len(notes) > 1 else ""
+    said = part.note if len(notes) > 1 else ""
+    if part.between is None:
+        return said
+    return "; ".join(filter(None, [f"the least if one unit has 1 row, the most if it has {MANY_ROWS}", said]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpnotebook.notebook import currency
 from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.dashboard.spending import AttributeSpending, SpendingStep
-from dpnotebook.notebook.plots.theme import COLOURS, base_layout, plain
+from dpnotebook.notebook.plots.theme import COLOURS, INK, base_layout, plain
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -107,5 +107,5 @@ def column_figure(columns: Sequence[AttributeSpending], session: Session) -> go.
 
 def _note(figure: Any, text: str, x: float, y: float) -> None:
     figure.add_annotation(
-        text=text, x=x, y=y, xanchor="right", yanchor="bottom", showarrow=False, font={"size": 12, "color": "#57606a"}
+        text=text, x=x, y=y, xanchor="right", yanchor="bottom", showarrow=False, font={"size": 12, "color": INK}
     )

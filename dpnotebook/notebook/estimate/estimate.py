@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 CELL = re.compile(r"\s*%%dpsql\b([^\n]*)\n?(.*)", re.DOTALL)
 LINE = re.compile(r"\s*(?:[^\W\d]\w*\s*=\s*)?%dpsql\b([^\n]*)\s*")
+ONCE_FOUND = "once a first run has found how much one unit adds"  # from units of one row to units of many
 FIRST_RUN = "error needs a first run"  # bounds are found from the data then, with a part of what is paid
 
 
@@ -156,7 +157,9 @@ def _unknown(plan: Plan) -> bool:
 
 
 def _error(plan: Plan) -> str:
-    return FIRST_RUN if _unknown(plan) else in_short(plan)
+    if not _unknown(plan):
+        return in_short(plan)
+    return f"{in_short(plan)}, {ONCE_FOUND}" if all(part.between for part in plan.parts) else FIRST_RUN
 
 
 def _hint(text: str) -> CellEstimate:

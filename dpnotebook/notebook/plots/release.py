@@ -47,7 +47,7 @@ MOST_BARS = 60  # of two keys together; more are a heat map
 MOST_LEVELS = 40  # of a key without an order that are drawn: as many as can be read
 LEAST_LINE = 8  # levels of an ordered first key from which several lines are drawn instead of bars
 AMOUNTS = ("count", "cdf", "sum", "units", "workload")  # measures of which 0 is nothing: bars begin there
-LETTERS, SMALL_LETTERS = 74, 100  # of a line of a title, and of what is below it
+LETTERS, SMALL_LETTERS = 74, 60  # of a line of a title, and of what is below it: a narrow page has room for these
 DOT = " · "  # between two facts
 SAID_ALT = 12  # values that the text for who does not see the picture names
 

@@ -1,0 +1,118 @@
+"""About how many rows a mean is of, which its error depends on: as somebody says, as releases tell, or a careful guess.
+
+The owner of a table says how many rows it has, not how many of them satisfy a condition. Where no release counted
+these, levels are taken to be as frequent as each other, and no group to have more than `DEFAULT_ROWS`: guessing too few
+makes the noise smaller than is needed, guessing too many breaks the promise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dpnotebook.domain.parts import PART
+from dpnotebook.domain.values import Mask
+from dpnotebook.errors import PredicateError
+from dpnotebook.planner.history import History
+from dpnotebook.planner.marginal_measurement import asked_of
+from dpnotebook.planner.table import TableSchema
+from dpnotebook.planner.to_linear import Assumption, allowed_levels
+from dpnotebook.predicate import Predicate
+from dpnotebook.query.question import Measure, Question
+
+MOST_NAMED = 3  # releases that are named one by one
+ALL = 1 - 1e-9  # share from which on it is all of them, but for rounding
+
+
+def with_rows(assumption: Assumption, question: Question, table: TableSchema, history: History | None) -> Assumption:
+    """Return an assumption that says how many rows the means of a question are of, where anything tells.
+
+    Parameters
+    ----------
+    assumption
+        What somebody says to assume; how many rows they say holds.
+    question, table
+        What is asked, and what is public of the table.
+    history
+        What was recorded; None where that is not looked at.
+    """
+    means = [measure for measure in question.measures if measure.kind == "mean"]
+    if assumption.rows is not None:
+        return assumption
+    if not means:
+        return replace(assumption, rows=table.rows_of(question.where))
+    of = dict.fromkeys((question.rows_of(measure), measure.column) for measure in means)
+    found = [_of_rows(assumption, where, column, table, history) for where, column in of]
+    return min(found, key=lambda one: math.inf if one.rows is None else one.rows)
+
+
+def _of_rows(
+    assumption: Assumption, where: Predicate, column: str | None, table: TableSchema, history: History | None
+) -> Assumption:
+    """Return the assumption for the mean of a column over the rows that satisfy a condition."""
+    all_rows, share = table.rows_of(where), _share_of_levels(where)
+    if all_rows is not None and share is not None and share > ALL:
+        return replace(assumption, rows=all_rows)
+    # Missing values are in no mean: a count without them tells most, and one of all rows about as much.
+    counts = (_counted(rows, table, history) for rows in dict.fromkeys((_with_values(where, column), where)))
+    if (counted := next(filter(None, counts), None)) is not None:
+        rows, source = counted
+        return replace(assumption, rows=rows, source=source)
+    if all_rows is None:
+        return assumption
+    return replace(assumption, rows=all_rows if share is None else max(all_rows * share, 1.0), guessed=True)
+
+
+def _counted(where: Predicate, table: TableSchema, history: History | None) -> tuple[float, str] | None:
+    """Return how many rows releases say satisfy a condition, and which releases; None where none bears on it.
+
+    A count that is lost in its noise is taken to be as large as that.
+    """
+    if history is None:
+        return None
+    asked = asked_of(Question(table.name, (Measure("count"),), (), where), history)
+    if asked is None or not asked.told:
+        return None
+    values, variances = asked.estimates()
+    if not np.isfinite(variances).all():
+        return None
+    rows = float(round(max(values[0], math.sqrt(variances[0]), 1.0)))
+    numbers = asked.sources()
+    if not 0 < len(numbers) <= MOST_NAMED:
+        return rows, "as releases tell"
+    named = ", ".join(f"#{number}" for number in numbers)
+    return rows, f"as release {named} tells" if len(numbers) == 1 else f"as releases {named} tell"
+
+
+def _with_values(where: Predicate, column: str | None) -> Predicate:
+    """Return the condition of the rows that also have a value in a column."""
+    missing = None if column is None else where.domain[column].null_index
+    if column is None or missing is None:
+        return where
+    present = np.arange(where.domain[column].size) != missing
+    return where & Predicate.box(where.domain, {column: present})
+
+
+def _share_of_levels(where: Predicate) -> float | None:
+    """Return which share of the declared levels a condition lets in, over all columns; None where that takes long.
+
+    Missing values take no part: that they are left out makes no condition of a mean. Nor do the parts of a table.
+    """
+    try:
+        boxes = where.products()  # which are disjoint
+    except PredicateError:
+        return None
+    shares = [math.prod(_share(where, name, mask) for name, mask in box.items() if name != PART) for box in boxes]
+    if PART not in where.attributes:
+        return sum(shares)
+    parts = [float(box[PART].sum()) if PART in box else float(where.domain[PART].size) for box in boxes]
+    return float(np.dot(shares, parts)) / len(allowed_levels(where, PART, where.domain))
+
+
+def _share(where: Predicate, name: str, mask: Mask) -> float:
+    """Return which share of the levels of one column a condition on it lets in."""
+    missing = where.domain[name].null_index
+    present = mask if missing is None else np.delete(mask, missing)
+    return float(present.mean() if present.any() else mask.mean())
