@@ -22,8 +22,7 @@ Floats = NDArray[np.float64]
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
 SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of the bins that are found behind the start
-RARE_SHAPES = 3.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
-RARE_SPREADS = 0.3  # the same with the logarithm of its spread: what most of is found hides little
+RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
 ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
 LOUD = 40  # in standard deviations of noise, the same: so many tell how it falls
@@ -99,7 +98,8 @@ def hidden_tail(
     precisions = (masses**2 / variances).sum(axis=1)
     amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
     misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
-    likely = _believed() - misfits / 2 - np.log(precisions) / 2
+    rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
+    likely = -rare - misfits / 2 - np.log(precisions) / 2
     weights = np.exp(likely - likely.max())
     weights /= weights.sum()
     most = amounts + BESIDE / np.sqrt(precisions)
@@ -114,12 +114,6 @@ def hidden_tail(
     may *= min(1.0, allowed / max(float(may.sum()), 1e-300))
     average = (weights * amounts) @ hidden
     return amounts[middle] * hidden[middle] + SELDOM * may, average, may
-
-
-def _believed() -> Floats:
-    """Return the logarithm of the weight that each law has before counts are seen, shape (laws,)."""
-    heavy = np.maximum(SHAPES, 0.0)
-    return -(RARE_SPREADS * np.log(SPREADS)[:, None] + RARE_SHAPES * heavy).ravel()
 
 
 def _masses(edges: Floats) -> Floats:

@@ -31,7 +31,7 @@ FINER = 4  # ends to choose from in a bin, in which values are taken to be sprea
 SEEN = 1e-3  # how likely noise alone may fill some bin or run of the last histogram: that makes errors a little larger
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 USUAL = 0.5  # of the laws of a tail, the one that is expected
-USUAL_SQUARES = 0.35  # the same for squares, of which heavy tails would be nearly all
+USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearly all: bounds are too wide seldom
 
 
 def wider(bounds: Bounds) -> Bounds:
@@ -155,7 +155,7 @@ def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[
 
 
 def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:
-    """Return how many units each bin holds, to choose by, on average and at most: tails on either side of those found."""
+    """Return how many units each bin holds, to choose by, on average and at most: with tails on either side."""
     above = hidden_tail(noisy, scale, edges, first, end, usual)
     below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual)
     kept = np.maximum(noisy[first:end], 0.0)
