@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -29,6 +28,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped
+from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.redraws import redraw
@@ -89,7 +89,19 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
         "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
         "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
         "profiles": list(plan.profiles),
-    } | ({"cuts": [{str(i): cut for i, cut in cuts.items()} for cuts in plan.cuts]} if any(plan.cuts) else {})
+    } | _cuts_to_json(plan.cuts)
+
+
+def _cuts_to_json(cuts: Sequence[Mapping[int, Taken]]) -> dict[str, Any]:
+    """Return what is known of what bounds of values take from the answers of every private aggregation."""
+    told = [taken_to_json("cuts", one) for one in cuts]
+    parts = dict.fromkeys(part for one, of in zip(told, cuts, strict=True) if of for part in one)
+    return {part: [one.get(part, {}) for one in told] for part in parts}
+
+
+def _cuts_from_json(plan: Mapping[str, Any], place: int) -> dict[int, Taken]:
+    """Return what `_cuts_to_json` wrote of a private aggregation."""
+    return taken_from_json("cuts", {part: plan[part][place] for part in ("cuts", "cuts_about") if plan.get(part)})
 
 
 def _bounds_to_json(bounds: Bounds | None) -> list[str] | None:
@@ -138,7 +150,7 @@ def measure_statement(
         source, secret = randomness.source("noise", i), randomness.secret("sample", i)
         law = draw or partial(draw_integers, source=source)
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
-        cuts = {int(i): cut for i, cut in charge.plan["cuts"][i].items()} if charge.plan.get("cuts") else {}
+        cuts = _cuts_from_json(charge.plan, i)
         answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known, cuts)
         numbers.append(answer)
         told.append(about)
@@ -157,7 +169,7 @@ def _measured(
     hide: bool,
     clips: Mapping[int, Bounds | None],
     values: Mapping[int, Bounds | None],
-    cuts: Mapping[int, float],
+    cuts: Mapping[int, Taken],
 ) -> tuple[Integers, dict[str, Any]]:
     """Return the noisy numbers of the groups that may be shown, and their keys and bounds."""
 
@@ -168,18 +180,18 @@ def _measured(
     unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i, clips)]
     counted: dict[int, Integers] = {}
     profile: dict[str, Any] = {}
-    lost: dict[int, float] = {}
+    lost: dict[int, Taken] = {}
     cut = {i: taken for i, taken in cuts.items() if i in clips}
     if not unbounded:
         bounds = dict(clips)
     elif select.contribution.kind == "l2":
         groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
-        told = {i: (found, cuts.get(i, math.nan)) for i, found in values.items() if found is not None}
+        told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
         norms, profile = measured_profile(select, told, share, accountant, groups, run, secret, draw)
         chosen = clips_of(select, norms, share, accountant)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
-        lost = {i: clip.lost for i, clip in chosen.items() if math.isfinite(clip.lost)}
-        cut |= {i: clip.cut for i, clip in chosen.items() if math.isfinite(clip.cut)}
+        lost = {i: clip.lost for i, clip in chosen.items() if clip.lost.known}
+        cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
     else:
         found = all_magnitudes(select, unbounded, run, secret)
         bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
@@ -190,9 +202,9 @@ def _measured(
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile:
-        about |= {"profile": profile, "lost": {str(i): taken for i, taken in lost.items()}}
+        about |= {"profile": profile} | taken_to_json("lost", lost)
     if cut:
-        about["cut"] = {str(i): taken for i, taken in cut.items()}
+        about |= taken_to_json("cut", cut)
     return drawn[shown], about
 
 
@@ -320,13 +332,13 @@ def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]
 
 def _clipped(told: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Return what norms and bounds that were found take from answers, in words, with the number of the aggregate."""
-    lost, cut = told.get("lost", {}), told.get("cut", {})
+    lost, cut = taken_from_json("lost", told), taken_from_json("cut", told)
     if not lost and not cut:
         return
     measured = Measuring.from_json(told["measuring"])
-    for i in sorted(map(int, {**lost, **cut})):
+    for i in sorted({**lost, **cut}):
         if measured.parts[i].found:
-            yield i, clipped(measured, i, lost.get(str(i), math.nan), cut.get(str(i), math.nan))
+            yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
 
 
 def recorded_statement(charge: Charge) -> Statement:

@@ -17,6 +17,7 @@ from dpnotebook.sql.aggregates.budget_split import needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
@@ -48,7 +49,7 @@ class StatementPlan(Plan):
     values
         Of each private aggregation, between which values most rows were found to lie before.
     cuts
-        Of each private aggregation, what bounds of values that were found before take from its answers at most.
+        Of each private aggregation, what bounds of values that were found before take from its answers.
     measurings
         What is measured for each private aggregation; none where a release answers the statement.
     derived
@@ -61,7 +62,7 @@ class StatementPlan(Plan):
     clips: tuple[Mapping[int, Clip], ...] = ()
     profiles: tuple[str, ...] = ()
     values: tuple[Mapping[int, Bounds], ...] = ()
-    cuts: tuple[Mapping[int, float], ...] = ()
+    cuts: tuple[Mapping[int, Taken], ...] = ()
     measurings: tuple[Measuring, ...] = field(default=(), compare=False)
     derived: Callable[[], tuple[PlannedMeasure, ...]] = field(default=tuple, compare=False)
 
@@ -166,7 +167,7 @@ def make_statement_plan(
         values=tuple({i: bounds for i, (bounds, _) in known.items()} for known in values),
         measurings=priced.measurings if past is None else (),
         cuts=tuple(
-            _finite({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
+            _known({i: clip.cut for i, clip in clips.items()} | {i: cut for i, (_, cut) in known.items()})
             for clips, known in zip(priced.clips, values, strict=True)
         ),
     )
@@ -252,13 +253,13 @@ def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, 
 
 def _known_values(
     select: PrivateSelect, missing: Sequence[tuple[PrivateSelect, int]], books: StatementBooks
-) -> dict[int, tuple[Bounds, float]]:
+) -> dict[int, tuple[Bounds, Taken]]:
     found = {i: known_values(one, i, books) for one, i in missing if one is select}
     return {i: told for i, told in found.items() if told is not None}
 
 
-def _finite(numbers: Mapping[int, float]) -> dict[int, float]:
-    return {i: number for i, number in numbers.items() if math.isfinite(number)}
+def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:
+    return {i: one for i, one in taken.items() if one.known}
 
 
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
@@ -327,7 +328,7 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
 def _warnings(priced: Priced, confidence: float) -> tuple[str, ...]:
     found: list[str] = []
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
-        lost, cut = (_finite({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
+        lost, cut = (_known({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
         found += warnings(measured, confidence, lost, cut)
     return tuple(dict.fromkeys(found))
 

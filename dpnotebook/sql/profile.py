@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, cost_of, found_with, needs_bounds, operands
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.value_range import (
@@ -51,6 +52,7 @@ MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
+NOT_KNOWN = Taken()  # what bounds take from an answer
 
 
 class Books(Protocol):
@@ -77,7 +79,7 @@ class Norms:
     values
         Bounds of the values, where the vectors depend on them; None where these do not, or were hidden by noise.
     cut
-        About what keeping values between these takes from an answer, at most; NaN where that is not known.
+        What keeping values between these takes from an answer.
     """
 
     counts: tuple[int, ...]
@@ -85,7 +87,7 @@ class Norms:
     units: int
     groups: int
     values: Bounds | None = None
-    cut: float = math.nan
+    cut: Taken = NOT_KNOWN
 
     @property
     def described(self) -> tuple[float, float, float]:
@@ -117,15 +119,14 @@ class Clip:
     bounds
         As `Average` and others have them; None where they are not known.
     lost
-        About what clipping takes from the answer of a group, at most, in the units of the norm; NaN where that is not
-        known.
+        What clipping takes from the answer of a group, in the units of the norm.
     cut
-        About what values outside the bounds take from a mean or a variance, at most; NaN where that is not known.
+        What values outside the bounds take from a mean or a variance.
     """
 
     bounds: Bounds | None
-    lost: float = math.nan
-    cut: float = math.nan
+    lost: Taken = NOT_KNOWN
+    cut: Taken = NOT_KNOWN
 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
@@ -243,7 +244,7 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
     return replace(select, contribution=replace(select.contribution, most=1), aggregates=tuple(aggregates))
 
 
-def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, float] | None:
+def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, Taken] | None:
     """Return between which values most rows were found to lie before, and what that takes from an answer at most."""
     keys = [keys[1] for keys in _all_keys(select, index) if len(keys) > 1]
     told = (part for key in keys for part in _recorded(books.records(key), key))
@@ -254,14 +255,15 @@ def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bound
     return tuple(map(Fraction, best["values"])), _cut(best)
 
 
-def _cut(told: Mapping[str, Any]) -> float:
-    """Return what bounds of values take from an answer at most; NaN in records of before that was told."""
-    return float(told.get("cut", math.nan))
+def _cut(told: Mapping[str, Any]) -> Taken:
+    """Return what bounds of values take from an answer; NaN in records of before that was told."""
+    return Taken(float(told.get("cut_about", math.nan)), float(told.get("cut", math.nan)))
 
 
-def _told_cut(cut: float) -> dict[str, float]:
+def _told_cut(cut: Taken) -> dict[str, float]:
     """Return the part of a record that `_cut` reads: none where it is not known."""
-    return {"cut": cut} if math.isfinite(cut) else {}
+    numbers = {"cut": cut.most, "cut_about": cut.about}
+    return {part: number for part, number in numbers.items() if math.isfinite(number)}
 
 
 def _recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:
@@ -324,7 +326,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     if found is not None:
         norm, lost = found
         if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
-            norm, lost = at_most, 0.0
+            norm, lost = at_most, Taken(0.0, 0.0)
         bounds = (*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm)
         return Clip(bounds, lost, norms.cut)
     return Clip(usual, cut=norms.cut)
@@ -332,7 +334,7 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
 
 def measured_profile(
     select: PrivateSelect,
-    known: Mapping[int, tuple[Bounds, float]],
+    known: Mapping[int, tuple[Bounds, Taken]],
     shares: Shares,
     accountant: Accountant,
     groups: int,
@@ -375,7 +377,7 @@ def measured_profile(
         if first[i] != i:
             continue
         function, cost = function_of(aggregate.kind), shares.auto[at]
-        values[i], cut = known.get(i, (None, math.nan)) if aggregate.values is None else (aggregate.values, math.nan)
+        values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
             each = cost // HISTOGRAMS  # one is of norms
             # A group has a share of the units, and the noise of its own sums.
@@ -407,7 +409,7 @@ def _values(
     secret: str,
     draw: Draw,
     noise: float,
-) -> tuple[Bounds | None, float, int]:
+) -> tuple[Bounds | None, Taken, int]:
     """Return between which values most rows lie, what that takes from an answer, and from how many histograms.
 
     These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
@@ -421,7 +423,7 @@ def _values(
 
     bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), scale, accountant.noise)
     if bounds is None:
-        return None, math.nan, 1
+        return None, NOT_KNOWN, 1
     between, whole, rounds = wider(bounds), with_tails(bounds), 1
     for _ in range(ROUNDS - 1):
         found, rounds = located(noisy(FINE, between), float(scale), between), rounds + 1
@@ -434,7 +436,7 @@ def _values(
     edges = range_edges(bounds, whole)
     counts = noisy(edges.size - 1, edges)
     squares = function_of(aggregate.kind).squares
-    return *(trimmed(counts, float(scale), edges, noise, squares=squares) or (between, math.nan)), rounds + 1
+    return *(trimmed(counts, float(scale), edges, noise, squares=squares) or (between, NOT_KNOWN)), rounds + 1
 
 
 def _key(

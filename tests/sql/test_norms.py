@@ -11,6 +11,7 @@ from private_selects import aggregate, plan, select
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.sql.aggregates.estimating import estimate
+from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.noising import noisy
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.value_range import (
@@ -85,7 +86,7 @@ def test_units_with_one_row_are_counted_whole_and_for_no_more_noise():
     counts = counted(np.ones(5_000))
     norm, lost = norm_to_clip_at(counts, 10.0, 3.0, 4, whole=True)
     assert norm == 1
-    assert lost < 3
+    assert lost.most < 3
 
 
 def test_what_noise_hides_has_no_norm_and_noise_alone_hardly_ever_has_one():
@@ -133,13 +134,13 @@ def test_the_range_of_values_is_found_however_far_from_zero(values, low, high):
         inside = np.mean((values >= float(least)) & (values <= float(most)))
         assert inside > 0.9
         assert least < most
-        assert 0 <= cut < most - least
+        assert 0 <= cut.about <= cut.most < most - least
         near += low < least and most < high
     assert near > 13
 
 
 def range_of(values, scale, noise, random, magnitude, squares=False):
-    """Return what is found of values between 0 and a power of two: bounds, and what they take from a mean at most."""
+    """Return what is found of values between 0 and a power of two: bounds, and what they take from a mean."""
     found = Fraction(0), Fraction(2) ** magnitude
     between, whole = wider(found), with_tails(found)
     for _ in range(2):
@@ -153,7 +154,7 @@ def range_of(values, scale, noise, random, magnitude, squares=False):
             break
     edges = range_edges(found, whole)
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] + random.normal(0, scale, edges.size - 1)
-    return trimmed(counts, scale, edges, noise, squares=squares) or (between, math.nan)
+    return trimmed(counts, scale, edges, noise, squares=squares) or (between, Taken())
 
 
 def magnitude(values, scale):
@@ -198,7 +199,7 @@ def test_what_a_range_takes_from_a_mean_is_told_where_noise_does_not_hide_it(kin
     for _ in range(31):
         values = SKEWED[kind](random, 20_000)
         bounds, cut = range_of(values, 20.0, 1_500.0, random, magnitude(values, 20.0))
-        told.append(cut)
+        told.append(cut.about)
         true.append(loss_of_range(values, *map(float, bounds), 0.0, False))
     assert np.median(told) > 0.5 * np.median(true)
     assert np.median(told) < 2 * np.median(true) + 0.05 * np.std(values)
@@ -225,7 +226,7 @@ def test_a_tail_that_noise_hides_is_told_by_what_may_be_there(kind, units, noise
         values = HEAVY[kind](random, units)
         (low, high), cut = range_of(values, 20.0, noise, random, magnitude(values, 20.0))
         bias = loss_of_range(everybody, float(low), float(high), 0.0, False)
-        told.append(cut)
+        told.append(cut.most)
         true.append(bias)
         above.append(bias > noise / units * float(high - low) / 2)
     told, true, above = map(np.array, (told, true, above))
@@ -244,10 +245,47 @@ def test_what_clipping_to_a_norm_takes_is_told_by_what_may_be_hidden(kind, units
         norm, lost = norm_to_clip_at(
             exact + np.rint(random.normal(0, 14.0, exact.size)), 14.0, 5.0, GROUPS, whole=kind.endswith("counts")
         )
-        told.append(lost)
+        told.append(lost.most)
         true.append(error(entries, float(norm), 0.0))
     assert np.median(np.array(told) / true) > 0.8
     assert np.mean(told < np.array(true)) < 0.5
+
+
+LIGHT = {
+    "poisson": lambda random, units: 1 + random.poisson(3, units),
+    "geometric": lambda random, units: random.geometric(0.25, units),
+    "one to nine": lambda random, units: random.integers(1, 10, units),
+}
+
+
+@pytest.mark.parametrize("kind", LIGHT)
+def test_light_tails_of_small_tables_are_told_as_a_few_times_the_noise_at_most(kind):
+    """200 people in three groups: noise hides a bin of 20, and nearly nobody is behind it."""
+    random, told, about, kept = np.random.default_rng(len(kind)), [], [], []
+    for _ in range(60):
+        norms = np.sqrt(LIGHT[kind](random, 200))
+        exact = counted(norms)
+        norm, lost = norm_to_clip_at(exact + np.rint(random.normal(0, 5.0, exact.size)), 5.0, 2.4, 3, whole=True)
+        noise = 2.4 * float(norm)
+        true = np.maximum(norms - float(norm), 0).sum() / math.sqrt(3)
+        told.append(lost.most / noise)
+        about.append(lost.about / noise)
+        kept.append(lost.most >= true)
+    assert np.mean(kept) > 0.8
+    assert np.median(told) < 4
+    assert np.median(about) < 1.5
+    assert all(usual <= most for usual, most in zip(about, told, strict=True))
+
+
+def test_what_is_taken_is_recorded_in_two_numbers_and_read_from_records_of_one():
+    taken = {0: Taken(1.5, 4.0), 2: Taken(math.nan, 3.0), 3: Taken()}
+    told = taken_to_json("lost", taken)
+    assert told == {"lost": {"0": 4.0, "2": 3.0}, "lost_about": {"0": 1.5}}
+    again = taken_from_json("lost", told)
+    assert again[0] == taken[0]
+    assert math.isnan(again[2].about)
+    assert again[2].most == 3
+    assert set(again) == {0, 2}
 
 
 def test_bins_of_a_range_get_wider_away_from_it_and_hold_all_of_the_bounds():

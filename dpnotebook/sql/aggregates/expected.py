@@ -12,6 +12,7 @@ import numpy as np
 from dpnotebook.sql.aggregates.bounds import units_found
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
@@ -107,8 +108,8 @@ def _contribution(measuring: Measuring) -> str:
 def warnings(
     measuring: Measuring,
     confidence: float,
-    lost: Mapping[int, float] | None = None,
-    cut: Mapping[int, float] | None = None,
+    lost: Mapping[int, Taken] | None = None,
+    cut: Mapping[int, Taken] | None = None,
 ) -> tuple[str, ...]:
     """Return what a person should know before they ask: what may be wrong beside noise.
 
@@ -119,9 +120,9 @@ def warnings(
     confidence
         Of the intervals.
     lost
-        What clipping to norms takes from a group at most, by the number of the aggregate, where a profile tells it.
+        What clipping to norms takes from a group, by the number of the aggregate, where a profile tells it.
     cut
-        What bounds of values take from a mean or a variance at most, likewise.
+        What bounds of values take from a mean or a variance, likewise.
     """
     found = _hidden(measuring) + _not_found(measuring) + _clipping(measuring, confidence, lost or {}, cut or {})
     return tuple(dict.fromkeys(found))
@@ -165,34 +166,41 @@ def least_shown(measuring: Measuring) -> float:
     return measuring.tau / measuring.one + measuring.min_units - 1
 
 
-def clipped(measuring: Measuring, index: int, lost: float, cut: float = math.nan) -> str:
-    """Return what clipping to a norm does to an answer, in words; it takes about `lost` from a group, at most.
+def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
+    """Return what clipping to a norm does to an answer, in words; it takes `lost` from a group.
 
-    Bounds of values take about `cut` from a mean or a variance, at most, beside that.
+    Bounds of values take `cut` from a mean or a variance, beside that.
     """
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
     if function.centres:
         less = f"units with more than about {norm:,.3g} rows count less in averages than they would"
-        return less if math.isnan(cut) else f"{_trimmed(part, cut)}; {less}"
+        return f"{_trimmed(part, cut)}; {less}" if cut.known else less
     taken = "hardly any has more"
-    if lost > LITTLE * norm:
-        taken = f"that takes about {lost:,.3g} from a group, at most, beside the noise"
+    if lost.most > LITTLE * norm:
+        taken = _taken(lost, "group")
     return f"what one unit adds, over all groups, is cut to a length of {norm:,.4g}: {taken}"
 
 
-def _trimmed(part: AggregateInput, cut: float) -> str:
+def _taken(taken: Taken, whole: str) -> str:
+    """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
+    about, most = (f"{number:,.3g}" for number in taken)
+    if math.isnan(taken.about) or about == most:
+        return f"that takes about {most} from a {whole}, at most, beside the noise"
+    return f"that takes about {about} from a {whole}, at most about {most}, beside the noise"
+
+
+def _trimmed(part: AggregateInput, cut: Taken) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
     low, high = (float(bound) for bound in part.bounds[:2])
     answer = "variance" if function_of(part.kind).squares else "mean"
-    taken = f"that takes about {cut:,.3g} from a {answer}, at most, beside the noise"
-    return f"values are taken to be between {low:,.6g} and {high:,.6g}: {taken}"
+    return f"values are taken to be between {low:,.6g} and {high:,.6g}: {_taken(cut, answer)}"
 
 
 def _clipping(
-    measuring: Measuring, confidence: float, lost: Mapping[int, float], cut: Mapping[int, float]
+    measuring: Measuring, confidence: float, lost: Mapping[int, Taken], cut: Mapping[int, Taken]
 ) -> list[str]:
     """Return what bounds may do: what they cut off is in no interval, and usually the larger error."""
     kind, most = measuring.contribution.kind, measuring.contribution.most
@@ -210,8 +218,8 @@ def _clipping(
     for i, part in enumerate(measuring.parts):
         if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
             continue  # a unit is one unit
-        if kind == "l2" and part.bounds is not None and math.isfinite(lost.get(i, cut.get(i, math.nan))):
-            found.append(clipped(measuring, i, lost.get(i, math.nan), cut.get(i, math.nan)))
+        if kind == "l2" and part.bounds is not None and (i in lost or i in cut):
+            found.append(clipped(measuring, i, lost.get(i, Taken()), cut.get(i, Taken())))
             continue
         if part.bounds is None or not function_of(part.kind).clips(part):
             continue

@@ -4,11 +4,16 @@ Of bins of few units each noise tells little, but together with those before the
 passes a high value follows, whatever the values are, a generalized Pareto law: one that ends, falls as an exponential
 or as a power. All of these that a grid has are weighed by how well the noisy counts agree with them. In the order of
 what they say is hidden, one near the middle is what is expected there, and one that few pass is what may be there.
+Where the counts say little, tails are taken to be light: most are, and the rare heavy one would be told of them all.
 
 Source: Pickands, Statistical inference using extreme order statistics, Annals of Statistics 3 (1975).
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +22,8 @@ Floats = NDArray[np.float64]
 
 SHAPES = (-1.0, -0.5, -0.25, 0.0, 0.15, 0.3, 0.5, 0.7)  # of laws: below 0 they end, at 0.5 variances are infinite
 SPREADS = tuple(2.0 ** (k / 2) for k in range(-8, 4))  # of laws, in widths of the bins that are found behind the start
+RARE = 2.0  # by so much the logarithm of the weight of a law falls with its shape above 0: heavy tails are rare
+ALLOWED = 2.0  # standard deviations by which more units may be hidden than the noisy counts there say
 BODY = 0.3  # of the units that are found, what is behind the start of a tail at most
 LOUD = 40  # in standard deviations of noise, the same: so many tell how it falls
 FEWEST = 100  # units, the same, where there is little noise: each is one of its rows, and others may be farther out
@@ -26,10 +33,44 @@ SELDOM = 0.02  # of what may be there, what is expected beside the usual: with n
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
 
 
+class Taken(NamedTuple):
+    """What a bound takes from an answer, beside the noise.
+
+    Parameters
+    ----------
+    about
+        What is expected; NaN where only the most is known, as in records of before both were told.
+    most
+        What it may be; NaN where nothing is known.
+    """
+
+    about: float = math.nan
+    most: float = math.nan
+
+    @property
+    def known(self) -> bool:
+        """Whether anything is."""
+        return math.isfinite(self.most)
+
+
+def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
+    """Return what is recorded of what bounds take from some aggregates: the most as ever, and beside it about what."""
+    about = {str(i): one.about for i, one in taken.items() if one.known and math.isfinite(one.about)}
+    return {part: {str(i): one.most for i, one in taken.items() if one.known}} | (
+        {f"{part}_about": about} if about else {}
+    )
+
+
+def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
+    """Return what `taken_to_json` wrote, of this version or an earlier one."""
+    about = told.get(f"{part}_about", {})
+    return {int(i): Taken(float(about.get(i, math.nan)), float(most)) for i, most in told.get(part, {}).items()}
+
+
 def hidden_tail(
     noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float
-) -> tuple[Floats, Floats]:
-    """Return how many units each bin behind the last that is found is expected to hold, and how many it may.
+) -> tuple[Floats, Floats, Floats]:
+    """Return how many units each bin behind the last that is found holds: to choose by, on average, and at most.
 
     Parameters
     ----------
@@ -42,11 +83,11 @@ def hidden_tail(
     first, end
         The first bin in which units are found, and the one behind the last.
     usual
-        How much of the weight the laws have that say no more than the one which tells what is expected.
+        How much of the weight the laws have that say no more than the one to choose bounds by.
 
     Returns
     -------
-    Two arrays of shape (bins - end,).
+    Three arrays of shape (bins - end,). Bounds are not chosen by the average: a rare heavy law is most of it.
     """
     behind = np.cumsum(noisy[first:end][::-1])[::-1]
     enough = np.flatnonzero(behind >= min(BODY * max(float(behind[0]), 1.0), max(LOUD * scale, FEWEST)))
@@ -57,7 +98,8 @@ def hidden_tail(
     precisions = (masses**2 / variances).sum(axis=1)
     amounts = np.maximum((masses * counts / variances).sum(axis=1) / precisions, 0.0)
     misfits = ((counts - amounts[:, None] * masses) ** 2 / variances).sum(axis=1)
-    likely = -misfits / 2 - np.log(precisions) / 2
+    rare = np.tile(RARE * np.maximum(SHAPES, 0.0), len(SPREADS))
+    likely = -rare - misfits / 2 - np.log(precisions) / 2
     weights = np.exp(likely - likely.max())
     weights /= weights.sum()
     most = amounts + BESIDE / np.sqrt(precisions)
@@ -68,7 +110,10 @@ def hidden_tail(
         order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)] for weight in (usual, MAY)
     )
     may = most[heavy] * hidden[heavy]
-    return amounts[middle] * hidden[middle] + SELDOM * may, may
+    allowed = max(float(noisy[end:].sum()), 0.0) + ALLOWED * scale * np.sqrt(noisy.size - end)
+    may *= min(1.0, allowed / max(float(may.sum()), 1e-300))
+    average = (weights * amounts) @ hidden
+    return amounts[middle] * hidden[middle] + SELDOM * may, average, may
 
 
 def _masses(edges: Floats) -> Floats:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import LEAST, MOST
-from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
 
 Floats = NDArray[np.float64]
 
@@ -44,8 +44,8 @@ def norm_edges() -> Floats:
 
 def norm_to_clip_at(
     counts: ArrayLike, scale: float, noise: float, groups: int, whole: bool = False, usual: float = math.inf
-) -> tuple[Fraction, float] | None:
-    """Return the norm with the least expected squared error, and about what clipping to it takes away.
+) -> tuple[Fraction, Taken] | None:
+    """Return the norm with the least expected squared error, and what clipping to it takes away.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def norm_to_clip_at(
 
     Returns
     -------
-    The norm, and about the root mean square over groups of what it takes away, at most; None where noise hides all.
+    The norm, and the root mean square over groups of what it takes away, about and at most; None where noise hides all.
     """
     noisy = np.asarray(counts, dtype=float)
     end = runs_end(noisy, scale)
@@ -76,13 +76,15 @@ def norm_to_clip_at(
     found, edges = noisy[:end], norm_edges()[: last + 1]
     first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
     tails = (
-        hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 2
+        hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 3
     )
-    lost, at_most = (
+    lost, about, at_most = (
         np.maximum(excess @ np.concatenate([found[:last], tail]), 0.0) / math.sqrt(groups) for tail in tails
     )
     best = int(np.argmin(lost**2 + (noise * norms) ** 2))
-    return Fraction(float(f"{norms[best]:.4g}")), float(at_most[best])
+    return Fraction(float(f"{norms[best]:.4g}")), Taken(
+        min(float(about[best]), float(at_most[best])), float(at_most[best])
+    )
 
 
 def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:

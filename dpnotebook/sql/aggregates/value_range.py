@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS
 from dpnotebook.sql.aggregates.builder import Bounds
-from dpnotebook.sql.aggregates.hidden_tail import hidden_tail
+from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 
 Floats = NDArray[np.float64]
@@ -28,10 +28,10 @@ SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell m
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
-SEEN = 1e-3  # how likely noise alone may fill some bin or run of the last histogram: that makes errors a little larger
+SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 USUAL = 0.5  # of the laws of a tail, the one that is expected
-USUAL_SQUARES = 0.35  # the same for squares, of which heavy tails would be nearly all
+USUAL_SQUARES = 0.2  # the same for squares, of which heavy tails would be nearly all: bounds are too wide seldom
 
 
 def wider(bounds: Bounds) -> Bounds:
@@ -86,7 +86,7 @@ def range_edges(found: Bounds, bounds: Bounds) -> Floats:
 
 def trimmed(
     counts: ArrayLike, scale: float, edges: Floats, noise: float, *, squares: bool
-) -> tuple[Bounds, float] | None:
+) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
     Parameters
@@ -104,22 +104,27 @@ def trimmed(
 
     Returns
     -------
-    The bounds, and about what keeping values between them takes from a mean, or a variance, at most.
+    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most.
     """
     noisy = np.asarray(counts, dtype=float)
     found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
-    likely, heavy = (np.repeat(counts / FINER, FINER) for counts in _counts(noisy, scale, edges, *found, usual))
+    likely, average, heavy = (
+        np.repeat(counts / FINER, FINER) for counts in _counts(noisy, scale, edges, *found, usual)
+    )
     edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
     low, high = low[low < high], high[low < high]
     half = (high - low) / 2
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
     best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
-    cut = _bias(heavy, edges, low[best : best + 1], high[best : best + 1], squares)
-    return (Fraction(float(low[best])), Fraction(float(high[best]))), float(cut[0])
+    cut, most = (
+        float(_bias(counts, edges, low[best : best + 1], high[best : best + 1], squares)[0])
+        for counts in (average, heavy)
+    )
+    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most)
 
 
 def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:
@@ -149,10 +154,9 @@ def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[
     return min(first, end - 1), max(end, first + 1)
 
 
-def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> tuple[Floats, Floats]:
-    """Return how many units each bin is expected to hold, and how many it may: tails on either side of those found."""
+def _counts(noisy: Floats, scale: float, edges: Floats, first: int, end: int, usual: float) -> list[Floats]:
+    """Return how many units each bin holds, to choose by, on average and at most: with tails on either side."""
     above = hidden_tail(noisy, scale, edges, first, end, usual)
     below = hidden_tail(noisy[::-1], scale, -edges[::-1], noisy.size - end, noisy.size - first, usual)
     kept = np.maximum(noisy[first:end], 0.0)
-    likely, heavy = (np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True))
-    return likely, heavy
+    return [np.concatenate([less[::-1], kept, more]) for less, more in zip(below, above, strict=True)]

@@ -127,10 +127,10 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
 def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
     """Return what is told of aggregates beside their answers, for those of the answer."""
     beside = {}
-    for part in ("lost", "cut"):
+    for part in ("lost", "lost_about", "cut", "cut_about"):
         if of := told.get(part):
             kept = {str(place): of[str(i)] for place, i in enumerate(found.aggregates) if str(i) in of}
-            times = found.together if part == "lost" else 1  # each of the groups has lost as much
+            times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
     return {part: taken for part, taken in beside.items() if taken}
 
