@@ -21,6 +21,7 @@ from dpnotebook.ledger import Ledger
 from dpnotebook.ledger.policies import digest_of
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.laws import LAWS
 from dpnotebook.query.question import Question
 
 if TYPE_CHECKING:
@@ -248,13 +249,14 @@ class _PolicyReader:
             self._fail("budget", "has no epsilon: write epsilon = 1.0")
         delta, kept = self._number("budget.delta", zero=True), self._number("budget.threshold_delta", zero=True)
         noise = self._get("budget.noise")
-        if noise not in (None, "laplace", "gaussian"):
+        if noise is not None and noise not in tuple(LAWS):
             self._fail("budget.noise", f'is "laplace" or "gaussian", not {shorten(noise)}')
         if delta is not None and delta >= 1:
             self._fail("budget.delta", f"is a probability below 1, not {delta:g}")
-        if noise == "gaussian" and not delta:
+        needs_delta = None if noise is None else LAWS[noise].needs_delta
+        if needs_delta and not delta:
             self._fail("budget.noise", "is gaussian, which needs a delta: write delta = 1e-6 below epsilon")
-        if noise == "laplace" and delta and kept is None:
+        if needs_delta is False and delta and kept is None:
             self._fail(
                 "budget.delta",
                 f"is {delta:g}, and Laplace noise needs none: leave delta out, leave noise out for Gaussian noise, or "
