@@ -122,7 +122,7 @@ def running_spark():
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "700m",
+        "spark.driver.memory": "2g",  # with 700m it collects garbage for most of the time
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than these few rows

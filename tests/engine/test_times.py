@@ -59,9 +59,12 @@ def expected(frame, name, attribute):
     return np.bincount(place[place >= 0], minlength=attribute.size)
 
 
-def check(source, frame):
-    """Hold every way to declare the columns of a source against pandas."""
-    for by, nullable in (("hour", False), ("15 minutes", True), ("minute", False), ("360 minutes", True)):
+WAYS = (("hour", False), ("15 minutes", True), ("minute", False), ("360 minutes", True))
+
+
+def check(source, frame, ways=WAYS):
+    """Hold ways to declare the columns of a source against pandas."""
+    for by, nullable in ways:
         for name in ("at", "local"):
             attribute = Times(by=by, nullable=nullable, timezone=ZONE if name == "at" else None)
             domain = Domain({name: attribute})
@@ -116,7 +119,7 @@ def test_spark(spark):
         for row in frame[["at", "local"]].itertuples(index=False)
     ]
     schema = StructType([StructField("at", TimestampType()), StructField("local", TimestampNTZType())])
-    check(source_of(spark.createDataFrame(rows, schema)), frame)
+    check(source_of(spark.createDataFrame(rows, schema)), frame, WAYS[:2])  # Spark takes seconds for each
 
 
 @pytest.mark.parametrize("form", ZONED)
