@@ -196,7 +196,7 @@ def test_no_value_of_the_data_is_told(visits):
 
 
 def test_spans_of_dates_are_said_as_such():
-    rows = pd.DataFrame({"seen": pd.to_datetime(["2023-05-17"]), "sex": ["F"], "cost": [3]})
+    rows = pd.DataFrame({"seen": pd.to_datetime(["2023-05-17"] * 50), "sex": "F", "cost": 3})
     with exact_session(dpn.Budget(epsilon=100.0)) as session:
         table = session.protect(rows, "visits", domain={"seen": dpn.Dates("2023", "2023"), "cost": dpn.Range(0, 9)})
         call = re.search(r"groupby.*0\.1\)", said(table, "resample")).group()

@@ -377,6 +377,14 @@ class StatementVerbs:
             The question, and its condition as pandas-query text.
         given
             How accurately it is asked.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients").groupby("sex")
+        >>> asked = patients.count(epsilon=0.1).question
+        >>> patients.in_sql("COUNT", None, asked, None, {"epsilon": 0.1})
+        'SELECT sex, COUNT(*) AS value FROM patients GROUP BY sex'
         """
         call = f"{function}({'*' if column is None else name_sql(self._column(column))})"
         made = self._stated({asked.measures[0].name: call}, where, given, 0.95, False)

@@ -68,7 +68,7 @@ class Asked:
 
     def pays(self, query):
         self.spent += query.plan.cost.units
-        query.run()
+        return query.run()
 
     def free(self, words, query):
         self.expected += 1
@@ -155,8 +155,9 @@ def means(one, key, column, declared):
     """Means by one attribute: a row, all of them, the same in SQL."""
     table, sql = one.table, one.session.sql
     at = {"error": 0.5} if one.by == "error" else {"epsilon": 0.2}
-    level = quoted(levels(declared[key])[0])
-    one.pays(table.groupby(key).mean(column, **at))
+    shown = one.pays(table.groupby(key).mean(column, **at)).frame
+    # A group that turned out to be smaller than was assumed has a larger error than was asked for.
+    level = quoted(shown[key][(shown["upper"] - shown["lower"]).idxmin()])
     one.free("mean of a row", table.mean(column, where=f"{key} == {level}", **at))
     one.free("AVG of a row", sql(f"SELECT AVG({column}) AS m FROM t WHERE {key} = {level}", **at))
     one.free("means again", table.groupby(key).mean(column, **at))
