@@ -162,7 +162,7 @@ class Information:
             dgemm(1.0, w.T, w.T, beta=1.0, c=self.matrix.T, trans_b=1, overwrite_c=1)
 
     def _add_some(self, rows: Floats, precision: Floats) -> NDArray[np.bool_]:
-        """Add all measurements of what is known already, or one of something new; return which were added."""
+        """Add all measurements of what is known already, or some that see something new; return which were added."""
         assert self._inverse is not None
         sizes = np.abs(rows).max(axis=1, initial=0.0)
         z = rows @ self._inverse
@@ -172,8 +172,9 @@ class Information:
         if added.any():
             self._add_known(rows[added], z[added] + residuals[added] @ self._inverse, precision[added])
         else:
-            added[0] = True
-            self._add_new(rows[0], z[0], int(np.argmax(np.abs(residuals[0]))), float(precision[0]))
+            chosen, seen_at = _independent(residuals / sizes[:, None])
+            added[chosen] = True
+            self._add_new(rows[chosen], z[chosen], seen_at, precision[chosen])
         self._increase(rows[added], precision[added])
         if self._inverse is not None:
             off = rows[added] - (rows[added] @ self._inverse) @ self.matrix
@@ -196,27 +197,40 @@ class Information:
         # In its place: past 1,000 atoms what takes time is going through memory.
         dgemm(-1.0, w.T, w.T, beta=1.0, c=self._inverse.T, trans_b=1, overwrite_c=1)
 
-    def _add_new(self, q: Floats, z: Floats, place: int, precision: float) -> None:
-        """Update G for a measurement of a direction that none has measured so far, and that it sees at some place."""
+    def _add_new(self, rows: Floats, z: Floats, seen_at: Indices, precision: Floats) -> None:
+        """Update G for measurements of directions that none has measured so far, each seen at a place of its own.
+
+        The columns of F span what X does not see and the new rows Q do. With S = QF and T = I - F inv(S) Q, the matrix
+        T G T' + F inv(S) inv(P) inv(S)' F' is a generalised inverse of X + Q'PQ, as XF = 0 and QT = 0.
+        """
+        from scipy.linalg.blas import dgemm
+
         assert self._inverse is not None
-        free = -(self._inverse @ self.matrix[:, place])
-        free[place] += 1
+        free = -(self._inverse @ self.matrix[:, seen_at])
+        free[seen_at, np.arange(seen_at.size)] += 1
         free -= self._inverse @ (self.matrix @ free)
-        seen = q @ free
-        half = free * ((q @ z + 1 / precision) / (2 * seen**2)) - z / seen
-        _add_outer(self._inverse, free, half)
-        _add_outer(self._inverse, half, free)
+        seen = np.linalg.inv(rows @ free)
+        half = free @ (seen @ (z @ rows.T + np.diag(1 / precision)) @ seen.T / 2) - (seen @ z).T
+        for one, other in ((free, half), (half, free)):  # in its place
+            dgemm(1.0, one, other, beta=1.0, c=self._inverse.T, trans_b=1, overwrite_c=1)
 
 
 def _written_out(rows: Floats | csr_array) -> Floats:
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
 
-def _add_outer(matrix: Floats, one: Floats, other: Floats) -> None:
-    """Add the product one other' to a matrix in its place."""
-    from scipy.linalg.blas import dger
+def _independent(residuals: Floats) -> tuple[Indices, Indices]:
+    """Return which measurements see new directions that the others chosen do not, and the atoms they see them at.
 
-    dger(1.0, other, one, a=matrix.T, overwrite_x=0, overwrite_y=0, overwrite_a=1)
+    Of as many of either as the residuals, shape (m, atoms), have rank: by pivots, so that these atoms tell them apart.
+    """
+    from scipy.linalg import qr
+
+    triangle, order = qr(residuals.T, mode="r", pivoting=True)
+    pivots = np.abs(np.diagonal(triangle))
+    chosen = order[: max(int((pivots > UNSEEN * pivots[0]).sum()), 1)]
+    _, places = qr(residuals[chosen], mode="r", pivoting=True)
+    return chosen, places[: chosen.size]
 
 
 @dataclass(frozen=True)

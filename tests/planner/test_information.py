@@ -53,6 +53,25 @@ def test_answers_and_weights_are_those_of_least_squares():
     assert solve(information, np.eye(atoms)).coefficients @ information.vector == pytest.approx(expected, rel=1e-8)
 
 
+def test_many_new_directions_at_once_are_as_good_as_a_new_factorisation():
+    """Groups of rows beside other groups, their differences and repeats: an update sees which of them are new."""
+    rng = np.random.default_rng(13)
+    atoms = 700
+    first, second = ((rng.integers(0, parts, atoms) == np.arange(parts)[:, None]).astype(float) for parts in (150, 28))
+    added = np.concatenate([second, second[:3] - second[3:6], second[:1]])
+    precisions = [10 ** rng.uniform(-3, 0, len(rows)) for rows in (first, added)]
+    updated, anew = Information(atoms), Information(atoms)
+    for rows, precision in zip((first, added), precisions, strict=True):
+        updated.add(rows, precision, np.zeros(len(rows)))
+        assert updated.inverse is not None  # so that the next ones update it
+    assert len(added) <= atoms / 20
+    anew.add(np.concatenate([first, added]), np.concatenate(precisions), np.zeros(len(first) + len(added)))
+    queries = np.concatenate([first, added, rng.normal(size=(20, len(added))) @ added, np.eye(atoms)[:5]])
+    one, other = (solve(known, queries).variances() for known in (updated, anew))
+    assert np.isfinite(one).sum() >= len(queries) - 5
+    assert one == pytest.approx(other, rel=1e-9)
+
+
 def test_one_by_one_and_at_once_are_the_same():
     rng = np.random.default_rng(3)
     rows, variances = random_rows(rng, 120, 60, "ranges"), 10 ** rng.uniform(0, 3, 120)
