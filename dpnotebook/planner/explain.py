@@ -18,7 +18,7 @@ from dpnotebook.privacy.laws import Law
 from dpnotebook.privacy.tails import half_widths
 from dpnotebook.query.date_groups import groups_of
 from dpnotebook.query.measurement import Measurement
-from dpnotebook.query.question import Accuracy, Measure, Question
+from dpnotebook.query.question import Accuracy, Measure, Question, clamping_words
 from dpnotebook.strategy import Strategy
 from dpnotebook.strategy.select import select_own
 from dpnotebook.strategy.worst_case import all_alike
@@ -77,11 +77,13 @@ def warnings(
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = float(measure.summand.low), float(measure.summand.high)
             attribute = domain[measure.column]
-            ends = f"{low:g} to {high:g}" if attribute.unit is None else f"{low:,.10g} to {high:,.10g} {attribute.unit}"
-            found.append(
-                f"{domain.label_of(measure.column)} outside {ends} counts as the nearest bound: the interval is for "
-                "the noise only, clamping can add to it"
-            )
+            said = [f"{end:g}" if attribute.unit is None else f"{end:,.10g}" for end in (low, high)]
+            ends = said[0], said[1] if attribute.unit is None else f"{said[1]} {attribute.unit}"
+            if clamped := clamping_words(measure, question.rows_of(measure), ends):
+                found.append(
+                    f"{domain.label_of(measure.column)} {clamped}: the interval is for the noise only, clamping can "
+                    "add to it"
+                )
     cells = expected.std_errors.size
     if assumed.rows is not None and question.measures[0].kind in ("count", "cdf") and question.where.is_everything:
         typical = assumed.rows / cells

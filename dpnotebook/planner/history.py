@@ -25,6 +25,7 @@ from dpnotebook.planner.recorded_answers import AnsweredQuestions
 from dpnotebook.planner.repeats import RecordedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
 from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name, with_ends
+from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.query.measurement import Measurement
 from dpnotebook.query.question import Summand
@@ -200,7 +201,7 @@ class History:
             if counts_levels(item.measurement):
                 self._attributes.setdefault(COUNT, set()).update(_attributes(seen))
             elif summand != COUNT:
-                self._summed.setdefault(ends_name(summand), set()).update(_attributes(seen))
+                self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(_attributes(seen))
         if item.refines is not None:
             self.refined.add(item.refines)
 
@@ -218,12 +219,19 @@ class History:
             return [seen for item in also if (seen := self._as_counts(item)) is not None]
         return [item for item in also if item.measurement.summand == summand]
 
-    def summed(self, summand: Summand, also: Sequence[Item] = ()) -> bool:
-        """Return whether values of a summand were added up, in sums or for means, or are to be."""
-        name = ends_name(summand)
-        return name in self._summed or any(
-            item.measurement.summand != COUNT and ends_name(item.measurement.summand) == name for item in also
-        )
+    def summed(self, summand: Summand, where: Predicate, also: Sequence[Item] = ()) -> bool:
+        """Return whether values of a summand were added up, in sums or for means, or are to be.
+
+        Parameters
+        ----------
+        summand, where
+            Whose values, and of which rows: others may have been measured with other bounds, if none of theirs is lost.
+        also
+            What comes beside the history.
+        """
+        name = ends_name(summand, where)
+        beside = (item.measurement for item in also if item.measurement.summand != COUNT)
+        return name in self._summed or any(ends_name(one.summand, one.where) == name for one in beside)
 
     def counted(self, also: Sequence[Item] = ()) -> bool:
         """Return whether something was counted, or is to be."""

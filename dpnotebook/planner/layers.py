@@ -126,13 +126,13 @@ def _measured(question: Question, domain: Domain) -> list[Question]:
     A count and a sum are told by the mean of the same values, where every row has one, quantiles of a column by one.
     """
     measures = list(question.measures)
-    means = {ends_name(measure.summand) for measure in measures if measure.kind == "mean"}
+    means = {ends_name(measure.summand, question.where) for measure in measures if measure.kind == "mean"}
     counts = any(measure.kind == "count" for measure in measures)
     if counts and not any(_counts_all(measure, question, domain) for measure in measures if measure.kind == "mean"):
         sums = [measure for measure in measures if measure.kind == "sum" and _counts_all(measure, question, domain)]
         if sums:  # the one that loses least by it
             chosen = min(sums, key=_spread)
-            means.add(ends_name(chosen.summand))
+            means.add(ends_name(chosen.summand, question.where))
             mean = replace(chosen, kind="mean", summand=replace(chosen.summand, ends=True))
             measures[measures.index(chosen)] = mean
     counted = any(_counts_all(measure, question, domain) for measure in measures if measure.kind == "mean")
@@ -140,7 +140,8 @@ def _measured(question: Question, domain: Domain) -> list[Question]:
     for measure in measures:
         if measure.kind == "count" and counted:
             continue
-        if measure.kind == "sum" and may_be_shared(measure.summand) and ends_name(measure.summand) in means:
+        shared = measure.kind == "sum" and may_be_shared(measure.summand)
+        if shared and ends_name(measure.summand, question.where) in means:
             continue
         one = replace(question, measures=(measure,))
         ranked = measure.kind in ("cdf", "quantile")  # all are read off the same cumulative counts

@@ -304,7 +304,7 @@ def sums_as_counts(
         As for `asked_of`.
     """
     # Of two sums, counts tell what they add up to.
-    if history.summed(summand, also) or (summand.ends and history.counted(also)):
+    if history.summed(summand, part.where, also) or (summand.ends and history.counted(also)):
         found = over_ends(part, summand)
         if found is not None:
             yield found

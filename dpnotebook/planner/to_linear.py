@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
 
-import numpy as np
-
 from dpnotebook.domain import Dates, Domain
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import DomainError, WorkloadError, shorten
@@ -194,12 +192,7 @@ def group_factors(measure: Measure, axes: Sequence[Axis]) -> list[Workload]:
 
 def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
     """Return the levels of an attribute that some row satisfying the predicate can have."""
-    if name not in where.attributes:
-        return tuple(range(domain[name].size))
-    allowed = np.zeros(domain[name].size, dtype=bool)
-    for box in where.products():
-        allowed |= box.get(name, True)
-    return tuple(int(level) for level in np.flatnonzero(allowed))
+    return where.levels_of(name) if name in where.attributes else tuple(range(domain[name].size))
 
 
 def parts_read(measurement: Measurement) -> list[int]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from dpnotebook.planner.product_terms import ProductTerm, is_identity, product_o
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
-from dpnotebook.query.question import Summand
+from dpnotebook.query.question import Summand, value_range
 from dpnotebook.workload import Explicit, Identity, Kron, Workload
 from dpnotebook.workload.compose import Weighted
 
@@ -53,9 +54,31 @@ class ValueCounts:
     reach: float
 
 
-def ends_name(summand: Summand) -> str:
-    """Return the name of the attribute that has the two ends of a value as its levels; no column has it."""
-    return f"ends of {summand.column} from {summand.low} to {summand.high} by {summand.step}"
+def ends_name(summand: Summand, where: Predicate) -> str:
+    """Return the name of the attribute that has the two ends of a value as its levels; no column has it.
+
+    Parameters
+    ----------
+    summand, where
+        Whose values are shared between their ends, and the rows that take part.
+    """
+    wide = _widened(summand, where)
+    return f"ends of {wide.column} from {wide.low} to {wide.high} by {wide.step}"
+
+
+def _widened(summand: Summand, where: Predicate) -> Summand:
+    """Return the summand of the declared bounds, where the rows have no value that those of this one would clamp.
+
+    So sums of values that a condition bounds more tightly are told by the same two ends as all others of the column.
+    """
+    if summand.column is None or (found := value_range(where, summand.column)) is None:
+        return summand
+    declared = where.domain[summand.column].bounds
+    if declared is None or found[0] < summand.low or found[1] > summand.high:
+        return summand
+    low, high = (Fraction(repr(float(end))) for end in declared)
+    whole = ((summand.low - low) / summand.step).denominator == ((high - low) / summand.step).denominator == 1
+    return replace(summand, low=low, high=high) if whole else summand
 
 
 def may_be_shared(summand: Summand) -> bool:
@@ -94,10 +117,12 @@ def as_counts(item: Item) -> Item | None:
         axes = (*measured.axes[:at], axis, *measured.axes[at:])
         seen = Measurement(operator, axes, valued(measured.where, summand))
         return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
-    operator = product_of([*factors, Identity(2) if summand.ends else Explicit(_row(summand))])
-    if summand.ends:
+    wide = _widened(summand, measured.where)
+    own = Explicit(_rows(summand, wide)) if wide != summand or not summand.ends else Identity(2)
+    operator = product_of([*factors, own])
+    if isinstance(own, Identity):
         operator = Weighted(summand.steps, operator)
-    seen = Measurement(operator, (*measured.axes, _axis(summand)), valued(measured.where, summand))
+    seen = Measurement(operator, (*measured.axes, _axis(summand, measured.where)), valued(measured.where, summand))
     return replace(item, measurement=seen, noisy=in_counts(measured, item.noisy[None]))
 
 
@@ -162,9 +187,10 @@ def over_ends(part: ProductTerm, summand: Summand) -> ValueCounts | None:
     where = valued(part.where, summand)
     if where.is_empty:
         return None
-    rows = _with_both(summand.steps * np.eye(2, dtype=np.int64)) if summand.ends else _row(summand)
+    rows = _rows(summand, _widened(summand, part.where))
+    rows = _with_both(rows) if summand.ends else rows
     operator = product_of([*factors, Explicit(rows)])
-    asked = ProductTerm((*part.axes, _axis(summand)), where, operator, 1.0, np.arange(0))
+    asked = ProductTerm((*part.axes, _axis(summand, part.where)), where, operator, 1.0, np.arange(0))
     order = np.arange(operator.shape[0]).reshape(-1, rows.shape[0]).T
     return ValueCounts(asked, order, float(np.abs(rows).max()))
 
@@ -192,13 +218,19 @@ def over_levels(part: ProductTerm, summand: Summand, domain: Domain) -> ValueCou
     return ValueCounts(asked, np.moveaxis(order, at, 0).reshape(rows.shape[0], -1), float(np.abs(rows).max()))
 
 
-def _axis(summand: Summand) -> Axis:
-    return Axis(ends_name(summand), (0, 1))
+def _axis(summand: Summand, where: Predicate) -> Axis:
+    return Axis(ends_name(summand, where), (0, 1))
 
 
-def _row(summand: Summand) -> Integers:
-    """Return what a row at either end adds to a sum, in steps; shape (1, 2)."""
-    return np.array([[int(summand.high / summand.step), int(summand.low / summand.step)]])
+def _rows(summand: Summand, wide: Summand) -> Integers:
+    """Return what a row at either end of the wide bounds adds to each component, in steps; shape (components, 2).
+
+    A row that is shared between the ends has between its own bounds what the shares of these rows add up to.
+    """
+    ends = np.array([int((wide.high - summand.low) / summand.step), int((wide.low - summand.low) / summand.step)])
+    if summand.ends:
+        return np.stack([ends, summand.steps - ends])
+    return (ends + int(summand.low / summand.step))[None]
 
 
 def _with_both(rows: Integers) -> Integers:

@@ -171,6 +171,13 @@ class Predicate:
 
         return [{names[index]: mask(index, bits) for index, bits in path.items()} for path in diagram.paths(self._root)]
 
+    def levels_of(self, name: str) -> tuple[int, ...]:
+        """Return the levels of a column that some row satisfying it can have, ascending."""
+        index = index_of(self.domain, name)
+        size = self.domain.shape[index]
+        found = diagram.levels_at(self._root, index, (1 << size) - 1)
+        return tuple(int(level) for level in np.flatnonzero(diagram.unpack(found, size)))
+
     def dense(self, names: Iterable[str]) -> NDArray[np.bool_]:
         """Return whether each cell satisfies it, shape `domain.project(names).shape`.
 

@@ -217,6 +217,70 @@ def bounded_value(
     return Summand(column, low, high, step, ends)
 
 
+def value_range(where: Predicate, column: str) -> tuple[Fraction, Fraction] | None:
+    """Return the least and the greatest value of a column that rows satisfying a predicate can have, clamped ones too.
+
+    None where the column has no numeric bounds, or such rows have no value.
+    """
+    attribute = where.domain[column]
+    if attribute.bounds is None or isinstance(attribute, Boolean):
+        return None
+    levels = [level for level in where.levels_of(column) if level < attribute.regular]
+    if not levels:
+        return None
+    lows, highs = attribute.level_bounds()
+    return Fraction(repr(float(lows[levels[0]]))), Fraction(repr(float(highs[levels[-1]])))
+
+
+def narrowed(question: Question) -> Question:
+    """Return a question whose sums and means have bounds no wider than the values that their rows can have.
+
+    A condition on the column itself bounds what one row adds: of those aged 30 to 49 a tenth of what ages from 0 to 109
+    could. Bounds stay whole numbers of steps, and are at least one step apart. Sensitivity, Dwork et al. 2006, Def. 1.
+    """
+    measures = tuple(
+        replace(measure, summand=_narrowed(measure.summand, question.rows_of(measure))) for measure in question.measures
+    )
+    return replace(question, measures=measures)
+
+
+def _narrowed(summand: Summand, where: Predicate) -> Summand:
+    if summand.column is None or (found := value_range(where, summand.column)) is None:
+        return summand
+    below, above = ((end - summand.low) / summand.step for end in found)
+    least = min(max(math.floor(below), 0), summand.steps - 1)
+    most = max(min(math.ceil(above), summand.steps), least + 1)
+    return replace(
+        summand, low=summand.low + least * summand.step, high=summand.high - (summand.steps - most) * summand.step
+    )
+
+
+def clamping_words(measure: Measure, where: Predicate, ends: tuple[str, str]) -> str:
+    """Return which values of a measure's column count as the nearest bound; empty where none that takes part does.
+
+    Parameters
+    ----------
+    measure
+        A sum or a mean.
+    where
+        The rows that it is of.
+    ends
+        Its lower and its upper bound, as a person would write them.
+    """
+    assert measure.column is not None
+    attribute, found = where.domain[measure.column], value_range(where, measure.column)
+    if found is None:
+        return ""
+    # Rows at the first and the last level may have values beyond the declared bounds, which count there.
+    first, last = (Fraction(repr(float(end))) for end in (attribute.bounds or found))
+    open_ended = attribute.other_index is None
+    below = found[0] < measure.summand.low or (open_ended and found[0] == first)
+    above = found[1] > measure.summand.high or (open_ended and found[1] == last)
+    if below and above:
+        return f"outside {ends[0]} to {ends[1]} counts as the nearest bound"
+    return f"below {ends[0]} counts as {ends[0]}" if below else f"above {ends[1]} counts as {ends[1]}" if above else ""
+
+
 def _checked_bounds(column: str, bounds: tuple[float, float]) -> tuple[Fraction, Fraction]:
     try:
         low, high = (float(value) for value in bounds)

@@ -21,7 +21,7 @@ from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
-from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value
+from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
 from dpnotebook.session.aggregation import aggregated, described, measures_of, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
@@ -437,7 +437,7 @@ class Grouped(StatementVerbs):
         predicate = self._table.within(parsed(where, domain))
         if self._spans:
             measures = tuple(self._by_span(measure, predicate, alone=len(measures) == 1) for measure in measures)
-        question = Question(self._table.name, measures, self._keys, predicate)
+        question = narrowed(Question(self._table.name, measures, self._keys, predicate))
         check_rows(question)
         return Query(self._session, question, accuracy, fresh, guard=self._guard)
 

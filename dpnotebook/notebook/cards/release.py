@@ -30,7 +30,7 @@ from dpnotebook.notebook.cards.model import (
 from dpnotebook.notebook.cards.picked_lines import picked_note
 from dpnotebook.notebook.cards.plan import WHOLE, budget_parts, how_and_code
 from dpnotebook.notebook.cards.reuse_lines import SHARPER
-from dpnotebook.query.question import Question
+from dpnotebook.query.question import Question, clamping_words
 from dpnotebook.session.answer_frame import PARTS, column_name
 
 if TYPE_CHECKING:
@@ -345,4 +345,5 @@ def _notes(release: Release) -> Iterator[str]:
     for measure in release.question.measures:
         if measure.column is not None and measure.kind in ("sum", "mean") and domain[measure.column].bounds is not None:
             low, high = (formatting.rounded(float(end), DIGITS) for end in (measure.summand.low, measure.summand.high))
-            yield f"{measure.column} outside {low} to {high} counts as the nearest bound; intervals do not show that"
+            if clamped := clamping_words(measure, release.question.rows_of(measure), (low, high)):
+                yield f"{measure.column} {clamped}; intervals do not show that"

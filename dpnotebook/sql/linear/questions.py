@@ -25,7 +25,7 @@ from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate import Predicate
 from dpnotebook.predicate.expression import IsNull, Not
-from dpnotebook.query.question import Measure, Question, bounded_value
+from dpnotebook.query.question import Measure, Question, bounded_value, narrowed
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.linear.condition import LinearScope, NotLinear, bare, predicate
 from dpnotebook.sql.ownership.catalog import match_name
@@ -125,8 +125,8 @@ def _question(select: exp.Select, table: TableSchema, scope: LinearScope) -> Que
     grouped = _keys(select, keys, scope)
     rows = _rows(where, aggregates)
     if rows is not None:
-        return Question(table.name, tuple(part.measure for part in aggregates), grouped, rows)
-    return _of_different_rows(Question(table.name, (), grouped, where), aggregates)
+        return narrowed(Question(table.name, tuple(part.measure for part in aggregates), grouped, rows))
+    return narrowed(_of_different_rows(Question(table.name, (), grouped, where), aggregates))
 
 
 def scope_of(text: Text, table: TableSchema) -> LinearScope:
