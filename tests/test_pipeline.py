@@ -108,13 +108,42 @@ def test_a_public_table_that_changes_makes_plans_anew(kernel, made):
     assert made == [2]
 
 
-def test_a_plan_without_other_prices_is_none_to_look_at(kernel, made):
-    query = ask(kernel(), "question")
-    session = query.session
-    assert session._plan(query, alternatives=False).alternatives == ()
-    assert len(query.plan.alternatives) > 1
-    assert session._plan(query, alternatives=False) is query.plan
+def test_what_a_plan_is_compared_with_is_worked_out_when_somebody_looks(kernel, made):
+    session = kernel()
+    table = session.table("people")
+    table.histogram("age", error=20).run()
+    query = table.count(where="age == 7", error=20)  # known from the histogram, of whose bars it may be picked
+    plan = query.plan
     assert made == [2]
+    assert plan.picked.rows == 100
+    alone = table.count(where="age == 7", error=20, fresh=True).plan
+    assert plan.afresh.cost == alone.cost
+    assert plan.afresh is plan.afresh  # once
+    assert made == [4]
+    assert len(alone.alternatives) > 1
+    assert made == [4]  # prices are of the plan that was made
+    table.count(where="age < 50", error=20).run()
+    assert [one.chosen for one in alone.alternatives].count(True) == 1
+
+
+def test_other_prices_of_an_old_plan_are_as_the_ledger_stands_when_they_are_looked_at(kernel):
+    session = kernel()
+    table = session.table("people")
+    query = table.count(where="age < 50", error=10)
+    old, seen = query.plan, query.plan.error
+    table.histogram("age", epsilon=1.0).run()
+    table.count(where="age < 50", error=9.0).run()
+    assert old.alternatives == query.plan.alternatives
+    assert old.error == seen
+
+
+def test_the_prices_of_a_plan_outlive_the_session(kernel):
+    session = kernel()
+    query = session.table("people").count(where="age < 50", error=10)
+    plan = query.plan
+    session.close()
+    assert len(plan.alternatives) > 1
+    assert (plan.picked, plan.afresh, plan.otherwise) == (None, None, None)
 
 
 def between_plan_and_charge(session, monkeypatch, happens):
