@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ class Atoms:
     labels: Indices
     first: Indices
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of atoms."""
         return int(self.first.size)
@@ -96,7 +97,8 @@ def places(axes: Sequence[Axis], where: Predicate, domain: Domain, names: Sequen
     -------
     Shape (product of the attributes' sizes,), C order of the names.
     """
-    shape = tuple(domain[name].size for name in names)
+    sizes = domain.sizes
+    shape = tuple(sizes[name] for name in names)
     total = np.zeros(shape, dtype=np.intp)
     absent = np.zeros(shape, dtype=bool)
     for axis in axes:

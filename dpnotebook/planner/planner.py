@@ -293,7 +293,8 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
     accountant, option, spent = asking.accountant, way.option, asking.ledger.spent
     if not (math.isfinite(option.half_width) and np.isfinite(option.std_errors).all()):
         raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
-    price, epsilon = asking.price(option), accountant.epsilon(option.units)
+    cells, epsilon = asking.cells(option), accountant.epsilon(option.units)
+    price = asking.ledger.price(cells) if option.items else 0
     expected, unit = Expected(option.std_errors, option.half_width), explain.unit(question.measures[0], question)
     actions, steps = option.words()
     return Plan(
@@ -327,7 +328,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         code=explain.code(question, given),
         noise=accountant.noise,
         measurements=option.items,
-        cells=asking.cells(option),
+        cells=cells,
         recorded=option.recorded,
         actions=actions,
         without_reuse=way.alone,

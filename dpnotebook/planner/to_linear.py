@@ -194,9 +194,10 @@ def group_factors(measure: Measure, axes: Sequence[Axis]) -> list[Workload]:
 
 def allowed_levels(where: Predicate, name: str, domain: Domain) -> tuple[int, ...]:
     """Return the levels of an attribute that some row satisfying the predicate can have."""
+    size = domain.shape[domain.names.index(name)]
     if name not in where.attributes:
-        return tuple(range(domain[name].size))
-    allowed = np.zeros(domain[name].size, dtype=bool)
+        return tuple(range(size))
+    allowed = np.zeros(size, dtype=bool)
     for box in where.products():
         allowed |= box.get(name, True)
     return tuple(int(level) for level in np.flatnonzero(allowed))
