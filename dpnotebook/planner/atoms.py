@@ -43,12 +43,6 @@ class Atoms:
         """Number of atoms."""
         return int(self.first.size)
 
-    def respects(self, values: Indices) -> NDArray[np.bool_]:
-        """Return for each atom whether `values`, shape (cells,), are the same in all of its cells."""
-        same = np.ones(self.count, dtype=bool)
-        same[self.labels[values != values[self.first][self.labels]]] = False
-        return same
-
     def refined(self, values: Indices) -> tuple[Atoms, Indices]:
         """Return the coarsest finer partition in which `values` are the same in all cells of an atom.
 
