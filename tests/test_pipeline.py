@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.ledger.opened import Opened
 from dpnotebook.session import histories
 from dpnotebook.sql import plan as statement_plans
 
@@ -202,3 +203,25 @@ def test_measuring_afresh_is_paid_for_in_every_kernel(kernel, monkeypatch):
     between_plan_and_charge(other, monkeypatch, again.run)
     assert other.table("people").histogram("age", epsilon=0.5, fresh=True).run().paid == pytest.approx(0.5)
     assert other.spent.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_a_plan_reads_the_ledger_a_few_times_whatever_is_compared(kernel, kind, monkeypatch):
+    session, looks = kernel(), []
+    table = session.table("people")
+    for number in range(20):
+        table.count(where=f"age < {number + 1}", error=20).run()
+    query = ask(session, kind)
+    reading = Opened._reading
+
+    def counted(ledger):
+        looks.append(1)
+        return reading(ledger)
+
+    monkeypatch.setattr(Opened, "_reading", counted)
+    plan = query.plan
+    assert len(looks) <= 5  # the moment, what was recorded since the last one, and what was asked before
+    looks.clear()
+    assert len(plan.alternatives) > 1
+    if kind == "question":
+        assert looks == []
