@@ -36,7 +36,7 @@ def answers(delta):
             (table.crosstab("g", "h", error=80), exact),
         ]
         for kind, (query, truth) in zip(KINDS, asked, strict=True):
-            plan = session._plan(query, alternatives=False)
+            plan = session._plan(query)
             yield kind, plan, query.run().frame, truth
 
 

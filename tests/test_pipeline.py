@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 import dpnotebook as dpn
+from dpnotebook.ledger.opened import Opened
 from dpnotebook.session import histories
 from dpnotebook.sql import plan as statement_plans
 
@@ -108,13 +109,42 @@ def test_a_public_table_that_changes_makes_plans_anew(kernel, made):
     assert made == [2]
 
 
-def test_a_plan_without_other_prices_is_none_to_look_at(kernel, made):
-    query = ask(kernel(), "question")
-    session = query.session
-    assert session._plan(query, alternatives=False).alternatives == ()
-    assert len(query.plan.alternatives) > 1
-    assert session._plan(query, alternatives=False) is query.plan
+def test_what_a_plan_is_compared_with_is_worked_out_when_somebody_looks(kernel, made):
+    session = kernel()
+    table = session.table("people")
+    table.histogram("age", error=20).run()
+    query = table.count(where="age == 7", error=20)  # known from the histogram, of whose bars it may be picked
+    plan = query.plan
     assert made == [2]
+    assert plan.picked.rows == 100
+    alone = table.count(where="age == 7", error=20, fresh=True).plan
+    assert plan.afresh.cost == alone.cost
+    assert plan.afresh is plan.afresh  # once
+    assert made == [4]
+    assert len(alone.alternatives) > 1
+    assert made == [4]  # prices are of the plan that was made
+    table.count(where="age < 50", error=20).run()
+    assert [one.chosen for one in alone.alternatives].count(True) == 1
+
+
+def test_other_prices_of_an_old_plan_are_as_the_ledger_stands_when_they_are_looked_at(kernel):
+    session = kernel()
+    table = session.table("people")
+    query = table.count(where="age < 50", error=10)
+    old, seen = query.plan, query.plan.error
+    table.histogram("age", epsilon=1.0).run()
+    table.count(where="age < 50", error=9.0).run()
+    assert old.alternatives == query.plan.alternatives
+    assert old.error == seen
+
+
+def test_the_prices_of_a_plan_outlive_the_session(kernel):
+    session = kernel()
+    query = session.table("people").count(where="age < 50", error=10)
+    plan = query.plan
+    session.close()
+    assert len(plan.alternatives) > 1
+    assert (plan.picked, plan.afresh, plan.otherwise) == (None, None, None)
 
 
 def between_plan_and_charge(session, monkeypatch, happens):
@@ -173,3 +203,25 @@ def test_measuring_afresh_is_paid_for_in_every_kernel(kernel, monkeypatch):
     between_plan_and_charge(other, monkeypatch, again.run)
     assert other.table("people").histogram("age", epsilon=0.5, fresh=True).run().paid == pytest.approx(0.5)
     assert other.spent.epsilon == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["question", "statement"])
+def test_a_plan_reads_the_ledger_a_few_times_whatever_is_compared(kernel, kind, monkeypatch):
+    session, looks = kernel(), []
+    table = session.table("people")
+    for number in range(20):
+        table.count(where=f"age < {number + 1}", error=20).run()
+    query = ask(session, kind)
+    reading = Opened._reading
+
+    def counted(ledger):
+        looks.append(1)
+        return reading(ledger)
+
+    monkeypatch.setattr(Opened, "_reading", counted)
+    plan = query.plan
+    assert len(looks) <= 5  # the moment, what was recorded since the last one, and what was asked before
+    looks.clear()
+    assert len(plan.alternatives) > 1
+    if kind == "question":
+        assert looks == []

@@ -9,13 +9,14 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import sqlglot
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from dpnotebook.dialect.translate import translated
 from dpnotebook.dialect.types import kind_of
 from dpnotebook.engine.column_arrays import arrays
 from dpnotebook.engine.executor import failed, md5_total, md5_words
-from dpnotebook.engine.materialize import first_held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -234,3 +235,44 @@ def _type(name: str) -> str:
     if name.startswith("decimal"):
         return "BIGINT" if name.endswith(",0)") else "DOUBLE"  # sums of whole steps have 28 digits at most
     return _TYPES.get(name, name.split("<")[0].upper())
+
+
+# Queries with a part that must be worked out once: Spark works it out anew for each part that reads it.
+def first_held(query: str, name: str) -> tuple[str, str] | None:
+    """Return the first part of a query that is to be worked out once, and the query with a table in its place.
+
+    Parameters
+    ----------
+    query
+        DuckDB's SQL; parts before the one that is MATERIALIZED are not read by those after it.
+    name
+        What the table will be called.
+
+    Returns
+    -------
+    Two queries of DuckDB's SQL; None where no part is to be worked out once.
+    """
+    if " AS MATERIALIZED " not in query:
+        return None
+    tree: Any = sqlglot.parse_one(query, read="duckdb")
+    parts = tree.ctes
+    number = next((i for i, part in enumerate(parts) if part.args.get("materialized")), None)
+    if number is None:
+        return None
+    held = parts[number]
+    inner = held.this.copy()
+    before = parts[:number]
+    if before:
+        inner = exp.select("*").from_(held.alias)
+        held.set("materialized", None)
+        inner.set("with_", exp.With(expressions=[part.copy() for part in [*before, held]]))
+    for part in parts[: number + 1]:
+        part.pop()
+    if not tree.ctes:
+        tree.set("with_", None)
+    for table in tree.find_all(exp.Table):
+        if table.name == held.alias and not table.db:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=table.this.copy()))
+            table.set("this", exp.to_identifier(name, quoted=True))
+    return inner.sql("duckdb"), tree.sql("duckdb")

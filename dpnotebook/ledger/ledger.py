@@ -7,7 +7,7 @@ import math
 import sqlite3
 from collections.abc import Container, Iterable, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from operator import index
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ from dpnotebook.ledger.reading import (
     read_refusals,
 )
 from dpnotebook.ledger.releases import Charge, Record, charge_from, pack, record_from, unpack
-from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay, parts_of
+from dpnotebook.ledger.replay import SNAPSHOT_WORK, Earlier, Replay, TableEntries, parts_of
 from dpnotebook.ledger.store import MEMORY
 from dpnotebook.ledger.writing import append, charge_values, write_refusal, write_snapshot
 from dpnotebook.privacy.accountant import DELTA_UNITS, Accountant, accountant_for
@@ -292,7 +292,7 @@ class Ledger(Opened):
             self._append_budget(connection, view, whole, budget, why)
         return self.budgets()[-1].budget
 
-    @property
+    @cached_property
     def identity(self) -> str:
         """Sixteen hex digits that tell this ledger, and copies of it, from every other one; they are public."""
         with self._reading() as (_, view):
@@ -537,7 +537,7 @@ class Ledger(Opened):
         Nothing else may refine them meanwhile, see `charge`. Of each, the number of its release and its place in it.
         """
         with self._reading() as (_, view):
-            return frozenset(place for places in view.table(table).pending.values() for place in places)
+            return self._refining(view.table(table))
 
     def pending(self, table: str) -> tuple[Charge, ...]:
         """Return the charges of a table that are paid for and still to be measured, with the noise they were made with.
@@ -625,11 +625,19 @@ class Ledger(Opened):
             check_domain(table, self._said.get(table), known.since)
             since = {known.since} if parts is None else known.since_parts(parts)
             return Moment(
+                view.head.hex(),
+                known.version,
+                tuple(
+                    number
+                    for number in known.pending
+                    if view.lines[number - 1].since == known.since and self._can_be_measured(view, number)
+                ),
+                self._refining(known),
                 self.accountant,
                 view.spent,
                 self.threshold_delta,
                 max(Fraction(0), self.threshold_delta - Fraction(view.delta, DELTA_UNITS)),
-                view.table(table).spend.read_only(),
+                known.spend.read_only(),
                 partial(self.records, table, since=since),
                 partial(self.pending, table),
             )
@@ -685,9 +693,15 @@ class Ledger(Opened):
     def _waiting(self, view: Replay) -> list[int]:
         """Return the charges without a recorded answer that can still be measured, of all tables."""
         pending = [number for table in view.tables.values() for number in table.pending]
-        return [
-            number for number in pending if self._random_states.find(view.lines[number - 1].random_state) is not None
-        ]
+        return [number for number in pending if self._can_be_measured(view, number)]
+
+    def _can_be_measured(self, view: Replay, number: int) -> bool:
+        """Whether what is random about the answer to a charge is still there."""
+        return self._random_states.find(view.lines[number - 1].random_state) is not None
+
+    @staticmethod
+    def _refining(table: TableEntries) -> frozenset[tuple[int, int]]:
+        return frozenset(place for places in table.pending.values() for place in places)
 
     def _check_answered(self, connection: sqlite3.Connection, view: Replay, table: str) -> None:
         """Raise LedgerConflict if something that reads a table can still be measured."""

@@ -19,6 +19,12 @@ class Moment:
 
     Parameters
     ----------
+    head, version
+        The hash of the last entry, and the number of the last one that is about the table; see `Ledger.news`.
+    waiting
+        The numbers of the table's charges that can still be measured.
+    refining
+        What these refine; see `Ledger.refining`.
     accountant
         Of the budget that holds.
     spent
@@ -29,17 +35,25 @@ class Moment:
         What every cell of the table has cost; read-only.
     records
         Finds recorded answers; by question, and but for some numbers, if these are given.
-    pending
+    charges
         Lists what was charged and can still be measured, of the table.
     """
 
+    head: str
+    version: int
+    waiting: tuple[int, ...]
+    refining: frozenset[tuple[int, int]]
     accountant: Accountant
     spent: int
     threshold_delta: Fraction
     delta_remaining: Fraction
     spend: Spend
     records: Callable[..., Sequence[Record]]
-    pending: Callable[[], Sequence[Charge]]
+    charges: Callable[[], Sequence[Charge]]
+
+    def pending(self) -> Sequence[Charge]:
+        """Return what was charged and can still be measured, of the table."""
+        return self.charges() if self.waiting else ()
 
     def price(self, cost: CellCost) -> int:
         """Return by how many units a cost would raise the session's total."""

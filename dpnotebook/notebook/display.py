@@ -64,9 +64,14 @@ def _query(query: Query) -> None:
 
 
 def _release_view(name: str, release: Release, **options: Any) -> Any:
-    from dpnotebook.notebook.plots.views import VIEWS
+    from dpnotebook.notebook import tables
+    from dpnotebook.notebook.plots.numbers import answer_table
+    from dpnotebook.notebook.plots.release import plot_release
 
-    return VIEWS[name](release, **options)
+    if name == "plot":
+        return plot_release(release, **options)
+    write = {"markdown": tables.table_markdown, "latex": tables.table_latex, "html": tables.table_html}[name]
+    return write(answer_table(release))
 
 
 def _plot_strategy(strategy: Strategy, *arguments: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ is public; that all rounds together cost no more follows, for each pays from wha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -20,7 +20,7 @@ from dpnotebook.inference.marginal_algebra import marginal_algebra
 from dpnotebook.planner import explain
 from dpnotebook.planner.adaptive_rounds import AdaptiveAnswers, Rounds, RoundShares
 from dpnotebook.planner.answers import Estimates
-from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, Planned
+from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, Planned
 from dpnotebook.planner.plan_json import item_to_json, packed, plan_to_json, unpacked
 from dpnotebook.planner.pricing import scale_for_units
 from dpnotebook.planner.problem import LedgerView
@@ -125,7 +125,6 @@ def adaptive_plan(
     ledger: LedgerView,
     *,
     fresh: bool = False,
-    alternatives: bool = True,
     known: int = 0,
 ) -> Plan:
     """Return the plan of an adaptive answer; reads no data.
@@ -138,8 +137,6 @@ def adaptive_plan(
         What is public about the table, and what was recorded of it.
     fresh
         Measure anew although the ledger has an answer that cost as much.
-    alternatives
-        Whether to list other prices.
     known
         How many releases there are.
 
@@ -173,14 +170,14 @@ def adaptive_plan(
     first = () if number is not None else (first_planned(told, rounds, units),)
     cells = told.whole(units) if first else CellCost(())
     price = ledger.price(cells) if first else 0
-    others = []
-    if alternatives and first:
-        others = [Alternative.at(accountant, ledger.spent, price, expected[1], units, True)]
+
+    def prices(epsilon: float = accuracy.epsilon) -> Iterator[Alternative]:
+        yield Alternative.at(accountant, ledger.spent, price, expected[1], units, True)
         for factor in FACTORS:
-            other = accountant.units(Fraction(repr(float(f"{accuracy.epsilon * factor:.3g}"))))
+            other = accountant.units(Fraction(repr(float(f"{epsilon * factor:.3g}"))))
             error = _errors(told, rounds, other, accuracy.confidence)[0][1]
-            cost = ledger.price(told.whole(other))
-            others.append(Alternative.at(accountant, ledger.spent, cost, error, other, False))
+            yield Alternative.at(accountant, ledger.spent, ledger.price(told.whole(other)), error, other, False)
+
     return Plan(
         question=question,
         accuracy=accuracy,
@@ -197,7 +194,6 @@ def adaptive_plan(
         error=expected[1],
         least_error=best,
         confidence=accuracy.confidence,
-        alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
         reused=() if number is None else (number,),
         affordable=ledger.spent + price <= accountant.total,
         assumption="",
@@ -209,6 +205,7 @@ def adaptive_plan(
         cells=cells,
         recorded=number,
         known=known,
+        comparisons=Comparisons(prices) if first else Comparisons(),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,16 +38,10 @@ class Atoms:
     labels: Indices
     first: Indices
 
-    @property
+    @cached_property
     def count(self) -> int:
         """Number of atoms."""
         return int(self.first.size)
-
-    def respects(self, values: Indices) -> NDArray[np.bool_]:
-        """Return for each atom whether `values`, shape (cells,), are the same in all of its cells."""
-        same = np.ones(self.count, dtype=bool)
-        same[self.labels[values != values[self.first][self.labels]]] = False
-        return same
 
     def refined(self, values: Indices) -> tuple[Atoms, Indices]:
         """Return the coarsest finer partition in which `values` are the same in all cells of an atom.
@@ -96,7 +91,8 @@ def places(axes: Sequence[Axis], where: Predicate, domain: Domain, names: Sequen
     -------
     Shape (product of the attributes' sizes,), C order of the names.
     """
-    shape = tuple(domain[name].size for name in names)
+    sizes = domain.sizes
+    shape = tuple(sizes[name] for name in names)
     total = np.zeros(shape, dtype=np.intp)
     absent = np.zeros(shape, dtype=bool)
     for axis in axes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -102,9 +102,19 @@ class MeasuredHistogram:
 
 @dataclass(eq=False)
 class _Marginals:
-    """Marginals of the same rows: their measurements, with the weight of each subset and its numbers."""
+    """Marginals of the same rows: their measurements, with the weight of each subset and its numbers.
+
+    Parameters
+    ----------
+    where, axes, sides
+        The rows, all attributes with the levels that these rows have, and the counts of each level of them.
+    known
+        The measurements by their queries.
+    """
 
     where: Predicate
+    axes: tuple[Axis, ...]
+    sides: Sequence[Identity]
     known: dict[str, tuple[Repeats, list[tuple[Subset, float, slice]]]] = field(default_factory=dict)
 
     @property
@@ -112,9 +122,14 @@ class _Marginals:
         """Whether anything was told apart among the rows."""
         return any(subset for _, parts in self.known.values() for subset, _, _ in parts)
 
-    def source(self, domain: Domain) -> MeasuredHistogram:
+    @classmethod
+    def none_of(cls, where: Predicate, domain: Domain) -> _Marginals:
+        """Return those of some rows before anything was measured."""
+        axes = tuple(Axis(name, allowed_levels(where, name, domain)) for name in domain.names)
+        return cls(where, axes, [Identity(axis.size) for axis in axes])
+
+    def source(self) -> MeasuredHistogram:
         """Return them as one weighted measurement of marginals, of unit variance: precisions add up."""
-        axes = tuple(Axis(name, allowed_levels(self.where, name, domain)) for name in domain.names)
         precision: dict[Subset, float] = {}
         numbers: dict[Subset, Floats] = {}
         for known, parts in self.known.values():
@@ -133,9 +148,9 @@ class _Marginals:
             for known, parts in self.known.values()
             for subset, weight, columns in parts
         ]
-        operator = Marginals([Identity(axis.size) for axis in axes], weights)
+        operator = Marginals(self.sides, weights)
         noisy = np.concatenate([numbers[subset] / weights[subset] for subset in weights])
-        return MeasuredHistogram(self.where, axes, operator, noisy, 1.0, tuple(draws))
+        return MeasuredHistogram(self.where, self.axes, operator, noisy, 1.0, tuple(draws))
 
 
 class ClosedForm:
@@ -156,7 +171,7 @@ class ClosedForm:
     def copy(self) -> ClosedForm:
         """Return a copy that can be added to without changing this one."""
         twin = ClosedForm(self.domain)
-        twin._marginals = {key: _Marginals(one.where, dict(one.known)) for key, one in self._marginals.items()}
+        twin._marginals = {key: replace(one, known=dict(one.known)) for key, one in self._marginals.items()}
         twin._others, twin._sources = dict(self._others), dict(self._sources)
         return twin
 
@@ -172,8 +187,10 @@ class ClosedForm:
             self._others[measurement.key] = known
         else:
             at = True, measurement.where.key
-            group = self._marginals.setdefault(measurement.where.key, _Marginals(measurement.where))
-            group.known[measurement.key] = known, parts
+            rows = measurement.where
+            if rows.key not in self._marginals:
+                self._marginals[rows.key] = _Marginals.none_of(rows, self.domain)
+            self._marginals[rows.key].known[measurement.key] = known, parts
         self._sources.pop(at, None)
 
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
@@ -220,7 +237,7 @@ class ClosedForm:
         if at not in self._sources:
             marginals, name = at
             if marginals:
-                self._sources[at] = self._marginals[name].source(self.domain)
+                self._sources[at] = self._marginals[name].source()
             else:
                 self._sources[at] = _together(self._others[name])
         return self._sources[at]

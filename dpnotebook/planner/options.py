@@ -277,14 +277,13 @@ def _beside(problem: PlanningProblem, accuracy: Accuracy, targets: Floats) -> Op
     best: marginal_measurement.Proposal | None = None
     least = problem.price(alone.items), alone.units
     for proposal in _missing(problem, targets) if problem.planner != "pioneer" else ():
-        price = problem.price(proposal.items), _units(proposal.items, problem)
+        price = problem.prices(proposal.items)
         if price < least and _holds(problem, proposal, targets):
             least, best = price, proposal
     if best is None:
         variances = marginal_measurement.combined(problem.asked.variances, targets)
         return _finished(problem, replace(alone, own=True), variances, accuracy)
-    own = best.half_width > 0
-    units = _units(best.items, problem)
+    own, (_, units) = best.half_width > 0, least
     as_good_as = alone.units if accuracy.error is None else 0
     option = Option(best.items, units, alone.std_errors, best.half_width, own=own, as_good_as=as_good_as)
     return _finished(problem, option, best.variances, accuracy)
@@ -314,7 +313,7 @@ def _with_variance(problem: PlanningProblem, accuracy: Accuracy, target: float) 
     least, units = problem.price(alone.items), alone.units
     left = problem.ledger.accountant.total - problem.ledger.spent
     for proposal in _proposals(problem, target):
-        price, less = problem.price(proposal.items), _units(proposal.items, problem)
+        price, less = problem.prices(proposal.items)
         # Of what costs nothing, that which leaves its cells most to spare.
         if price < least or (price == least == 0 and less < units) or (proposal.sparing and price <= problem.extra):
             better.append(proposal)

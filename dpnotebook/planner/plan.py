@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -176,6 +177,25 @@ class PlannedMeasure:
     between: tuple[float, float] | None = None
 
 
+def _none() -> None:
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """What a plan can be compared with, each worked out when somebody looks at it: what only runs needs none of it.
+
+    Parameters
+    ----------
+    prices, otherwise, afresh
+        Find what the properties of `Plan` with these names say; `prices` its alternatives.
+    """
+
+    prices: Callable[[], Iterable[Alternative]] = tuple
+    otherwise: Callable[[], Plan | None] = _none
+    afresh: Callable[[], Plan | None] = _none
+
+
 ActionKind = Literal["free", "reuse", "refine", "measure", "buy"]
 
 
@@ -230,8 +250,6 @@ class Plan(ShowsCard):
         Half-width of the interval at `confidence`, worst answer.
     confidence
         Probability that an interval holds the exact answer.
-    alternatives
-        The same question at other prices.
     reused
         Numbers of the releases whose answers are used.
     recorded
@@ -260,12 +278,6 @@ class Plan(ShowsCard):
         With which questions it shares what is bought for them; None where nothing ever is.
     forecast
         What is expected of the purchase that is made with it; None without one.
-    otherwise
-        The same question answered alone, where a strategy is bought with it; bought with it, where that is offered.
-    picked
-        The release that the question may have been picked from, for what it showed; None where there is none.
-    afresh
-        How it would be measured anew, where it may have been picked; None also where no noise could.
     parts
         Its measures, in order, where there are several.
     forbidden
@@ -286,6 +298,10 @@ class Plan(ShowsCard):
         What will be measured; empty when the answer is reused.
     cells
         The cost in every cell.
+    picked
+        The release that the question may have been picked from, for what it showed; None where there is none.
+    comparisons
+        What it can be compared with.
 
     Examples
     --------
@@ -314,7 +330,6 @@ class Plan(ShowsCard):
     std_errors: NDArray[np.float64]
     error: float
     confidence: float
-    alternatives: tuple[Alternative, ...]
     reused: tuple[int, ...]
     affordable: bool
     assumption: str
@@ -336,12 +351,26 @@ class Plan(ShowsCard):
     strategy_prices: Mapping[str, tuple[int, int]] = field(default_factory=dict, repr=False)
     kind: str | None = None
     forecast: PurchaseForecast | None = field(default=None, repr=False)
-    otherwise: Plan | None = field(default=None, repr=False)
-    picked: Picked | None = None
-    afresh: Plan | None = field(default=None, repr=False)
     parts: tuple[PlannedMeasure, ...] = ()
     forbidden: str = ""
     least_error: float | None = None
+    picked: Picked | None = None
+    comparisons: Comparisons = field(default=Comparisons(), repr=False)
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The same question at other prices, the cheapest first; this one is among them."""
+        return tuple(sorted(self.comparisons.prices(), key=lambda other: other.epsilon))
+
+    @cached_property
+    def otherwise(self) -> Plan | None:
+        """The same question answered alone, where a strategy is bought with it; with it, where that is offered."""
+        return self.comparisons.otherwise()
+
+    @cached_property
+    def afresh(self) -> Plan | None:
+        """How it would be measured anew, where it may have been picked; None also where no noise could."""
+        return self.comparisons.afresh()
 
     @property
     def bought(self) -> bool:

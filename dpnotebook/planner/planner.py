@@ -22,7 +22,7 @@ from dpnotebook.planner.history import History, StrategyPrice
 from dpnotebook.planner.known_means import known_means, with_known
 from dpnotebook.planner.marginal_measurement import LinearTarget
 from dpnotebook.planner.options import by_itself, repeated, with_history
-from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
+from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.planner.pricing import cost_of, scales, units_for, units_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
 from dpnotebook.planner.several import SeveralMeasures
@@ -55,7 +55,6 @@ def make_plan(
     assumption: Assumption | None = None,
     strategy: Strategy | None = None,
     purchases: Purchases = "auto",
-    alternatives: bool = True,
 ) -> Plan:
     """Return how a question will be answered, what that costs and how wrong the answer will be.
 
@@ -77,8 +76,6 @@ def make_plan(
         For means: how many rows and which mean to expect.
     strategy
         What to measure for a workload; None for the best that is found.
-    alternatives
-        Whether to list other prices: pricing them takes longer than the plan itself.
 
     Raises
     ------
@@ -89,9 +86,7 @@ def make_plan(
     """
     assumption = with_rows(assumption or Assumption(), question, table, history)
     past = None if fresh or strategy is not None else history
-    asking = _Asking(
-        question, accuracy, table, ledger, past, planner, assumption, strategy, purchases=purchases, others=alternatives
-    )
+    asking = _Asking(question, accuracy, table, ledger, past, planner, assumption, strategy, purchases)
     if accuracy.relative is not None:
         asking = asking.at(resolved(accuracy, question, asking.known, table))
     _check_accuracy(question, asking.accuracy, table, assumption)
@@ -108,8 +103,6 @@ class _Asking:
     ----------
     history
         What may be reused; None where nothing is.
-    others
-        Whether other prices are listed.
     """
 
     question: Question
@@ -121,7 +114,6 @@ class _Asking:
     assumption: Assumption
     strategy: Strategy | None
     purchases: Purchases
-    others: bool
 
     @cached_property
     def accountant(self) -> Accountant:
@@ -175,8 +167,8 @@ class _Way:
         How its measures would be answered by themselves; none where a release answers it.
     alone
         What that would cost; None where nothing that was recorded was looked at.
-    others
-        Other prices.
+    prices
+        Finds other prices; None where there are none.
     worked_out, kind
         As in `PlanningProblem`.
     """
@@ -184,7 +176,7 @@ class _Way:
     option: Option
     answers: Sequence[Answers] = ()
     alone: Cost | None = None
-    others: Sequence[Alternative] = ()
+    prices: Callable[[], Sequence[Alternative]] | None = None
     worked_out: Mapping[str, StrategyPrice] = field(default_factory=dict)
     kind: str | None = None
 
@@ -206,8 +198,11 @@ def _several(asking: _Asking) -> _Way | None:
         return None
     units = option.as_good_as or units_for(accuracy, together.apart, table, asking.accountant)[0]
     alone = None if asking.history is None else Cost(asking.accountant.epsilon(units), asking.accountant.delta, units)
-    listed = asking.others and together.quick(accuracy)
-    return _Way(option, together.apart, alone, _others(together.planned, option, asking) if listed else ())
+
+    def prices() -> list[Alternative]:
+        return _others(together.planned, option, asking) if together.quick(accuracy) else []
+
+    return _Way(option, together.apart, alone, prices)
 
 
 def _single(asking: _Asking) -> _Way:
@@ -215,8 +210,8 @@ def _single(asking: _Asking) -> _Way:
     answers, option, second = _by_itself(asking)
     way = _beside_means(asking, answers, option) or _beside_history(asking, answers, option, second)
     way = way or _Way(option, answers)
-    if asking.others and not way.others and way.option.items:
-        way = replace(way, others=_other_prices(way.answers, way.option, asking))
+    if way.prices is None and way.option.items:
+        way = replace(way, prices=partial(_other_prices, way.answers, way.option, asking))
     return way
 
 
@@ -255,7 +250,7 @@ def _beside_means(asking: _Asking, answers: Sequence[Answers], option: Option) -
         by_themselves = by_itself(answers, other, table, asking.accountant)
         return beside(by_themselves, other) or by_themselves
 
-    return _Way(found, answers, alone, _others(mean_at, found, asking) if asking.others else ())
+    return _Way(found, answers, alone, partial(_others, mean_at, found, asking))
 
 
 def _beside_history(
@@ -282,8 +277,8 @@ def _beside_history(
         asked_alone = by_itself(answers, other, table, asking.accountant)
         return with_history(replace(problem, alone=asked_alone, buying=False), other)
 
-    others = _others(beside, option, asking) if asking.others and option.combined else ()
-    return _Way(option, answers, alone, others, problem.worked_out, kind)
+    prices = partial(_others, beside, option, asking) if option.combined else None
+    return _Way(option, answers, alone, prices, problem.worked_out, kind)
 
 
 def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | None) -> Plan:
@@ -298,7 +293,8 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
     accountant, option, spent = asking.accountant, way.option, asking.ledger.spent
     if not (math.isfinite(option.half_width) and np.isfinite(option.std_errors).all()):
         raise AccuracyError("no noise that can be drawn answers this; ask for fewer answers or cells at once")
-    price, epsilon = asking.price(option), accountant.epsilon(option.units)
+    cells, epsilon = asking.cells(option), accountant.epsilon(option.units)
+    price = asking.ledger.price(cells) if option.items else 0
     expected, unit = Expected(option.std_errors, option.half_width), explain.unit(question.measures[0], question)
     actions, steps = option.words()
     return Plan(
@@ -316,7 +312,6 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         std_errors=as_asked(option.std_errors, question.measures[0], question, table.domain),
         error=option.half_width,
         confidence=accuracy.confidence,
-        alternatives=tuple(sorted(way.others, key=lambda other: other.epsilon)),
         reused=option.reused,
         affordable=spent + price <= accountant.total,
         assumption=explain.size_assumed(given, accuracy, unit)
@@ -333,7 +328,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         code=explain.code(question, given),
         noise=accountant.noise,
         measurements=option.items,
-        cells=asking.cells(option),
+        cells=cells,
         recorded=option.recorded,
         actions=actions,
         without_reuse=way.alone,
@@ -349,6 +344,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         parts=_parts(question, option.expected)
         if len(question.measures) > 1
         else _by_target(question, accuracy, option, accountant.law),
+        comparisons=Comparisons(way.prices or tuple),
     )
 
 

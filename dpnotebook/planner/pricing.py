@@ -86,7 +86,12 @@ def cost_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant
 
 def units_of(items: Sequence[Planned], table: TableSchema, accountant: Accountant) -> int:
     """Return what measurements cost together, in units, whatever was spent before; never less."""
-    return cost_of(items, table, accountant).bound_over(PART if table.adds else None)
+    return units_in(cost_of(items, table, accountant), table)
+
+
+def units_in(cost: CellCost, table: TableSchema) -> int:
+    """Return what costs in each cell come to, in units, whatever was spent before; never less."""
+    return cost.bound_over(PART if table.adds else None)
 
 
 class Pricing(NamedTuple):

@@ -16,7 +16,7 @@ from dpnotebook.planner.history import History, RecordedRelease, StrategyPrice
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.least_squares_state import LeastSquaresState
 from dpnotebook.planner.plan import Action, Planned
-from dpnotebook.planner.pricing import cost_of, units_of
+from dpnotebook.planner.pricing import cost_of, units_in, units_of
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.ski_rental import PurchaseForecast, Purchases, Rent
 from dpnotebook.planner.table import TableSchema
@@ -178,7 +178,14 @@ class PlanningProblem:
 
     def price(self, items: Sequence[Planned]) -> int:
         """Return by how many units the session's total would rise."""
-        return self.ledger.price(cost_of(items, self.table, self.ledger.accountant)) if items else 0
+        return self.prices(items)[0]
+
+    def prices(self, items: Sequence[Planned]) -> tuple[int, int]:
+        """Return by how many units the session's total would rise, and what the items cost whatever was spent."""
+        if not items:
+            return 0, 0
+        cells = cost_of(items, self.table, self.ledger.accountant)
+        return self.ledger.price(cells), units_in(cells, self.table)
 
     def after(self, items: Sequence[Planned]) -> marginal_measurement.LinearTarget | None:
         """Return the question as if some measurements had been made."""

@@ -9,12 +9,13 @@ Sets of levels are ints read as bits, so that an edge over 10^5 levels costs one
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.domain.values import Mask
 from dpnotebook.errors import PredicateError
 
 MAX_NODES = 100_000
@@ -191,6 +192,48 @@ def paths(root: Node) -> Iterator[dict[int, int]]:
     return go(root, {})
 
 
+def boxes(root: Node, shape: Sequence[int]) -> Iterator[dict[int, Mask]]:
+    """Yield the disjoint boxes of what leads to TRUE, as masks of levels by attribute; boxes share masks."""
+    masks: dict[tuple[int, int], Mask] = {}
+
+    def mask(index: int, bits: int) -> Mask:
+        found = masks.get((index, bits))
+        if found is None:
+            found = masks[index, bits] = unpack(bits, shape[index])
+            found.setflags(write=False)
+        return found
+
+    for path in paths(root):
+        yield {index: mask(index, bits) for index, bits in path.items()}
+
+
+def cells(root: Node, place_of: Mapping[int, int], shape: Sequence[int]) -> Mask:
+    """Return whether each cell leads to TRUE.
+
+    Parameters
+    ----------
+    root
+        A diagram.
+    place_of
+        The axis of each attribute that it asks for, ascending.
+    shape
+        The number of levels along every axis.
+    """
+
+    def widen(below: Mask, place: int) -> Mask:
+        missing_axes = len(shape) - place - below.ndim
+        return np.broadcast_to(below.reshape((1,) * missing_axes + below.shape), tuple(shape[place:]))
+
+    def step(at: Node, below: Callable[[Node], Mask]) -> Mask:
+        place = place_of[at.index]
+        found = np.empty(tuple(shape[place:]), dtype=bool)
+        for bits, child in at.edges:
+            found[unpack(bits, shape[place])] = widen(below(child), place + 1)
+        return found
+
+    return widen(fold(root, np.array(True), np.array(False), step), 0)
+
+
 def box(sides: dict[int, int], shape: Sequence[int]) -> Node:
     """Return the diagram of a box: levels (bits) by attribute, all of them at once."""
     found = TRUE
@@ -214,3 +257,67 @@ def levels_at(root: Node, index: int, every: int) -> int:
         return found
 
     return fold(root, every, 0, step)
+
+
+# Decision diagrams as JSON values: `nodes` are [column, [[child, [[start, stop], ...]], ...]].
+#
+# Child 0 is "no", 1 is "yes", and 2 and up are the nodes in order; the sets of levels that lead to a child are runs.
+def write(root: Node, names: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
+    """Return a diagram as JSON values, the same for equal diagrams."""
+    number = {FALSE: 0, TRUE: 1}
+    found = []
+    for at in nodes(root):
+        edges = [[number[child], _runs(unpack(bits, shape[at.index]))] for bits, child in at.edges]
+        found.append([names[at.index], edges])
+        number[at] = len(number)
+    return {"root": number[root], "nodes": found}
+
+
+def read(obj: Mapping[str, Any], names: Sequence[str], shape: Sequence[int]) -> Node:
+    """Return the diagram that `write` wrote.
+
+    Raises
+    ------
+    PredicateError
+        If the object is no diagram over columns with these names and numbers of levels.
+    """
+    known = [FALSE, TRUE]
+    places = {name: place for place, name in enumerate(names)}
+    try:
+        for name, edges in obj["nodes"]:
+            below = [(_child(known, child), runs) for child, runs in edges]
+            known.append(_node(places[name], shape[places[name]], below))
+        return _child(known, obj["root"])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise PredicateError("this is not a recorded condition over this domain") from error
+
+
+def _runs(mask: Mask) -> list[list[int]]:
+    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), mask.size]
+    first = 0 if mask[:1].any() else 1
+    return [list(run) for run in zip(cuts[first::2], cuts[first + 1 :: 2], strict=False)]
+
+
+def _child(known: list[Node], number: int) -> Node:
+    if number < 0:
+        raise ValueError("nodes are counted from 0")
+    return known[number]
+
+
+def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
+    """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
+    covered = np.zeros(size, dtype=np.int64)
+    found = []
+    for child, runs in edges:
+        mask = np.zeros(size, dtype=bool)
+        for start, stop in runs:
+            if not 0 <= start < stop <= size:
+                raise ValueError("levels out of range")
+            mask[start:stop] = True
+        if child.index <= index:
+            raise ValueError("columns out of order")
+        covered += mask
+        found.append((pack(mask), child))
+    if not (covered == 1).all():
+        raise ValueError("levels missing or twice")
+    return node(index, found)

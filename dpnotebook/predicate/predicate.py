@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -159,17 +159,9 @@ class Predicate:
         count = diagram.count_paths(self._root)
         if count > MAX_PRODUCTS:
             raise PredicateError(f"this condition falls into {count:,} separate boxes, too many; ask for its parts")
-        names, sizes = self.domain.names, self.domain.shape
-        masks: dict[tuple[int, int], Mask] = {}
-
-        def mask(index: int, bits: int) -> Mask:
-            found = masks.get((index, bits))
-            if found is None:
-                found = masks[index, bits] = diagram.unpack(bits, sizes[index])
-                found.setflags(write=False)  # boxes share them
-            return found
-
-        return [{names[index]: mask(index, bits) for index, bits in path.items()} for path in diagram.paths(self._root)]
+        names = self.domain.names
+        boxes = diagram.boxes(self._root, self.domain.shape)
+        return [{names[index]: mask for index, mask in sides.items()} for sides in boxes]
 
     def levels_of(self, name: str) -> tuple[int, ...]:
         """Return the levels of a column that some row satisfying it can have, ascending."""
@@ -202,19 +194,8 @@ class Predicate:
         place_of = {index_of(self.domain, wanted[place]): position for position, place in enumerate(order)}
         shape = tuple(projected.shape[place] for place in order)
 
-        def widen(below: NDArray[np.bool_], place: int) -> NDArray[np.bool_]:
-            missing_axes = len(shape) - place - below.ndim
-            return np.broadcast_to(below.reshape((1,) * missing_axes + below.shape), shape[place:])
-
-        def step(at: Node, below: Callable[[Node], NDArray[np.bool_]]) -> NDArray[np.bool_]:
-            place = place_of[at.index]
-            cells = np.empty(shape[place:], dtype=bool)
-            for bits, child in at.edges:
-                cells[diagram.unpack(bits, shape[place])] = widen(below(child), place + 1)
-            return cells
-
-        root = diagram.fold(self._root, np.array(True), np.array(False), step)
-        return np.array(widen(root, 0).transpose(np.argsort(order)), order="C")
+        cells = diagram.cells(self._root, place_of, shape)
+        return np.array(cells.transpose(np.argsort(order)), order="C")
 
     def mapped(self, domain: Domain, levels: Mapping[str, NDArray[np.int64]]) -> Predicate:
         """Return a predicate over another domain that is true where this one is true of the levels of this domain.
@@ -290,7 +271,7 @@ class Predicate:
 
         `nodes` are [column, [[child, [[start, stop], ...]], ...]]; child 0 is "no", 1 is "yes", 2 and up are nodes.
         """
-        return write(self._root, self.domain.names, self.domain.shape)
+        return diagram.write(self._root, self.domain.names, self.domain.shape)
 
     @classmethod
     def from_json(cls, obj: Mapping[str, Any], domain: Domain) -> Predicate:
@@ -301,7 +282,7 @@ class Predicate:
         PredicateError
             If the object is no predicate over this domain.
         """
-        return cls(domain, read(obj, domain.names, domain.shape))
+        return cls(domain, diagram.read(obj, domain.names, domain.shape))
 
 
 def _nothing(expression: Expression, domain: Domain) -> str:
@@ -382,67 +363,3 @@ def columns_of(expression: Expression) -> set[str]:
         case Not(part):
             return columns_of(part)
     return set().union(*(columns_of(part) for part in expression.parts))
-
-
-# Decision diagrams as JSON values: `nodes` are [column, [[child, [[start, stop], ...]], ...]].
-#
-# Child 0 is "no", 1 is "yes", and 2 and up are the nodes in order; the sets of levels that lead to a child are runs.
-def write(root: Node, names: Sequence[str], shape: Sequence[int]) -> dict[str, Any]:
-    """Return a diagram as JSON values, the same for equal diagrams."""
-    number = {FALSE: 0, TRUE: 1}
-    found = []
-    for at in diagram.nodes(root):
-        edges = [[number[child], _runs(diagram.unpack(bits, shape[at.index]))] for bits, child in at.edges]
-        found.append([names[at.index], edges])
-        number[at] = len(number)
-    return {"root": number[root], "nodes": found}
-
-
-def read(obj: Mapping[str, Any], names: Sequence[str], shape: Sequence[int]) -> Node:
-    """Return the diagram that `write` wrote.
-
-    Raises
-    ------
-    PredicateError
-        If the object is no diagram over columns with these names and numbers of levels.
-    """
-    known = [FALSE, TRUE]
-    places = {name: place for place, name in enumerate(names)}
-    try:
-        for name, edges in obj["nodes"]:
-            below = [(_child(known, child), runs) for child, runs in edges]
-            known.append(_node(places[name], shape[places[name]], below))
-        return _child(known, obj["root"])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise PredicateError("this is not a recorded condition over this domain") from error
-
-
-def _runs(mask: Mask) -> list[list[int]]:
-    cuts = [0, *(np.flatnonzero(mask[1:] != mask[:-1]) + 1).tolist(), mask.size]
-    first = 0 if mask[:1].any() else 1
-    return [list(run) for run in zip(cuts[first::2], cuts[first + 1 :: 2], strict=False)]
-
-
-def _child(known: list[Node], number: int) -> Node:
-    if number < 0:
-        raise ValueError("nodes are counted from 0")
-    return known[number]
-
-
-def _node(index: int, size: int, edges: list[tuple[Node, list[list[int]]]]) -> Node:
-    """Return a recorded node, checked: its sets of levels are disjoint and complete, and columns keep their order."""
-    covered = np.zeros(size, dtype=np.int64)
-    found = []
-    for child, runs in edges:
-        mask = np.zeros(size, dtype=bool)
-        for start, stop in runs:
-            if not 0 <= start < stop <= size:
-                raise ValueError("levels out of range")
-            mask[start:stop] = True
-        if child.index <= index:
-            raise ValueError("columns out of order")
-        covered += mask
-        found.append((diagram.pack(mask), child))
-    if not (covered == 1).all():
-        raise ValueError("levels missing or twice")
-    return diagram.node(index, found)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ class CellCost:
 
     terms: tuple[CostTerm, ...]
 
-    @property
+    @cached_property
     def bound(self) -> int:
         """An upper bound on the cost of the dearest cell: the sum of the terms' maxima, in units."""
         return sum(term.maximum for term in self.terms)

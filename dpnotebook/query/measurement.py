@@ -30,7 +30,7 @@ class Axis:
     attribute: str
     levels: tuple[int, ...]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of levels that take part."""
         return len(self.levels)

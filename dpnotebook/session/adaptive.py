@@ -20,6 +20,7 @@ from dpnotebook.domain import Domain
 from dpnotebook.engine.scans import exact_answers
 from dpnotebook.errors import LedgerError, WorkloadError
 from dpnotebook.ledger import Charge, Record
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner import explain
 from dpnotebook.planner.adaptive_plan import (
     AdaptiveTable,
@@ -74,17 +75,14 @@ class AdaptiveMarginals:
         """Raise FrameChanged if the rows are not those that were protected."""
         self.questions.check(question)
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query as the ledger stands; reads no data."""
+    def plan(self, query: Query, moment: Moment) -> Plan:
+        """Return the plan of a query as the ledger stood; reads no data."""
         question = query.question
         assert isinstance(question, Question)
         self.questions.check_domain(question)
         table = self._table(question.table).table
-        known = len(self.questions.histories.of(table).releases)
-        moment = self.questions.ledger.moment(table.name)
-        return adaptive_plan(
-            question, query.accuracy, table, moment, fresh=query.fresh, alternatives=alternatives, known=known
-        )
+        known = len(self.questions.histories.of(table, moment).releases)
+        return adaptive_plan(question, query.accuracy, table, moment, fresh=query.fresh, known=known)
 
     def follows(self, plan: Plan) -> dict[str, Any] | None:
         """Return None: only the very answer that was recorded is free."""

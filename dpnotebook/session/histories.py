@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,13 @@ from dpnotebook.domain.extension import Extension, extension
 from dpnotebook.errors import DPError, EngineError
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.forks import in_child, lock
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.planner.combining import Promise, linear_of
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.picked import Picked, picked_from
-from dpnotebook.planner.plan import Plan
+from dpnotebook.planner.plan import Alternative, Comparisons, Plan
 from dpnotebook.planner.plan_json import combined_from_json, plan_from_json, planned_from_json
 from dpnotebook.planner.planner import make_plan
 from dpnotebook.planner.redraws import redrawn
@@ -78,10 +80,10 @@ class Histories:
             self._free.pop(name, None)
             self._domains.pop(name, None)
 
-    def of(self, table: TableSchema) -> History:
-        """Return what was recorded of a table, up to date."""
+    def of(self, table: TableSchema, moment: Moment | None = None) -> History:
+        """Return what was recorded of a table, up to date, or to a moment at least."""
         with self._lock:
-            return self._history(table)
+            return self._history(table, moment)
 
     def domain_of(self, table: TableSchema, since: int) -> Domain:
         """Return the domain of a table that an entry of the ledger said, by this kernel or another."""
@@ -91,37 +93,49 @@ class Histories:
         found = known.get(since, table.domain)
         return table.domain if found == table.domain else found
 
-    def plan(self, query: Query, table: TableSchema, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query as the ledger stands, that running it keeps; see `make_plan`."""
-        plan = self._plan(query, table, alternatives)
-        if plan.free and plan.recorded is None and self.free(plan, table) is None:
+    def plan(self, query: Query, table: TableSchema, moment: Moment) -> Plan:
+        """Return the plan of a query as the ledger stood, that running it keeps; see `make_plan`."""
+        plan = self._plan(query, table, moment)
+        if plan.free and plan.recorded is None and self.free(plan, table, moment) is None:
             # What planning screens in passing did not stand the whole test: it is measured, and costs what it says.
-            return self._plan(replace(query, fresh=True), table, alternatives)
-        if alternatives and plan.kind is not None and not plan.free:
-            plan = self._with_choice(plan, query, table)
-        if plan.measurements and (lost := lost_words(self.of(table))):
+            return self._plan(replace(query, fresh=True), table, moment)
+        if plan.measurements and (lost := lost_words(self.of(table, moment))):
             plan = replace(plan, steps=(*plan.steps, lost))
-        return self._with_warning(plan, query, table) if alternatives and plan.reused else plan
+        plan = replace(plan, picked=self.picked(plan.question, plan.reused, table) if plan.reused else None)
+        return replace(plan, comparisons=self._compared(plan, replace(query), table, moment))
 
-    def _with_choice(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
-        """Return the plan of a query with the one that decides otherwise about a purchase, if there is a choice."""
-        if plan.bought:
-            return replace(plan, otherwise=self._plan(replace(query, purchases="never"), table, alternatives=False))
-        if self._purchases(query, table) == "offer":
-            offered = self._plan(replace(query, purchases="auto"), table, alternatives=False)
-            return replace(plan, otherwise=offered if offered.bought else None)
-        return plan
+    def _compared(self, plan: Plan, query: Query, table: TableSchema, moment: Moment) -> Comparisons:
+        """Return what a plan can be compared with: other prices, another purchase, measuring anew what may be picked.
 
-    def _with_warning(self, plan: Plan, query: Query, table: TableSchema) -> Plan:
-        """Return the plan of a query with what it may have been picked from, and how it would be measured anew."""
-        picked = self.picked(plan.question, plan.reused, table)
-        if picked is None:
-            return plan
-        try:
-            afresh = self._plan(replace(query, accuracy=plan.accuracy, fresh=True), table, alternatives=False)
-        except DPError:  # as where no noise is fine enough
-            afresh = None
-        return replace(plan, picked=picked, afresh=afresh)
+        All is worked out as the ledger stood when it was planned, or where more was recorded since, as it stands when
+        somebody looks. The query is a twin of the planned one, which the plan must not keep alive.
+        """
+        history = self.of(table, moment)
+        version = history.version
+
+        def prices() -> Iterable[Alternative]:
+            with self._lock, _threads(query):
+                if history.version == version:
+                    return plan.comparisons.prices()
+            if self._known.get(table.name) is not history:  # the table was declared otherwise since
+                return ()
+            return self.plan(query, table, self.ledger.moment(table.name)).alternatives
+
+        def otherwise() -> Plan | None:
+            if plan.bought:
+                return self._plan(replace(query, purchases="never"), table, moment)
+            if plan.kind is not None and not plan.free and self._purchases(query, table) == "offer":
+                offered = self._plan(replace(query, purchases="auto"), table, moment)
+                return offered if offered.bought else None
+            return None
+
+        def afresh() -> Plan | None:
+            with suppress(DPError):  # as where no noise is fine enough
+                if plan.picked is not None:
+                    return self._plan(replace(query, accuracy=plan.accuracy, fresh=True), table, moment)
+            return None
+
+        return Comparisons(prices, otherwise, afresh)
 
     def picked(self, question: Question, releases: Sequence[int], table: TableSchema) -> Picked | None:
         """Return which of the releases that answer a question it may have been picked from; see `picked_from`."""
@@ -145,38 +159,36 @@ class Histories:
         self._questions[number] = question, since, record.details.get("estimates", {}).get("sources", ())
         return self._questions[number]
 
-    def _plan(self, query: Query, table: TableSchema, alternatives: bool) -> Plan:
-        question = query.question
-        assert isinstance(question, Question)
-        asked = [measure.workload for measure in question.measures if measure.workload is not None]
-        with self._lock, threads_for(max((workload.shape[1] for workload in asked), default=0)):
+    def _plan(self, query: Query, table: TableSchema, moment: Moment) -> Plan:
+        assert isinstance(query.question, Question)
+        with self._lock, _threads(query):
             return make_plan(
-                question,
+                query.question,
                 query.accuracy,
                 table,
-                self.ledger.moment(table.name),
-                history=self._history(table) if self.planner != "naive" else None,
+                moment,
+                history=self._history(table, moment) if self.planner != "naive" else None,
                 planner=self.planner,
                 fresh=query.fresh,
                 assumption=query.assumption,
                 strategy=query.strategy,
                 purchases=self._purchases(query, table),
-                alternatives=alternatives,
             )
 
     def _purchases(self, query: Query, table: TableSchema) -> Purchases:
         """Return what happens to purchases; none is made for parts that are not here, or where parts add up."""
         return "never" if table.elsewhere or table.adds else query.purchases or self.purchases
 
-    def free(self, plan: Plan, table: TableSchema) -> dict[str, Any] | None:
+    def free(self, plan: Plan, table: TableSchema, moment: Moment | None = None) -> dict[str, Any] | None:
         """Return the answers that follow from what is recorded, as the ledger keeps them; None where they do not."""
         with self._lock, threads_for(0):
             weighted = plan.accuracy.error if plan.accuracy.by_part else None
             promise = Promise.of(plan.question, (plan.std_error, plan.error), weighted)
-            asked = (self.ledger.version(table.name), plan.question.key, plan.confidence, promise)
+            version = self.ledger.version(table.name) if moment is None else moment.version
+            asked = (version, plan.question.key, plan.confidence, promise)
             known = self._free.get(table.name)
             if known is None or known[0] != asked:  # once for a look at a plan and the run after it
-                history = self._history(table)
+                history = self._history(table, moment)
                 known = asked, details_of(plan.question, history, plan.confidence, promise)
                 self._free[table.name] = known
             return known[1]
@@ -284,8 +296,8 @@ class Histories:
         history.take(past[: plan.get("known", len(past))])
         return history
 
-    def _history(self, table: TableSchema) -> History:
-        """Return what was recorded of a table, up to date."""
+    def _history(self, table: TableSchema, moment: Moment | None = None) -> History:
+        """Return what was recorded of a table, up to date, or to a moment at least: then nothing may be read."""
         history = self._known.get(table.name)
         if history is None:
             earlier = self._earlier(table)
@@ -297,11 +309,13 @@ class Histories:
                 return [record.plan for record in found if "measures" in record.plan]
 
             history.latest_plans = latest_plans
-        news: Sequence[Record] | None = None
-        while news is None or len(news) == READ_AT_ONCE:
-            version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
-            history.take(news, version)
-        history.refining = self.ledger.refining(table.name) | history.not_refined
+        if moment is None or moment.version != history.version:
+            news: Sequence[Record] | None = None
+            while news is None or len(news) == READ_AT_ONCE:
+                version, news = self.ledger.news(table.name, history.version, READ_AT_ONCE)
+                history.take(news, version)
+        refining = moment.refining if moment is not None else self.ledger.refining(table.name)
+        history.refining = refining | history.not_refined
         return history
 
     def _earlier(self, table: TableSchema) -> dict[int, Extension | None]:
@@ -327,3 +341,10 @@ class Histories:
             if chosen is not None:
                 values = np.ldexp(numbers.astype(np.float64), -item.bits)
                 yield chosen.estimate(values, self.ledger.accountant.law, item.scale, confidence)
+
+
+def _threads(query: Query) -> AbstractContextManager[object]:
+    """Return the setting of threads in which a query is planned."""
+    assert isinstance(query.question, Question)
+    asked = [measure.workload for measure in query.question.measures if measure.workload is not None]
+    return threads_for(max((workload.shape[1] for workload in asked), default=0))

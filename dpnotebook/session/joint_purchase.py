@@ -73,7 +73,7 @@ class JointPurchase(ShowsCard):
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """What each question would cost by itself, as the ledger stood when this was made."""
-        return tuple(query.session.plan(query, alternatives=False) for query in self.queries)
+        return tuple(query.session.plan(query) for query in self.queries)
 
     @cached_property
     def joint(self) -> Mapping[str, Query]:
@@ -82,7 +82,7 @@ class JointPurchase(ShowsCard):
         for table, members in self._members().items():
             try:
                 query = _joined([self.queries[place] for place in members])
-                plan = query.session.plan(query, alternatives=False)
+                plan = query.session.plan(query)
             except DPError:  # such as more cells than can be measured: they are asked one by one
                 continue
             if plan.cost.units < sum(self.plans[place].cost.units for place in members):
@@ -92,7 +92,7 @@ class JointPurchase(ShowsCard):
     @cached_property
     def joint_plans(self) -> tuple[Plan, ...]:
         """The plans of the joint questions, as the ledger stood when this was made."""
-        return tuple(query.session.plan(query, alternatives=False) for query in self.joint.values())
+        return tuple(query.session.plan(query) for query in self.joint.values())
 
     def is_joined(self, place: int) -> bool:
         """Return whether a question, by its place, is answered from a joint one."""
@@ -206,14 +206,14 @@ def _joined(queries: Sequence[Query]) -> Query:
     names = _attributes(queries, domain)
     law = session.ledger.accountant.law
     reach = law.kappa(CONFIDENCE)
-    targets = [session.plan(query, alternatives=False).std_error * reach for query in queries]
+    targets = [session.plan(query).std_error * reach for query in queries]
     targets = [target if error is None else error for target, error in zip(targets, map(_said, queries), strict=True)]
     blocks = [_block(query.question, names, domain) for query in queries]  # type: ignore[arg-type]
     made = _asking(queries[0], names, blocks, targets)
     # A sum of Laplace noise keeps to an error with a larger variance than a single draw: asked again by itself, an
     # answer is held to what any sum may do, so it is measured as finely as that.
     std_errors = np.split(
-        np.asarray(session.plan(made, alternatives=False).std_errors, dtype=np.float64),
+        np.asarray(session.plan(made).std_errors, dtype=np.float64),
         list(itertools.accumulate(block.shape[0] for block in blocks))[:-1],
     )
     kept = [min(1.0, target / (reach * float(each.max()))) for target, each in zip(targets, std_errors, strict=True)]

@@ -17,6 +17,7 @@ from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.checks import said_of_budget
 from dpnotebook.ledger.forks import lock
 from dpnotebook.ledger.ledger import Outpaced
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Alternative, BudgetState, Plan
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import Progress
@@ -46,8 +47,8 @@ class Mechanism(Protocol):
     def check(self, asked: Any) -> None:
         """Make sure that all that is asked about is there, can be read, and is what it was when it was protected."""
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query as the ledger stands, with its other prices or without; reads no data."""
+    def plan(self, query: Query, moment: Moment) -> Plan:
+        """Return the plan of a query as the ledger stood; reads no data."""
 
     def follows(self, plan: Plan) -> dict[str, Any] | None:
         """Return the answer of a free plan, as the ledger keeps it; None where it does not follow from what it has."""
@@ -95,23 +96,27 @@ class Pipeline:
                 query.guard()
             for _ in range(PLANNED_AGAIN):
                 with contextlib.suppress(Outpaced):
-                    return self._answered(mechanism, query, report, self.ledger.version(query.question.table))
-            return self._answered(mechanism, query, report, None)
+                    return self._answered(mechanism, query, report)
+            return self._answered(mechanism, query, report, at_any_version=True)
 
-    def _answered(self, mechanism: Mechanism, query: Query, report: Progress, version: int | None) -> Release:
+    def _answered(
+        self, mechanism: Mechanism, query: Query, report: Progress, *, at_any_version: bool = False
+    ) -> Release:
         """Return the answer of a query, planned at a version of its table, and charged for at that version only.
 
         So two kernels that ask the same at the same moment pay once: the second finds what the first was charged for.
         """
-        self._finish_interrupted(mechanism, query, report)
+        moment = self.ledger.moment(query.question.table)
+        if self._finish_interrupted(mechanism, query, moment, report):
+            moment = self.ledger.moment(query.question.table)
         report(0.0, "planning")
-        plan = self.plan(mechanism, query, alternatives=False)
+        plan = self.plan(mechanism, query, moment)
         if plan.forbidden:
             raise self._forbidden(mechanism, plan, query)
         record, paid = self._known(mechanism, plan, report), 0
         if record is None:
             report(0.1, "charging the ledger")
-            charge = self._charge(mechanism, plan, query, version)
+            charge = self._charge(mechanism, plan, query, None if at_any_version else moment.version)
             record, paid = self.measure(mechanism, charge, report), charge.units
             report(1.0, "done")
         return self._around(mechanism.reveal(record, query, paid), paid)
@@ -127,35 +132,47 @@ class Pipeline:
         """Return what a record answered, at no cost."""
         return self._around(mechanism.again(session, record), 0)
 
-    def plan(self, mechanism: Mechanism, query: Query, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query: the one that was shown, as long as the ledger is as it was then."""
-        state = self.ledger.head, tuple(charge.number for charge in self.ledger.pending(query.question.table))
-        fitting = (one for one in self._plans if one.state == state and (one.listed or not alternatives))
-        known = next((one for one in fitting if one.is_of(query)), None)
+    def plan(self, mechanism: Mechanism, query: Query, moment: Moment | None = None) -> Plan:
+        """Return the plan of a query: the one that was shown, as long as the ledger is as it was then.
+
+        Parameters
+        ----------
+        mechanism, query
+            What is planned.
+        moment
+            What the ledger says; it is read when None, once a plan.
+        """
+        if moment is None:
+            moment = self.ledger.moment(query.question.table)
+        state = moment.head, moment.waiting
+        known = next((one for one in self._plans if one.state == state and one.is_of(query)), None)
         if known is not None and self._holds(mechanism, known.plan):
             return known.plan
-        plan = self._judged(mechanism, query, alternatives=alternatives)
+        plan = self._judged(mechanism, query, moment)
         # Of queries that are gone none is kept: those of a cell that is being typed must not crowd out what is shown.
         shown = [one for one in self._plans if one.query() is not None]
-        self._plans = [_KeptPlan(state, weakref.ref(query), alternatives, plan), *shown[: PLANS_KEPT - 1]]
+        self._plans = [_KeptPlan(state, weakref.ref(query), plan), *shown[: PLANS_KEPT - 1]]
         return plan
 
-    def _judged(self, mechanism: Mechanism, query: Query, *, alternatives: bool) -> Plan:
+    def _judged(self, mechanism: Mechanism, query: Query, moment: Moment) -> Plan:
         """Return the plan of a query with what the policy says of it; alone, where only a purchase is too much."""
-        plan = mechanism.plan(query, alternatives=alternatives)
+        plan = mechanism.plan(query, moment)
         if self.policy is None:
             return plan
         forbidden = self.policy.refusal(plan, self.ledger)
         if forbidden and plan.bought:
-            alone = self._judged(mechanism, replace(query, purchases="never"), alternatives=alternatives)
+            alone = self._judged(mechanism, replace(query, purchases="never"), moment)
             if not alone.forbidden:
                 return alone
         return replace(
             plan,
             forbidden=forbidden,
             affordable=plan.affordable and not forbidden,
-            alternatives=self._allowed(plan.alternatives),
-            otherwise=None if plan.otherwise is None else self._with_refusal(plan.otherwise),
+            comparisons=replace(
+                plan.comparisons,
+                prices=lambda: self._allowed(plan.alternatives),
+                otherwise=lambda: None if plan.otherwise is None else self._with_refusal(plan.otherwise),
+            ),
         )
 
     def _with_refusal(self, other: Plan) -> Plan:
@@ -178,10 +195,14 @@ class Pipeline:
         text, most = f"{plan.forbidden}; nothing was spent", self.policy.question
         if most is not None and not plan.free and plan.units > self.ledger.accountant.units(most):
             with contextlib.suppress(DPError):
-                other = mechanism.plan(query.at(epsilon=most), alternatives=False)
+                other = self._at(mechanism, query, most)
                 if math.isfinite(other.error) and not self.policy.refusal(other, self.ledger):
                     text += f". With epsilon={most:g} the error would be ±{other.error:,.4g} {plan.unit}"
         return PolicyError(text)
+
+    def _at(self, mechanism: Mechanism, query: Query, epsilon: float) -> Plan:
+        """Return the plan of a query at another price, as the ledger stands."""
+        return mechanism.plan(query.at(epsilon=epsilon), self.ledger.moment(query.question.table))
 
     def forget_plans(self) -> None:
         """Plan everything anew: a table was declared otherwise, or is another."""
@@ -250,11 +271,12 @@ class Pipeline:
         with self._running:
             return self.finish(mechanism, charge, report)
 
-    def _finish_interrupted(self, mechanism: Mechanism, query: Query, report: Progress) -> None:
-        """Measure what was paid for when the very same query was interrupted."""
-        for charge in () if query.fresh else self.ledger.pending(query.question.table):
-            if charge.question == query.question.key:
-                self.finish(mechanism, charge, report)
+    def _finish_interrupted(self, mechanism: Mechanism, query: Query, moment: Moment, report: Progress) -> bool:
+        """Measure what was paid for when the very same query was interrupted; return whether there was any."""
+        waiting = [one for one in (() if query.fresh else moment.pending()) if one.question == query.question.key]
+        for charge in waiting:
+            self.finish(mechanism, charge, report)
+        return bool(waiting)
 
     def _known(self, mechanism: Mechanism, plan: Plan, report: Progress) -> Record | None:
         """Return the record of an answer that costs nothing; None where something has to be measured."""
@@ -299,7 +321,7 @@ class Pipeline:
             "is left; nothing was spent"
         )
         if fits > 1e-6:
-            error = mechanism.plan(query.at(epsilon=fits), alternatives=False).error
+            error = self._at(mechanism, query, fits).error
             if math.isfinite(error):  # not while it depends on bounds that are found from the data
                 text += f". With epsilon={fits:g} the error would be ±{error:,.4g} {plan.unit}"
         explained = BudgetExceeded(text)
@@ -314,11 +336,10 @@ class Pipeline:
 
 @dataclass(frozen=True)
 class _KeptPlan:
-    """A plan that was made: in which state of the ledger, for which query, and whether it lists other prices."""
+    """A plan that was made: in which state of the ledger, and for which query."""
 
     state: tuple[str, tuple[int, ...]]
     query: weakref.ref[Query]  # not held: what shows a query goes with it
-    listed: bool
     plan: Plan
 
     def is_of(self, query: Query) -> bool:

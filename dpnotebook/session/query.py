@@ -47,8 +47,8 @@ class SessionProtocol(Protocol):
     def confirm_above(self) -> float:
         """Epsilon above which it does, where it is "auto"."""
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query, with its other prices or without, without reading data."""
+    def plan(self, query: Query) -> Plan:
+        """Return the plan of a query, without reading data."""
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal."""

@@ -16,6 +16,7 @@ from dpnotebook.domain.extension import Extension
 from dpnotebook.engine.scans import exact_answers
 from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner import explain
 from dpnotebook.planner.adjusted import nonnegative_estimates
 from dpnotebook.planner.answers import Estimates
@@ -92,33 +93,33 @@ class Questions:
         self._table, self._worked_out = table, worked_out
 
     def check(self, question: Question) -> None:
-        """Raise FrameChanged if the rows are not those that were protected; see `check_domain` too."""
-        self.check_domain(question)
-        self._table(question.table).check_unchanged()
-
-    def check_domain(self, question: Question) -> None:
-        """Make sure that a question is about the domain that its table has.
+        """Make sure that a question is about the domain that its table has, here and elsewhere, and about its rows.
 
         Raises
         ------
-        LedgerConflict
-            If another kernel changed the domain since the table was protected here.
-        DomainError
-            If it was changed here since the question was written.
+        DomainError, LedgerConflict
+            If the domain was changed since the question was written, or by another kernel.
+        FrameChanged
+            If the rows are not those that were protected.
         """
+        self.check_domain(question)
+        self.ledger.check_domain(question.table)
+        self._table(question.table).check_unchanged()
+
+    def check_domain(self, question: Question) -> None:
+        """Raise DomainError if the domain of its table was changed here since a question was written."""
         if question.where.domain != self._table(question.table).table.domain:
             raise DomainError(
                 f"this query was written for the domain that {shorten(question.table)} had before it was protected "
                 "again; nothing was spent. Write it again"
             )
-        self.ledger.check_domain(question.table)
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        """Return the plan of a query as the ledger stands; reads no data."""
+    def plan(self, query: Query, moment: Moment) -> Plan:
+        """Return the plan of a query as the ledger stood; reads no data."""
         assert isinstance(query.question, Question)
         self.check_domain(query.question)
         table = self._table(query.question.table).table
-        plan = self.histories.plan(query, table, alternatives=alternatives)
+        plan = self.histories.plan(query, table, moment)
         if table.elsewhere:
             check_parts(plan, table)
         if table.adds and (words := adding_words(plan, table)):

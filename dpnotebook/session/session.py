@@ -869,15 +869,13 @@ class Session(ShowsCard):
             raise NotProtected(f"say which table with table=: {', '.join(map(repr, self._tables)) or 'none so far'}")
         return next(iter(self._tables))
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> Plan:
+    def plan(self, query: Query) -> Plan:
         """Return the plan of a query; reads the ledger, never the data.
 
         Parameters
         ----------
         query
             A query of this session.
-        alternatives
-            Whether to work out what other accuracies would cost, which takes longer.
 
         Examples
         --------
@@ -887,7 +885,7 @@ class Session(ShowsCard):
         >>> session.plan(query).error <= 25  # `query.plan` is the same
         True
         """
-        return self._plan(query, alternatives=alternatives)
+        return self._plan(query)
 
     def run(self, query: Query, progress: Progress | None = None) -> Release:
         """Plan, charge, measure, record, reveal; see `Query.run`.
@@ -1492,8 +1490,8 @@ class Session(ShowsCard):
         accountant = self.ledger.accountant
         return Amount(accountant.epsilon(units), with_thresholds(accountant, thresholds), float(thresholds))
 
-    def _plan(self, query: Query, *, alternatives: bool = True) -> Plan:
-        return self._pipeline.plan(self._mechanism(query), query, alternatives=alternatives)
+    def _plan(self, query: Query) -> Plan:
+        return self._pipeline.plan(self._mechanism(query), query)
 
     def _mechanism(self, query: Query) -> Mechanism:
         """Return what answers a query.

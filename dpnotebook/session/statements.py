@@ -11,6 +11,7 @@ import numpy as np
 
 from dpnotebook.errors import DPError, EngineError, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
+from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Plan, PlannedMeasure
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.randomness import Randomness
@@ -190,8 +191,8 @@ class Statements:
             self.ledger.check_domain(name)
         self.relations.check_readable(statement)
 
-    def plan(self, query: Query, *, alternatives: bool = True) -> StatementPlan:
-        """Return the plan of a query for a statement, as the ledger stands; reads no data."""
+    def plan(self, query: Query, moment: Moment) -> StatementPlan:
+        """Return the plan of a query for a statement, as the ledger stood; reads no data."""
         from dpnotebook.sql.plan import make_statement_plan
 
         assert isinstance(query.question, Statement)
@@ -201,7 +202,7 @@ class Statements:
         parts: Container[int] | None = range(max(asked.parts[1]), asked.parts[0] + 1) if asked.parts else None
         if incomplete:
             parts = (len(incomplete[0].parts),) if len(tables) == 1 else ()
-        books = self.ledger.moment(asked.table, parts=parts)
+        books = moment if parts is None else self.ledger.moment(asked.table, parts=parts)
         plan = make_statement_plan(
             asked,
             query.accuracy,
@@ -209,7 +210,6 @@ class Statements:
             books,
             fresh=query.fresh,
             rows=query.assumption.rows,
-            alternatives=alternatives,
         )
         if incomplete and plan.recorded is None:
             raise incomplete_table(incomplete[0])

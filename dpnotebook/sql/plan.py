@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.errors import AccuracyError, SQLError
-from dpnotebook.planner.plan import Alternative, BudgetState, Cost, Plan, PlannedMeasure
+from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
 from dpnotebook.sql.aggregates.budget_split import needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
@@ -85,7 +85,6 @@ def make_statement_plan(
     *,
     fresh: bool = False,
     rows: float | None = None,
-    alternatives: bool = True,
 ) -> StatementPlan:
     """Return what a statement costs, how wrong its answers will be, and what each private aggregation gets.
 
@@ -101,8 +100,6 @@ def make_statement_plan(
         Measure anew although a recorded release answers the statement.
     rows
         About how many rows a group has; what releases tell, or else the tables say, when None.
-    alternatives
-        Whether to list other prices.
 
     Raises
     ------
@@ -141,10 +138,11 @@ def make_statement_plan(
     spent = books.spent
     delta = sum(priced.deltas, Fraction(0))
     affordable = past is not None or (spent + paid <= accountant.total and delta <= books.delta_remaining)
-    others: list[Alternative] = []
-    if alternatives:
-        others = [Alternative.at(accountant, spent, paid, first.half_width, total, True)]
-        others += _other_prices(statement, total, accuracy, books, groups, known)
+
+    def prices() -> list[Alternative]:
+        others = _other_prices(statement, total, accuracy, books, groups, known)
+        return [Alternative.at(accountant, spent, paid, first.half_width, total, True), *others]
+
     return _plan(
         statement,
         accuracy,
@@ -153,7 +151,7 @@ def make_statement_plan(
         total,
         paid,
         answers=_answers(statement.selects[0]),
-        alternatives=tuple(sorted(others, key=lambda other: other.epsilon)),
+        comparisons=Comparisons(prices),
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in priced.parts if part.note)),
@@ -223,6 +221,7 @@ def _answered_plan(
     """Return the plan of a statement that the release of another one answers."""
     parts = planned_measures(statement, one, accuracy.confidence)
     half_width = _leading(parts).half_width
+    chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True)
     return _plan(
         statement,
         accuracy,
@@ -231,7 +230,7 @@ def _answered_plan(
         one.units,
         0,
         answers=len(one.keys),
-        alternatives=(Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True),),
+        comparisons=Comparisons(lambda: [chosen]),
         reused=(one.number,),
         affordable=True,
         assumption="",

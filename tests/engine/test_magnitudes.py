@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpnotebook.engine.materialize import first_held
 from dpnotebook.engine.source import source_of
+from dpnotebook.engine.spark import first_held
 from dpnotebook.engine.workspace import Workspace
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals

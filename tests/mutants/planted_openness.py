@@ -16,9 +16,9 @@ PLANTED = (
         "planning looks at the rows",
         "previews are free, and what they show depends on a person",
         "session/session.py",
-        "        return self._plan(query, alternatives=alternatives)\n",
+        "        return self._plan(query)\n",
         "        self.table(query.question.table).engine._columns('SELECT 1 AS one')\n"
-        "        return self._plan(query, alternatives=alternatives)\n",
+        "        return self._plan(query)\n",
         ("test_privacy.py::test_no_card_and_no_plan_reads_the_data",),
     ),
     Mutant(

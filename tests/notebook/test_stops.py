@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from dpnotebook.notebook.controls import LEAST, REACH, errors, stops
+from dpnotebook.planner.plan import Comparisons
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def test_the_slider_stops_at_round_numbers_up_to_what_is_left(query):
 @pytest.mark.parametrize("epsilon", [1e-7, 0.1, 40.0])
 def test_the_slider_has_room_for_every_price(query, epsilon):
     plan = query.plan
-    other = replace(plan, epsilon=epsilon, alternatives=())
+    other = replace(plan, epsilon=epsilon, comparisons=Comparisons())
     found = stops(other, 0.123456)
     assert epsilon in found
     assert len(found) > 5
@@ -33,7 +34,7 @@ def test_the_slider_has_room_for_every_price(query, epsilon):
 
 @pytest.mark.parametrize("left", [0.0, 1e-9, 0.3])
 def test_a_slider_can_start_at_nothing(query, left):
-    free = replace(query.plan, epsilon=0.0, alternatives=())
+    free = replace(query.plan, epsilon=0.0, comparisons=Comparisons())
     found = stops(free, left)
     assert found[0] == 0.0
     assert found[-1] == max(left, LEAST / 5)

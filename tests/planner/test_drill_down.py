@@ -25,7 +25,7 @@ def drill(sequences, seed, noise):
     for keys, where, variance in sequences.drill_down(np.random.default_rng(seed)):
         text = " and ".join(f"{name} in {list(levels)}" for name, levels in where.items()) or None
         query = frame.dp.groupby(list(keys)).count(where=text, variance=variance)
-        plans.append(session._plan(query, alternatives=False))
+        plans.append(session._plan(query))
         query.run()
         inside = np.ix_(*(where.get(name, range(size)) for name, size in sizes.items()))
         spend[inside] += np.sqrt(2 / variance) if noise == "laplace" else 1 / variance

@@ -94,7 +94,7 @@ class Scripted:
         if plans is not None:
             # What is planned does not depend on the noise: planned once, it need not be planned again.
             recorded = iter(plans)
-            self.session._pipeline.plan = lambda mechanism, query, alternatives=True: next(recorded)
+            self.session._pipeline.plan = lambda mechanism, query, moment=None: next(recorded)
 
     def _kept(self, item, noise):
         self.items.append(item)
@@ -133,7 +133,7 @@ def history(noise, size):
     planning = Scripted(noise, size)
     plans = []
     for _, query in planning.questions():
-        plans.append(planning.session._plan(query, alternatives=False))
+        plans.append(planning.session._plan(query))
         query.run()
     planning.session.close()
     quiet = Scripted(noise, size, [silent] * 100, plans)

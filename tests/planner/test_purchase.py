@@ -73,7 +73,7 @@ def asked(noise="laplace", max_rows=1):
     ]
     plans = []
     for query in queries:
-        plans.append(session._plan(query, alternatives=False))
+        plans.append(session._plan(query))
         query.run()
     return session, plans
 
@@ -110,7 +110,7 @@ def test_small_errors_are_kept_when_coarse_noise_is_added_up(seed):
         keys = list(rng.choice(list(sizes), int(rng.integers(1, 4)), replace=False))
         error = float(np.exp(rng.uniform(np.log(1.8), np.log(6))))
         query = frame.dp.groupby(keys).count(error=error)
-        bought += session._plan(query, alternatives=False).bought
+        bought += session._plan(query).bought
         answer = query.run().frame
         assert (answer["upper"] - answer["lower"]).max() / 2 <= error * (1 + 1e-6)
     assert bought

@@ -80,7 +80,7 @@ def totals(course, seed, budget, purchases):
         table = session.protect(frame, "t", domain={name: dpn.Range(0, size - 1) for name, size in declared.items()})
         for ask in course(np.random.default_rng(seed)):
             query = ask(table)
-            bought += session._plan(query, alternatives=False).bought
+            bought += session._plan(query).bought
             query.run()
             spent.append(session.ledger.spent)
     return np.array(spent), bought
@@ -112,7 +112,7 @@ def test_what_happens_to_purchases_can_be_changed_and_holds_at_once():
         table = session.protect(pd.DataFrame({"x": [0]}), "t", domain={"x": dpn.Range(0, LEVELS - 1)})
         for ask in moving(np.random.default_rng(5)):
             query = ask(table)
-            if session._plan(query, alternatives=False).bought:
+            if session._plan(query).bought:
                 break
             query.run()
         session.purchases = "never"

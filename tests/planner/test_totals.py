@@ -34,7 +34,7 @@ def course(session, queries):
     """Run the queries; return the total after each, and the price of each that announces a purchase, in epsilon."""
     totals, purchases = [], []
     for query in queries:
-        plan = session._plan(query, alternatives=False)
+        plan = session._plan(query)
         before = session.ledger.spent
         query.run()
         assert session.ledger.spent - before == plan.cost.units

@@ -107,7 +107,7 @@ def _of_sql(found: re.Match[str], scope: Mapping[str, Any], magics: DPMagics) ->
 
 
 def _of_query(query: Query) -> CellEstimate:
-    plan = query.session.plan(query, alternatives=False)
+    plan = query.session.plan(query)
     return CellEstimate(text_of(plan), title_of(plan), query.session)
 
 

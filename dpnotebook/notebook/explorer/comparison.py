@@ -75,11 +75,6 @@ class Comparison:
         certificate = max((strategy.certificate for strategy in found), default=0.0)
         return bound if is_known(self.workload, self.noise, least, bound, certificate) else None
 
-    @property
-    def stopping(self) -> bool:
-        """Whether it was cancelled, although it may not have come to an end yet."""
-        return self._stop.is_set()
-
     def start(self) -> None:
         """Begin in a thread; of all comparisons only one works at a time, and another is cancelled."""
         global _working

@@ -108,7 +108,7 @@ class BudgetPlanner(LivePart):
         before = self.rows.children
         self.errors, rows = [], []
         for place, query in enumerate(self.queries):
-            plan = self.session.plan(query, alternatives=False)
+            plan = self.session.plan(query)
             where = f" where {plan.where}" if plan.where else ""
             title = f"{place + 1}. {plan.title}{where}"
             title = title if len(title) <= TITLE else title[: TITLE - 1] + "…"
