@@ -73,7 +73,7 @@ def test_noise_is_that_of_the_values_the_rows_can_have(table, where, reach):
 
 
 def test_no_row_adds_more_than_its_bound(table):
-    """What a row adds, value by value, is never above the norm of its level that spend and noise are worked out from."""
+    """What a row adds is never above the norm of its level, from which spend and noise are worked out."""
     random = np.random.default_rng(3)
     domain = table.domain
     for _ in range(30):
