@@ -22,6 +22,11 @@ CELLS = [
     "patients.dp.histogram('age', epsilon=0.02).run().plot()",
     "session.prefetch(dpn.ranges('age'), errors=[1, 100])",  # one that nobody can afford
     'session.sql("SELECT sex, AVG(income) AS pay FROM patients GROUP BY sex", epsilon=0.05)',
+    "bench = session.workbench('patients')\nbench.panel.add_filter('age').low.value = 18\n"
+    "bench.panel.add_filter('region')\nbench.panel.add_filter('income')\nbench.panel.add_key('sex')\n"
+    "bench.builder.add_part(columns=('age',))\nbench",
+    "session.budget_planner(patients.dp.count(error=300), patients.dp.histogram('sex', error=500))",
+    "dpn.protect_guide(pd.DataFrame({'age': [31], 'ward': ['A']}))",
 ]
 TABS = ("Spend by column", "Releases", "Offers", "Burn-down")
 
@@ -61,6 +66,17 @@ def test_live_outputs_in_both_themes(notebook, shot):
             notebook.page.wait_for_timeout(400)
             assert check(notebook, 3) == [], (theme, name)
             shot(board, f"axe_{theme}_{name.replace(' ', '_')}")
+        bench = notebook.output(8)
+        for name in ("A workload", "The budget plan", "A question"):
+            bench.get_by_role("button", name=name, exact=True).click()
+            notebook.page.wait_for_timeout(200)
+            assert check(notebook, 8) == [], (theme, name)
+            shot(bench, f"axe_{theme}_bench_{name.replace(' ', '_')}")
+        bench.get_by_role("button", name="Copy as pandas").click()
+        bench.get_by_label("The question as text").wait_for()
+        assert check(notebook, 8) == [], (theme, "copied")
+        for cell in (9, 10):
+            shot(notebook.output(cell), f"axe_{theme}_{cell}")
         board.get_by_text("The same without controls").click()
         assert check(notebook, 3) == [], theme
     notebook.theme("Light")
@@ -79,6 +95,7 @@ query = table.crosstab("age", "sex", error=100)
 shown = [query.plan, query.run(), table.histogram("sex", error=500).plan, query.run().plot()]
 shown += [session.prefetch(dpn.ranges("age"), errors=[1, 100]), session, dpn.explore(dpn.workload.AllRange(32))]
 shown += [session.dashboard(), dpn.strategy.identity(dpn.workload.AllRange(8))]
+shown += [session.workbench(), session.budget_planner(table.count(error=40)), dpn.protect_guide(patients)]
 print(json.dumps([one._repr_mimebundle_()["text/html"] for one in shown]))
 """
 

@@ -186,7 +186,7 @@ def cells_html(found: Sequence[CellSpending], state: BudgetState) -> str:
     rows = [
         (
             escape(one.words or "every cell") + (f" {quiet(f'in {escape(one.table)}')}" if several else ""),
-            f"{one.cells:,}",
+            f"{one.cells:,}" if one.words else "all",
             svg.bar(state.share(one.epsilon), f"{currency.percent(state.share(one.epsilon))} of the budget"),
             currency.cost_in(state, one.epsilon),
         )

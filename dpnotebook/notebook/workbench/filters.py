@@ -150,6 +150,8 @@ class RangeFilter(LevelFilter):
         slides: dict[str, Any] = {"description": self.label, "style": wide, "layout": width}
         fields: dict[str, Any] = {"style": wide, "layout": widgets.Layout(width="auto", max_width="240px")}
         if self._options:
+            longest = max(len(label) for label, _ in self._options)
+            width.width = f"{min(340 + 14 * max(0, longest - 5), 620)}px"  # two labels are written at its end
             self.slider = widgets.SelectionRangeSlider(options=self._options, value=(0, last), **slides)
             self.low = widgets.Dropdown(options=self._options, value=0, description=f"{self.label} from", **fields)
             self.high = widgets.Dropdown(options=self._options, value=last, description=f"{self.label} to", **fields)

@@ -206,6 +206,7 @@ class QuestionPanel:
             self.verb.value = "count"
             self.filter_column.options = named
             self.key_column.options = named
+            self.filter_column.value = self.key_column.value = named[0][1] if named else None
             self._fit()
         finally:
             self._filling = False
