@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dpnotebook.session.session import Session
 
+NOTHING = "Nothing is planned here yet."
 SLOW = 0.5  # seconds after which planning shows that it works
 
 
@@ -83,6 +84,7 @@ class LivePart(ABC):
         self.panel  # noqa: B018  # makes it
         with self._lock:
             self._static = output
+            replace(output, line(quiet(NOTHING)), NOTHING)  # which stays where there is no card to draw
             self._redraw()
 
     def say(self, text: str) -> None:
