@@ -6,8 +6,6 @@ import contextvars
 import threading
 from typing import TYPE_CHECKING
 
-from dpnotebook.errors import DPError
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -50,10 +48,13 @@ class LedgerWatch:
 
     def _until_stopped(self) -> None:
         while not self._stop.wait(EVERY):
-            try:
-                head = self.session.ledger.head
-            except DPError:  # closed, moved or busy: whoever uses the session is told why
-                continue
-            if head != self._seen:
-                self._seen = head
+            head = self._head()
+            if head not in (None, self._seen):
+                self._seen = str(head)
                 self._changed()
+
+    def _head(self) -> str | None:
+        try:
+            return self.session.ledger.head
+        except Exception:  # closed, moved, busy or gone: whoever uses the session is told why
+            return None
