@@ -22,6 +22,7 @@ from dpnotebook.errors import shorten
 
 DENSE_LIMIT = 10**6  # cells whose spend is kept one by one: 8 MB
 _MOST = 2**62  # sums of two numbers below it are 64-bit integers
+_FEW = 20_000  # cells up to which a price is worked out cell by cell sooner than levels that are alike are found
 
 Integers = NDArray[np.int64]
 
@@ -282,11 +283,29 @@ class Spend:
         others = _others(self.axes, used)
         dearest = self._of_cells(("dearest", others), lambda cells: cells.max(axis=others))
         along, told = dearest, [name for name in self.axes if name in used]
-        for axis, name in enumerate(told):
-            along = along.take(self.labels[name], axis=axis) if name in self.labels else along
         axes = [name for name in self.sizes if name in used]
-        along = along.reshape([self.sizes[name] if name in told else 1 for name in axes])
-        return int((along + self._costs(cost, axes, {})).max()) - int(dearest.max())
+        classes: dict[str, tuple[Integers, Integers]] = {}
+        if math.prod(self.sizes[name] for name in used) > _FEW:
+            classes = {name: self._alike_among(dearest, others, told, name, cost) for name in axes}
+        for axis, name in enumerate(told):
+            if name in classes:
+                along = along.take(self._label(name)[classes[name][1]], axis=axis)
+            elif name in self.labels:
+                along = along.take(self.labels[name], axis=axis)
+        lengths = {name: classes[name][1].size if name in classes else self.sizes[name] for name in axes}
+        along = along.reshape([lengths[name] if name in told else 1 for name in axes])
+        labels = {name: label for name, (label, _) in classes.items()}
+        return int((along + self._costs(cost, axes, labels)).max()) - int(dearest.max())
+
+    def _alike_among(
+        self, dearest: Integers, others: tuple[int, ...], told: Sequence[str], name: str, cost: CellCost
+    ) -> tuple[Integers, Integers]:
+        """Return the classes of levels of an attribute that have spent alike and that a cost treats alike."""
+        now = self._label(name)
+        if name in told:
+            same = self._of_cells(("alike", others, name), lambda _: same_slices(dearest, told.index(name)))
+            now = same[now]
+        return told_apart(now, [term.norms[name] for term in cost.terms if name in term.norms])
 
     def _axes_with(self, used: Container[str]) -> tuple[str, ...]:
         """Return the axes of cells that tell the levels of some more attributes apart."""

@@ -22,6 +22,11 @@ CELLS = [
     "patients.dp.histogram('age', epsilon=0.02).run().plot()",
     "session.prefetch(dpn.ranges('age'), errors=[1, 100])",  # one that nobody can afford
     'session.sql("SELECT sex, AVG(income) AS pay FROM patients GROUP BY sex", epsilon=0.05)',
+    "bench = session.workbench('patients')\nbench.panel.add_filter('age').low.value = 18\n"
+    "bench.panel.add_filter('region')\nbench.panel.add_filter('income')\nbench.panel.add_key('sex')\n"
+    "bench.builder.add_part(columns=('age',))\nbench",
+    "session.budget_planner(patients.dp.count(error=300), patients.dp.histogram('sex', error=500))",
+    "dpn.protect_guide(pd.DataFrame({'age': [31], 'ward': ['A']}))",
 ]
 TABS = ("Spend by column", "Releases", "Offers", "Burn-down")
 
@@ -61,6 +66,17 @@ def test_live_outputs_in_both_themes(notebook, shot):
             notebook.page.wait_for_timeout(400)
             assert check(notebook, 3) == [], (theme, name)
             shot(board, f"axe_{theme}_{name.replace(' ', '_')}")
+        bench = notebook.output(8)
+        for name in ("A workload", "The budget plan", "A question"):
+            bench.get_by_role("button", name=name, exact=True).click()
+            notebook.page.wait_for_timeout(200)
+            assert check(notebook, 8) == [], (theme, name)
+            shot(bench, f"axe_{theme}_bench_{name.replace(' ', '_')}")
+        bench.get_by_role("button", name="Copy as pandas").click()
+        bench.get_by_label("The question as text").wait_for()
+        assert check(notebook, 8) == [], (theme, "copied")
+        for cell in (9, 10):
+            shot(notebook.output(cell), f"axe_{theme}_{cell}")
         board.get_by_text("The same without controls").click()
         assert check(notebook, 3) == [], theme
     notebook.theme("Light")
@@ -79,6 +95,7 @@ query = table.crosstab("age", "sex", error=100)
 shown = [query.plan, query.run(), table.histogram("sex", error=500).plan, query.run().plot()]
 shown += [session.prefetch(dpn.ranges("age"), errors=[1, 100]), session, dpn.explore(dpn.workload.AllRange(32))]
 shown += [session.dashboard(), dpn.strategy.identity(dpn.workload.AllRange(8))]
+shown += [session.workbench(), session.budget_planner(table.count(error=40)), dpn.protect_guide(patients)]
 print(json.dumps([one._repr_mimebundle_()["text/html"] for one in shown]))
 """
 
@@ -88,6 +105,7 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
     run = subprocess.run([sys.executable, "-c", BUNDLES], capture_output=True, text=True, check=True)
     parts = json.loads(run.stdout)
     assert not re.search(r"<script|<style|<link|https?://(?!www\\.w3\\.org)", "".join(parts))
+    assert "var(--" not in "".join(parts)  # JupyterLab's own variables, which nobody else has
     body = "".join(f"<section aria-label='output {n}'>{part}</section>" for n, part in enumerate(parts))
     browser = playwright.chromium.launch(executable_path=labtest.CHROMIUM, headless=True, args=labtest.FLAGS)
     for scheme, colours in (("light", "color:#000;background:#fff"), ("dark", "color:#ddd;background:#1e1e1e")):
@@ -98,7 +116,14 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
         plain = browser.new_context(java_script_enabled=False, color_scheme=scheme).new_page()
         plain.set_content(html)
         said = plain.locator("main").inner_text()
-        for words in ("of the budget left", "Spend by column", "COUNT by age, sex", "Strategies for", "For sale"):
+        for words in (
+            "of the budget left",
+            "Spend by column",
+            "COUNT by age, sex",
+            "Strategies for",
+            "For sale",
+            "Budget plan",
+        ):
             assert words in said
         plain.locator("summary").first.click()  # opens without scripts
         assert plain.locator("details[open]").count() == 1
@@ -107,4 +132,18 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
         checked.set_content(html)
         checked.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert axe.violations(checked, OURS) == [], scheme
+        # In a shadow root, as VS Code has outputs, and in a frame of another origin, as Colab has: nothing comes in.
+        checked.evaluate("""() => { const ours = document.querySelector('#ours'), html = ours.innerHTML;
+            ours.innerHTML = ''; ours.attachShadow({mode: 'open'}).innerHTML = html; }""")
+        assert axe.violations(checked, OURS) == [], scheme
+        checked.evaluate(
+            """html => { const frame = document.createElement('iframe'); frame.id = 'frame'; frame.title = 'outputs';
+            frame.setAttribute('sandbox', 'allow-scripts'); frame.srcdoc = html; document.body.append(frame); }""",
+            html,
+        )
+        frame = checked.frame_locator("#frame")
+        assert frame.locator("main").inner_text().split() == said.split()
+        pictures = frame.locator("img")
+        assert pictures.count() > 10
+        assert all(pictures.evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 20)"))
     browser.close()

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import nbformat as nbf
 
-CELLS = ["patients.dp.histogram('region', error=200)", "session.dashboard()", "dpn.explore(dpn.workload.AllRange(32))"]
+CELLS = [
+    "patients.dp.histogram('region', error=200)",
+    "session.dashboard()",
+    "dpn.explore(dpn.workload.AllRange(32))",
+    "session.workbench()",
+    "session.budget_planner(patients.dp.count(error=30), patients.dp.histogram('sex', error=50))",
+    "dpn.protect_guide(pd.DataFrame({'age': [31], 'ward': ['A']}))",
+]
 GONE = "went with their kernel"
 DEAD = ("Loading widget", "Error displaying widget", "model not found")
 

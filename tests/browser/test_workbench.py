@@ -61,6 +61,9 @@ def test_by_mouse_from_empty_to_a_chart_that_stays(open_notebook, reopen, saved,
     output.get_by_label("The question as text").wait_for()
     code = output.get_by_label("The question as text").input_value()
     assert code.startswith("patients.dp.groupby('sex').count(where=")
+    output.get_by_text("Copied to the clipboard").wait_for()
+    notebook.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    assert notebook.page.evaluate("navigator.clipboard.readText()") == code
     output.get_by_role("button", name="Run: spend").click()
     output.get_by_text("release #1").first.wait_for()
     chart = output.locator("img[alt*='COUNT by sex']").last
@@ -116,6 +119,38 @@ def test_by_keyboard_alone_and_the_focus_stays(open_notebook):
     output.get_by_text("release #1").first.wait_for()
     output.locator("img[alt*='COUNT by region']").last.wait_for()
     assert page.evaluate(FOCUSED).startswith("Answered")  # the button that was pressed still has the keyboard
+    assert notebook.errors == []
+
+
+EIGHT = """
+people = session.table("patients")
+session.budget_planner(
+    people.count(error=300), people.count(where="age >= 40", error=600), people.histogram("sex", error=500),
+    people.count(where="age >= 40 and sex == 'F'", error=600), people.histogram("region", error=500),
+    people.crosstab("sex", "region", error=800), people.histogram("age", error=800), people.cdf("age", error=1000),
+)
+"""
+
+
+def test_eight_questions_cost_less_together_and_the_dashboard_follows(open_notebook, shot):
+    notebook = open_notebook("workbench_eight.ipynb", [EIGHT, "session.dashboard()"])
+    notebook.run_all()
+    output, board = notebook.output(1), notebook.output(2)
+    run = output.get_by_role("button", name="Run all: spend")
+    run.wait_for()
+    text = output.inner_text()
+    together, alone = (
+        float(re.search(rf"{words}[^(]*\(ε ([\d.]+)\)", text)[1])
+        for words in ("All together cost", "One by one their prices add up to")
+    )
+    assert 0 < together < alone
+    assert "100% of the budget left" in board.inner_text()
+    shot(output, "budget_planner")
+    run.press("Enter")
+    output.get_by_text("Answered: releases").wait_for()
+    board.get_by_text("100% of the budget left").first.wait_for(state="detached")
+    spent = float(re.search(r"spent [^(]*\(ε ([\d.]+)\)", board.inner_text())[1])
+    assert spent == pytest.approx(together, rel=0.01)  # of two numbers as they are written
     assert notebook.errors == []
 
 

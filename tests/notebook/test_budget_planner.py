@@ -66,6 +66,24 @@ def test_eight_questions_cost_less_than_one_by_one_and_are_answered_as_well(budg
         assert other.ledger.spent > purchase.units
 
 
+def test_what_is_agreed_to_is_what_is_paid_also_where_errors_are_large():
+    """Cumulative counts of a hundred levels beside others: asked again, all are answered from the one purchase."""
+    frame = pd.DataFrame(
+        {"age": np.arange(2_000) % 100, "sex": ["F", "M"] * 1_000, "region": ["N", "S", "W", "N"] * 500}
+    )
+    domain = {"age": dpn.Range(0, 99), "sex": ["F", "M"], "region": ["N", "S", "W"]}
+    with exact_session(dpn.Budget(epsilon=1.0)) as session:
+        session.protect(frame, "people", domain=domain, rows=2_000)
+        people = session.table("people")
+        asked = people.count(error=300), people.count(where="age >= 40", error=600), people.histogram("sex", error=500)
+        asked += people.count(where="age >= 40 and sex == 'F'", error=600), people.histogram("region", error=500)
+        asked += people.crosstab("sex", "region", error=800), people.histogram("age", error=800)
+        planner = session.budget_planner(*asked, people.cdf("age", error=1000))
+        agreed = planner.purchase.units
+        assert [release.paid for release in planner.run()] == [0] * 8
+        assert session.ledger.spent == agreed
+
+
 def test_answers_without_noise_are_the_exact_ones():
     """The joint workload counts what the questions count: against pandas, with levels left out by `where=`."""
     with protected() as session:

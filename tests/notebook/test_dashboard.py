@@ -1,13 +1,17 @@
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
+from clocks import wait_until
 
 import dpnotebook as dpn
 from dpnotebook.notebook import formatting, interactive
 from dpnotebook.notebook.dashboard import dashboard as module
+from dpnotebook.notebook.dashboard import watch
 from dpnotebook.notebook.dashboard.dashboard import dashboard
+from dpnotebook.notebook.dashboard.spending import cells
 
 PLOTLY = "application/vnd.plotly.v1+json"
 BURN_DOWN, COLUMNS, RELEASES, OFFERS = range(4)
@@ -361,7 +365,43 @@ def test_a_table_without_order_and_pairs_offers_nothing(make_session, page):
     session.close()
 
 
-WIDE = 63  # and one: as many as a ledger keeps apart
+def test_what_another_kernel_spends_is_drawn_without_being_asked_for(tmp_path, page, monkeypatch):
+    monkeypatch.setattr(watch, "EVERY", 0.01)
+    kernels = []
+    for _ in range(2):
+        kernels.append(dpn.Session(dpn.Budget(epsilon=1.0), ledger=tmp_path / "shared.ledger"))
+        frame = pd.DataFrame({"ward": ["A", "B"]})
+        kernels[-1].protect(frame, "wards", domain={"ward": ["A", "B"]})
+    first, second = kernels
+    panel = dashboard(first).panel
+    assert "100% of the budget left" in page(panel.summary.value).text
+    entries = first.ledger.head
+    second.table("wards").count(epsilon=0.25).run()
+    assert wait_until(lambda: "75% of the budget left" in page(panel.summary.value).text, every=0.01)
+    assert first.ledger.head == second.ledger.head != entries  # looking wrote nothing
+    first.close()
+    assert wait_until(lambda: all(one.name != "dpnotebook-watch" for one in threading.enumerate()), every=0.01)
+    second.close()
+
+
+def test_the_dearest_cells_are_those_of_a_sum_by_hand(make_session, page):
+    session = make_session(epsilon=1.0)
+    people = session.table("people")
+    people.count(where="age < 10", epsilon=0.1).run()
+    people.count(where="sex == 'F' and age < 20", epsilon=0.2).run()
+    people.count(where="sex == 'M'", epsilon=0.05).run()
+    found = [(one.words.replace("'", ""), round(one.epsilon, 9)) for one in cells(session)]
+    young, rest = "0-9", "10-19"
+    assert found[:3] == [(f"age {young} · sex F", 0.3), (f"age {rest} · sex F", 0.2), (f"age {young} · sex M", 0.15)]
+    assert sum(one.cells for one in cells(session)) <= np.prod([people.table.domain[n].size for n in ("age", "sex")])
+    panel = looked_at(session, COLUMNS)
+    rows = page(panel.cells.value).rows
+    assert rows[1][0].replace("'", "") == f"age {young} · sex F"
+    assert rows[1][-1] == "30% (ε 0.3)"
+    assert "The dearest cells" in page(dashboard(session)._repr_mimebundle_()["text/html"]).text
+
+
+WIDE = 299  # and one of 10,000 levels
 
 
 def test_a_wide_table_and_long_columns_are_shown_in_part(page):
@@ -378,6 +418,6 @@ def test_a_wide_table_and_long_columns_are_shown_in_part(page):
     panel.column.value = ("wide", "code")
     assert len(page(panel.levels.value).rows) == 21
     assert "and 9,980 levels with" in page(panel.levels.value).text
-    assert len(panel.summary.value) + len(panel.levels.value) < 20_000
+    assert len(panel.summary.value) + len(panel.levels.value) + len(panel.cells.value) < 24_000
     assert panel.status.value == ""
     session.close()

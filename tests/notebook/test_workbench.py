@@ -1,6 +1,7 @@
 """The workbench without a browser: what its controls ask, what it copies, and what happens when all is not in order."""
 
 import datetime
+import html
 import json
 import re
 
@@ -396,3 +397,39 @@ def test_what_is_told_never_holds_data(bench, monkeypatch):
     bench.panel.run_button.click()
     assert "4711" not in json.dumps([bench.panel.message.value, bench.widget.children[1].value])
     assert "ValueError, and no answer: nothing was spent" in bench.panel.message.value
+
+
+def test_one_card_at_a_time_is_shown(bench):
+    """The budget plan and the workload put their card in the place of the question's, which comes back as it is now."""
+    shown = []
+
+    class Output:
+        def update(self, bundle, raw=False):
+            shown.append(bundle["text/html"])
+
+    bench._static = Output()
+    bench.keep()
+    assert "Budget plan" in shown[-1]
+    bench.panel.said.value = "40"
+    bench.planner.errors[0].value = "60"
+    assert bench.wait(PATIENCE)
+    assert bench.planner.wait(PATIENCE)
+    assert "Budget plan" in shown[-1]
+    assert "±60 rows" in shown[-1]
+    bench._sections.value = "workload"
+    bench.planner.changed()  # as when something is spent
+    assert bench.planner.wait(PATIENCE)
+    assert "Nothing is planned here yet." in shown[-1]  # a workload has at least one part
+    bench._sections.value = "question"
+    assert "COUNT" in shown[-1]
+    assert "±40 rows" in shown[-1]
+
+
+def test_lists_begin_with_a_column_and_text_goes_to_the_clipboard(bench):
+    panel = bench.panel
+    panel.add_filter_button.click()
+    panel.add_key_button.click()
+    assert list(panel.filters) == list(panel.keys) == [panel.protected.table.domain.names[0]]
+    panel.pandas_button.click()
+    assert "dpnotebook-clip" in panel.message.value
+    assert html.escape(panel.code.value) in panel.message.value

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spends import of_every_cell
 
+from dpnotebook.privacy import spend as module
 from dpnotebook.privacy.accountant import UNITS, GaussianAccountant, PureAccountant
 from dpnotebook.privacy.spend import CellCost, CostTerm, Spend
 
@@ -30,6 +31,15 @@ def terms(draw):
         name: np.array(draw(st.lists(st.integers(0, 3), min_size=SIZES[name], max_size=SIZES[name]))) for name in names
     }
     return CostTerm(draw(rates), norms)
+
+
+@pytest.fixture(scope="module", params=["cell by cell", "levels that are alike at once"], autouse=True)
+def prices(request):
+    """Have prices worked out in either way, which depends on how many cells a cost tells apart."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param != "cell by cell":
+            patch.setattr(module, "_FEW", 0)
+        yield
 
 
 costs = st.lists(terms(), min_size=1, max_size=3).map(lambda ts: CellCost(tuple(ts)))

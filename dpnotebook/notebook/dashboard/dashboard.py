@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import models
 from dpnotebook.notebook.dashboard.summary import dashboard_html, dashboard_text, rest_html, summary_html
+from dpnotebook.notebook.dashboard.watch import LedgerWatch
 from dpnotebook.notebook.html import details, line, quiet
 from dpnotebook.notebook.interactive import display_bundle, display_widget, interactive, replace
 
@@ -44,7 +45,7 @@ class Dashboard:
 
     These are two outputs, so that a saved notebook shows the numbers also where widgets do not work. Where nobody is
     there to use it, no widget is made and everything is static. `widget` is all of it as one widget, for a layout of
-    your own; it follows every release until `close()`.
+    your own; it follows every release until `close()`, within seconds also those of other kernels on the same ledger.
 
     Parameters
     ----------
@@ -60,6 +61,7 @@ class Dashboard:
         self._tabs: Any = None
         self._stops: list[Callable[[], None]] = []
         self._lent = False
+        self._watch: LedgerWatch | None = None
 
     @property
     def panel(self) -> DashboardPanel:
@@ -69,8 +71,13 @@ class Dashboard:
                 from dpnotebook.notebook.dashboard.panel import DashboardPanel
 
                 self._panel = DashboardPanel(self.session, self.refresh, self._look)
+                self._watch = LedgerWatch(self.session, self.refresh)
                 self.refresh()
-                self._stops = [self.session.on_change(self.refresh), self.session.on_close(self.close)]
+                self._stops = [
+                    self._watch.stop,
+                    self.session.on_change(self.refresh),
+                    self.session.on_close(self.close),
+                ]
             return self._panel
 
     @property
@@ -84,6 +91,8 @@ class Dashboard:
         self._drawn(self._draw)
 
     def _draw(self, panel: DashboardPanel) -> None:
+        if self._watch is not None:
+            self._watch.saw()
         panel.draw()
         if self._summary is not None:
             replace(self._summary, panel.summary.value + self._folded(), dashboard_text(self.session))

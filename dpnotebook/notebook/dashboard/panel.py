@@ -10,8 +10,8 @@ from dpnotebook.notebook.dashboard.figures import burn_down_figure, column_figur
 from dpnotebook.notebook.dashboard.history import HistoryTab
 from dpnotebook.notebook.dashboard.offers import OffersTab
 from dpnotebook.notebook.dashboard.options import set_options
-from dpnotebook.notebook.dashboard.spending import columns, levels, timeline
-from dpnotebook.notebook.dashboard.summary import columns_html, levels_html, summary_html, timeline_html
+from dpnotebook.notebook.dashboard.spending import cells, columns, levels, timeline
+from dpnotebook.notebook.dashboard.summary import cells_html, columns_html, levels_html, summary_html, timeline_html
 from dpnotebook.notebook.html import escape, line
 from dpnotebook.notebook.interactive import OURS, SAYS
 
@@ -49,12 +49,12 @@ class DashboardPanel:
             layout=widgets.Layout(width="auto", max_width="420px"),
             style={"description_width": "70px"},
         )
-        self.levels = widgets.HTML()
+        self.levels, self.cells = widgets.HTML(), widgets.HTML()
         self.releases, self.offers = HistoryTab(session), OffersTab(session, refresh)
         self.refresh_button = widgets.Button(description="Refresh", icon="refresh", layout=auto)
         self.status = widgets.HTML()
         self.status.add_class(SAYS)
-        spending = widgets.VBox([self.column_plot, self.column, self.levels])
+        spending = widgets.VBox([self.column_plot, self.column, self.levels, self.cells])
         self.pages = widgets.Tab([self.burn_down, spending, self.releases.widget, self.offers.widget], selected_index=0)
         self.pages.titles = TITLES
         self.tabs = widgets.VBox([self.pages, widgets.HBox([self.refresh_button, self.status])])
@@ -104,6 +104,7 @@ class DashboardPanel:
             set_options(self.column, options)
         finally:
             self._choosing = False
+        self.cells.value = cells_html(cells(self.session), state)
         self._draw_levels()
 
     def _draw_levels(self) -> None:

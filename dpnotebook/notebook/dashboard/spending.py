@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from dpnotebook.errors import DPError
 from dpnotebook.notebook import formatting
+from dpnotebook.privacy.spend import same_slices
 from dpnotebook.session.saving import alone
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ ACCURACY = re.compile(r"error=([0-9.e+-]+)|error='([0-9.]+%)'|variance=([0-9.e+-
 LEAST = 1e-6  # below this nothing useful can be bought
 MOST_ASKED = 8  # questions whose price is said again
 MOST_TABLES = 4  # for which the dashboard says what can still be afforded
+MOST_CELLS = 8  # kinds of cells that are listed, the dearest
 MOST_LEVELS = 2_000  # of an ordered attribute that is asked about for it
 
 
@@ -63,6 +66,19 @@ class LevelSpending:
     """The spend on the dearest cell of one level of an attribute, as epsilon."""
 
     level: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class CellSpending:
+    """What cells have paid that are alike in all that was charged, as epsilon; which, in words, and how many they are.
+
+    `cells` counts those of the attributes that some charge told apart.
+    """
+
+    table: str
+    words: str
+    cells: int
     epsilon: float
 
 
@@ -115,6 +131,31 @@ def levels(session: Session, table: str, attribute: str) -> list[LevelSpending]:
     labels = session.table(table).table.domain[attribute].labels
     order = np.argsort(-spent, kind="stable")
     return [LevelSpending("missing" if labels[i] is None else str(labels[i]), float(spent[i])) for i in order]
+
+
+def cells(session: Session, most: int = MOST_CELLS) -> list[CellSpending]:
+    """Return the dearest cells of all tables, those that have paid alike together, the dearest first."""
+    accountant, found = session.ledger.accountant, []
+    for name in session.tables()["table"]:
+        spend, domain = session.ledger.spend(name), session.table(name).table.domain
+        paid, classes = spend.cells, []
+        for axis, attribute in enumerate(spend.axes):
+            _, firsts, index = np.unique(same_slices(paid, axis), return_index=True, return_inverse=True)
+            paid = paid.take(firsts, axis=axis)
+            classes.append(index.reshape(-1)[spend.labels.get(attribute, slice(None))])
+        for flat in np.argsort(-paid, axis=None, kind="stable")[:most]:
+            place = np.unravel_index(flat, paid.shape)
+            masks = {attribute: label == at for attribute, label, at in zip(spend.axes, classes, place, strict=True)}
+            words = [
+                f"{domain.label_of(attribute)} {domain[attribute].describe(mask)}"
+                for attribute, mask in masks.items()
+                if not mask.all()
+            ]
+            units = spend.everywhere + int(paid[place])
+            if units:
+                many = math.prod(int(mask.sum()) for mask in masks.values())
+                found.append(CellSpending(name, " · ".join(words), many, accountant.epsilon(units)))
+    return sorted(found, key=lambda one: -one.epsilon)[:most]
 
 
 def asked_prices(session: Session, most: int = MOST_ASKED) -> list[AskedPrice]:

@@ -14,9 +14,11 @@ from dpnotebook.notebook.dashboard.spending import (
     AffordableError,
     AskedPrice,
     AttributeSpending,
+    CellSpending,
     LevelSpending,
     SpendingStep,
     asked_prices,
+    cells,
     columns,
     offers,
     timeline,
@@ -54,6 +56,7 @@ def rest_html(session: Session, history: pd.DataFrame, spared: Saving) -> str:
     return (
         timeline_html(timeline(session, history))
         + columns_html(columns(session), state)
+        + cells_html(cells(session), state)
         + history_html(history, state, how=spared.how)
     )
 
@@ -173,6 +176,24 @@ def columns_html(found: Sequence[AttributeSpending], state: BudgetState) -> str:
     more = [line(quiet(f"{len(found) - len(shown):,} cheaper columns in session.spend_by_column()"))] if several else []
     head = ("column", "spent", "dearest level", "cheapest level")
     return box("<b>Spend by column</b>", table(head, rows, "llrr"), *more)
+
+
+def cells_html(found: Sequence[CellSpending], state: BudgetState) -> str:
+    """Return the dearest cells as a table: what the next question about them adds to decides what it costs."""
+    if not found:
+        return ""
+    several = len({one.table for one in found}) > 1
+    rows = [
+        (
+            escape(one.words or "every cell") + (f" {quiet(f'in {escape(one.table)}')}" if several else ""),
+            f"{one.cells:,}" if one.words else "all",
+            svg.bar(state.share(one.epsilon), f"{currency.percent(state.share(one.epsilon))} of the budget"),
+            currency.cost_in(state, one.epsilon),
+        )
+        for one in found
+    ]
+    said = "cells that were charged alike are one row; the budget has paid for the dearest of each table"
+    return box("<b>The dearest cells</b>", table(("who", "cells", "spent", "paid"), rows, "lrlr"), line(quiet(said)))
 
 
 def levels_html(found: Sequence[LevelSpending], column: str, state: BudgetState) -> str:

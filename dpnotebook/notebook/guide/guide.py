@@ -10,7 +10,7 @@ from dpnotebook.errors import ArgumentError, DPError, shorten
 from dpnotebook.notebook.cards import as_bundle
 from dpnotebook.notebook.cards.model import Block, Card, Code, Fold, Heading, Steps, Table, cell, line, quiet
 from dpnotebook.notebook.guide.draft import KINDS, WHY, ColumnDraft, TableDraft, drafted
-from dpnotebook.notebook.interactive import display_bundle, interactive, shell
+from dpnotebook.notebook.interactive import GONE, display_bundle, display_widget, interactive, shell
 from dpnotebook.session.session import Session
 
 if TYPE_CHECKING:
@@ -229,9 +229,10 @@ class ProtectGuide:
         if not interactive():
             display_bundle(self._repr_mimebundle_())
             return
-        view = "application/vnd.jupyter.widget-view+json"
-        bundle = self._repr_mimebundle_()
-        display_bundle({"text/plain": bundle["text/plain"], view: self.widget._repr_mimebundle_()[view]})
+        lost = as_bundle(
+            Card((line(quiet(f"{GONE} Below is what was said when it was opened.")), *self._card().blocks))
+        )
+        display_widget(self.widget, lost["text/html"], lost["text/plain"])
 
     def _card(self) -> Card:
         return Card(tuple(_blocks(self)))

@@ -103,7 +103,9 @@ class GuidePanel:
         self.summary = widgets.HTML()
         self.code = widgets.HTML()
         self.protect_button = widgets.Button(
-            description="Protect the table", button_style="primary", layout=widgets.Layout(width="auto")
+            description="Protect the table",
+            button_style="primary",
+            layout=widgets.Layout(width="auto", align_self="flex-start"),
         )
         self.message = widgets.HTML()
         self.widget = widgets.VBox(

@@ -6,9 +6,21 @@ from typing import TYPE_CHECKING
 
 from dpnotebook.notebook import currency
 from dpnotebook.notebook.cards.statement_lines import short_of_delta
+from dpnotebook.notebook.html import escape, line
 
 if TYPE_CHECKING:
     from dpnotebook.planner.plan import Plan
+
+
+COPIES = "dpnotebook-copies"  # a class of buttons after which the labextension copies what `copied` has
+
+
+def copied(text: str) -> str:
+    """Return the HTML that hands a text to the clipboard where the labextension is, and says where it is elsewhere."""
+    said = "<span>The text is in the box, to be copied from there.</span>"
+    return (
+        f'<div role="status" class="dpnotebook-clip">{line(said)}<pre style="display:none">{escape(text)}</pre></div>'
+    )
 
 
 def said_of_run(plan: Plan) -> str:

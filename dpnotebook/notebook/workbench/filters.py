@@ -20,6 +20,7 @@ from dpnotebook.notebook.html import escape, line, quiet
 MOST_BOXES = 12  # levels that have a check box each
 MOST_LISTED = 200  # levels that a list shows at a time: the rest is found by typing
 MOST_STOPS = 1_000  # levels that a slider has as texts; of more it has numbers
+READ_OUT = 16  # characters that fit beside a slider
 ALL = "every level"
 
 
@@ -150,6 +151,8 @@ class RangeFilter(LevelFilter):
         slides: dict[str, Any] = {"description": self.label, "style": wide, "layout": width}
         fields: dict[str, Any] = {"style": wide, "layout": widgets.Layout(width="auto", max_width="240px")}
         if self._options:
+            # Where two labels do not fit beside the slider, the fields and the words say them, and what is read aloud.
+            slides["readout"] = 2 * max(len(label) for label, _ in self._options) <= READ_OUT
             self.slider = widgets.SelectionRangeSlider(options=self._options, value=(0, last), **slides)
             self.low = widgets.Dropdown(options=self._options, value=0, description=f"{self.label} from", **fields)
             self.high = widgets.Dropdown(options=self._options, value=last, description=f"{self.label} to", **fields)

@@ -30,7 +30,7 @@ class KeyControls:
         self.remove_button = widgets.Button(
             description=f"Remove {label} from the groups", layout=widgets.Layout(width="auto")
         )
-        parts: list[Any] = [widgets.Label(value=f"by {label}")]
+        parts: list[Any] = [widgets.Label(value=f"by {label}", layout=widgets.Layout(flex="0 0 auto"))]
         if isinstance(attribute, Dates):
             spans = [(f"each {attribute.by}", None), *((each, each) for each in spans_of(attribute))]
             self.span = widgets.Dropdown(
@@ -42,7 +42,9 @@ class KeyControls:
             )
             self.span.observe(lambda _: changed(), "value")
             parts.append(self.span)
-        self.widget = widgets.HBox([*parts, self.remove_button], layout=widgets.Layout(align_items="center"))
+        self.widget = widgets.HBox(
+            [*parts, self.remove_button], layout=widgets.Layout(align_items="center", flex_flow="wrap")
+        )
 
     @property
     def asked(self) -> tuple[str, str | None]:

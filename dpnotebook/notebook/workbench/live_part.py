@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from dpnotebook.session.session import Session
 
+NOTHING = "Nothing is planned here yet."
 SLOW = 0.5  # seconds after which planning shows that it works
 
 
@@ -58,7 +59,9 @@ class LivePart(ABC):
             if self._shown is None:
                 self.message, self.progress, self.card = widgets.HTML(), widgets.HTML(), widgets.HTML()
                 self.run_button = widgets.Button(
-                    description="Run", button_style="primary", layout=widgets.Layout(width="auto")
+                    description="Run",
+                    button_style="primary",
+                    layout=widgets.Layout(width="auto", align_self="flex-start"),
                 )
                 self.run_button.on_click(lambda _: self._clicked())
                 self._shown = widgets.VBox([*self._make(), self.run_button, self.progress, self.message])
@@ -75,6 +78,14 @@ class LivePart(ABC):
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until the card shows what the controls say; return whether it did in time."""
         return self._latest.wait(seconds)
+
+    def show_in(self, output: Any) -> None:
+        """Show the card in an output that is displayed already, or no more in any when None."""
+        self.panel  # noqa: B018  # makes it
+        with self._lock:
+            self._static = output
+            replace(output, line(quiet(NOTHING)), NOTHING)  # which stays where there is no card to draw
+            self._redraw()
 
     def say(self, text: str) -> None:
         """Say in one line what is wrong, or nothing."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpnotebook.notebook import models
 from dpnotebook.notebook.html import escape, line
+from dpnotebook.notebook.workbench.button_words import COPIES, copied
 from dpnotebook.notebook.workbench.composed import BY_NAME, ComposedQuestion, verbs_of
 from dpnotebook.notebook.workbench.filters import LevelFilter, level_filter
 from dpnotebook.notebook.workbench.keys import KeyControls
@@ -89,6 +90,8 @@ class QuestionPanel:
         self.run_button = button(RUN, button_style="primary")
         self.keep_button = button("Add to the budget plan")
         self.pandas_button, self.sql_button = button("Copy as pandas"), button("Copy as SQL")
+        self.pandas_button.add_class(COPIES)
+        self.sql_button.add_class(COPIES)
         self.message, self.progress = widgets.HTML(), widgets.HTML()
         self.code = widgets.Textarea(
             description="The question as text", rows=4, style=WIDE,
@@ -172,10 +175,11 @@ class QuestionPanel:
         self.message.value = f'<div role="status">{line(f"⚠ {escape(text)}")}</div>' if text else ""
 
     def show_code(self, text: str) -> None:
-        """Show the question as text, to be copied."""
+        """Show the question as text, and have it copied."""
         self.code.value = text
         self.code.rows = min(12, 2 + text.count("\n"))
         self.code.layout.display = ""
+        self.message.value = copied(text)
 
     def _remove(self, rows: dict[str, Any], name: str, box: Any) -> None:
         gone = rows.pop(name)
@@ -202,6 +206,7 @@ class QuestionPanel:
             self.verb.value = "count"
             self.filter_column.options = named
             self.key_column.options = named
+            self.filter_column.value = self.key_column.value = named[0][1] if named else None
             self._fit()
         finally:
             self._filling = False

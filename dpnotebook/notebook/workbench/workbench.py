@@ -244,14 +244,19 @@ class Workbench:
         self._plan_now()
 
     def _other_section(self, change: Any) -> None:
-        match change["new"]:
-            case "plan":
-                part = self.planner.widget
-            case "workload":
-                part = self.builder.widget
-            case _:
-                part = self.panel.widget
-        self._section.children = (part,)
+        """Show other controls, and their card in the place of the one that is there."""
+        part = {"plan": lambda: self.planner, "workload": lambda: self.builder}.get(change["new"], lambda: None)()
+        for one in (self._planner, self._builder):
+            if one is not None:
+                one.show_in(self._static if one is part else None)
+        self._card.layout.display = "" if part is None else "none"
+        if part is not None:
+            self._section.children = (part.widget if self._static is None else part.panel,)
+            return
+        self._section.children = (self.panel.widget,)
+        if self._plan is not None:
+            bundle = self._bundle()
+            self._show(bundle)
 
     def _spent(self) -> None:
         # Called within somebody's run: it must neither wait for a lock nor raise.
@@ -308,7 +313,8 @@ class Workbench:
 
     def _show(self, bundle: dict[str, str]) -> None:
         self._card.value = bundle["text/html"]
-        replace(self._static, bundle["text/html"], bundle["text/plain"])
+        if self._sections.value == "question":  # else the card of the other controls is there
+            replace(self._static, bundle["text/html"], bundle["text/plain"])
 
     def _show_progress(self, html: str, _text: str) -> None:
         # From a thread that the planning waits for, and which holds the lock: `panel` would wait for that.

@@ -12,7 +12,7 @@ from dpnotebook.domain.named_workloads import WorkloadRequest, cdf, identity, ma
 from dpnotebook.errors import WorkloadError
 from dpnotebook.notebook import cards, formatting, models
 from dpnotebook.notebook.cards.model import Table, cell
-from dpnotebook.notebook.workbench.button_words import said_of_run
+from dpnotebook.notebook.workbench.button_words import COPIES, copied, said_of_run
 from dpnotebook.notebook.workbench.composed import amount_of
 from dpnotebook.notebook.workbench.live_part import LivePart
 from dpnotebook.notebook.workbench.named import table_code
@@ -181,6 +181,7 @@ class WorkloadBuilder(LivePart):
         self.epsilon = widgets.Text("0.1", description="at a price of at most ε", style=WIDE)
         self.add_button = widgets.Button(description="Add a part", layout=auto)
         self.pandas_button = widgets.Button(description="Copy as pandas", layout=widgets.Layout(width="auto"))
+        self.pandas_button.add_class(COPIES)
         self.rows = widgets.VBox()
         self.code = widgets.Textarea(
             description="The workload as text", rows=3, style=WIDE,
@@ -228,6 +229,8 @@ class WorkloadBuilder(LivePart):
             self.say(str(error))
             return
         self.code.layout.display = ""
+        self.say("")
+        self.message.value = copied(self.code.value)
 
     def _card(self) -> tuple[cards.Card, str]:
         query = self.query

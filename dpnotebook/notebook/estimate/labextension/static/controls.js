@@ -4,12 +4,13 @@
 // - The handle of a slider has no name and says the number of its stop: it gets the label and the readout. What says
 //   what has just happened is read aloud.
 // - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
-// - "Copy code" puts the code beside it on the clipboard.
+// - "Copy code" puts the code beside it on the clipboard; what a kernel has to write first is copied when it comes.
 'use strict';
 
 const VIEW = 'application/vnd.jupyter.widget-view+json';
 const OURS = 'dpnotebook';
 const SOON = 100; // ms after a change of the page in which others are waited for
+const ALLOWED = 5000; // ms after a click in which browsers let a page write to the clipboard
 const PATIENCE = 3000; // ms in which a widget that is loading may still come
 
 export const activate = tracker => {
@@ -117,13 +118,31 @@ export const activate = tracker => {
 
   document.addEventListener('click', ({ target }) => {
     const code = target.closest('.dpnotebook-copy')?.closest('.dpnotebook-code')?.querySelector('textarea');
+    if (target.closest('.dpnotebook-copies')) {
+      wanted = Date.now();
+    }
     if (code) {
       void navigator.clipboard?.writeText(code.value).catch(() => code.select());
     }
   });
 
+  let wanted = 0; // when a text was last asked for that is to be copied
+  const copyOut = () => {
+    for (const clip of document.querySelectorAll('.dpnotebook-clip:not([data-seen])')) {
+      clip.dataset.seen = 'true';
+      if (Date.now() - wanted < ALLOWED) {
+        wanted = 0;
+        navigator.clipboard?.writeText(clip.querySelector('pre').textContent).then(
+          () => (clip.querySelector('span').textContent = 'Copied to the clipboard; the box has it too.'),
+          () => undefined // not allowed: the words say where it is
+        );
+      }
+    }
+  };
+
   const changed = () => {
     nameControls(); // at once, before a screen reader says the number
+    copyOut();
     soon();
   };
   new MutationObserver(changed).observe(document.body, {
