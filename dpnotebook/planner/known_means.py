@@ -6,6 +6,7 @@ what is known of the two together, and their ratio is the mean. What is missing 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -256,6 +257,13 @@ def with_known(
             enough = float(means.worst(share).max(initial=0.0)) <= target * SLACK
         if enough:
             return _option(means, (), width, answer, alone, accuracy, table, ledger)
+        if accuracy.error is not None:
+            # Where the mean lies and how many rows it has was assumed; what was released tells both.
+            told = means.estimates(accuracy.confidence)
+            delivered = float(((told.upper - told.lower) / 2).max(initial=0.0)) if told.finite else math.inf
+            if delivered <= accuracy.error * (1 + 10.0**-MEANT):
+                found = _option(means, (), delivered, answer, alone, accuracy, table, ledger)
+                return replace(found, std_errors=told.std_error)
     pricing = Pricing(table, ledger.accountant, means.history)
     for _ in range(ATTEMPTS):
         if target <= 0:

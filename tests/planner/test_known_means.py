@@ -69,6 +69,22 @@ def test_an_error_that_is_known_is_free_and_a_smaller_one_is_not(asked):
     assert people.dp.mean("stay", error=released.plan.error / 40).plan.cost.epsilon > 0
 
 
+def test_a_row_is_free_at_the_error_that_the_screen_shows(asked):
+    """Means in the middle of their bounds have a smaller error than was foretold, which took them to be at one."""
+    session, people = asked
+    shown = people.dp.groupby(["sex", "city"]).mean("stay", epsilon=0.5).run().frame
+    paid = session.spent.epsilon
+    for _, row in shown.iterrows():
+        error = (row["upper"] - row["lower"]) / 2
+        where = f"sex == '{row['sex']}' and city == '{row['city']}'"
+        again = people.dp.mean("stay", where=where, error=error)
+        assert again.plan.free, again.plan
+        assert again.plan.error == pytest.approx(error, rel=1e-5)
+        assert again.run().frame["value"][0] == pytest.approx(row["value"], rel=1e-6)
+        assert not people.dp.mean("stay", where=where, error=0.9 * error).plan.free
+    assert session.spent.epsilon == paid
+
+
 def test_means_of_other_rows_or_bounds_tell_nothing(asked):
     _, people = asked
     people.dp.groupby("city").mean("stay", where="sex == 'F'", epsilon=0.5).run()
