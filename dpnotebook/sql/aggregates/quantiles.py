@@ -278,9 +278,9 @@ def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) ->
 
 def _usual_columns(bins_: int) -> tuple[Floats, Floats]:
     """Return where the values of a usual column begin in each try, and over how many bins they are spread."""
-    tries, (least, most) = np.arange(TRIED), FILLED
+    tries, (least, most) = np.arange(TRIED, dtype=float), FILLED
     full = bins_ * (least + (most - least) * (tries * GOLDEN % 1.0))
-    return (bins_ - full) * (tries + 0.5) / TRIED, full
+    return np.asarray((bins_ - full) * (tries + 0.5) / TRIED), np.asarray(full)
 
 
 def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
