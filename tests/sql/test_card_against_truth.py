@@ -82,6 +82,8 @@ CASES = {
     "deviations": Case(f"SELECT city, STDDEV(age) AS d {OF}"),
     "medians": Case(f"SELECT city, MEDIAN(cost) AS q {OF}", rough=("q",)),
     "percentiles": Case(f"SELECT city, PERCENTILE_CONT(age, 0.9) AS q {OF}", rough=("q",)),
+    "first quartiles": Case(f"SELECT city, PERCENTILE_CONT(cost, 0.25) AS q {OF}", rough=("q",)),
+    "highest percentiles": Case(f"SELECT city, PERCENTILE_CONT(cost, 0.99) AS q {OF}", rough=("q",)),
     "ratios": Case(
         f"SELECT city, SUM(cost) / COUNT(*) AS r, COUNT(*) FILTER (WHERE sick = 'yes') / COUNT(*) AS p {OF}"
     ),
@@ -118,7 +120,7 @@ CASES = {
     "selected": Case("SELECT city, AVG(cost) AS m FROM visits WHERE sick = 'yes' AND year > 2020 GROUP BY city"),
     "of all": Case("SELECT COUNT(*) AS n, AVG(cost) AS m, COUNT(DISTINCT who) AS u FROM visits"),
 }  # fmt: skip
-QUICK = ("counts", "means", "means of units", "means of sampled rows", "variances", "medians", "of all")
+QUICK = ("counts", "means", "means of units", "means of sampled rows", "variances", "medians", "percentiles", "of all")
 QUICK_DERIVED = ("ratios", "shares of the total", "changes", "multiples")
 FORETOLD = ("shares of the total", "changes", "functions")
 ALSO = ("outer", "multiples", "largest of groups", "ratios", "cases", "rows a unit", "larger groups")

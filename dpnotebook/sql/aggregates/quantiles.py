@@ -46,10 +46,12 @@ TINY = 1e-300
 TOLD = 0.95  # a quantile is hidden where noise of this probability reaches too far, however sure intervals are to be
 LEAST_ERROR = 1e-3  # of the largest error: counts known better than that weigh as if they were not
 # Of a usual column, quantiles are read off noisy counts so often, to see how far they are off: 200 tell a standard
-# error to 5%; and for so many values, in errors of a cumulative count, each a multiple of the one before.
-TRIED, EVERY = 200, 4.0
-SIZES = (EVERY, EVERY**7)
-FILLED = 0.1  # of the bins, that values of a usual column are in
+# error to 5%; and for so many values, in errors of a cumulative count. These are close where few values are beyond a
+# high quantile: how far it is moved then, for noise to tell it from the end, first grows and then falls.
+TRIED = 200
+SIZES = (*(4.0 * 2.0 ** (k / 2) for k in range(8)), *(4.0**k for k in range(4, 8)))
+FILLED = (0.1, 0.8)  # of the bins, that values of a usual column are in, least and most: anywhere among them
+GOLDEN = 0.618034  # its multiples, without their whole parts, are spread evenly, whatever comes in the order of tries
 SCALE = 1_000.0  # of the noise there, in steps: fine enough to be a continuous law
 
 # Quantiles with names of their own.
@@ -134,10 +136,7 @@ class Quantiles(AggregateFunction):
         numbers = noisy[:, measuring.place(part.blocks[0])].astype(float)
         counts = numbers @ weights.T
         spread = math.sqrt(measuring.law.variance(block.scale))
-        # Noise may pass a band in more than one of many bins, most easily in empty ones before the least value, which
-        # counts that rise leave too high: so bands fail a quarter as often as the interval may. Simulation finds 93%
-        # for bands of 97.5% where all values are in the middle of the range, and never less than 95% for these.
-        reach = kappa(min((3 + confidence) / 4, MOST_CONFIDENCE), measuring.noise)
+        reach = _reach(confidence, measuring.noise)
         told = kappa(min(confidence, TOLD), measuring.noise)
         below, above = _levels(part)
         columns = []
@@ -147,7 +146,7 @@ class Quantiles(AggregateFunction):
             total = np.maximum(counts[:, -1], 0.0)
             gains = _gains(strategy, fraction, measuring.noise, total / max(float(np.median(errors)), TINY))
             value, std_error = _crossings(excess, total, errors, gains, fraction, below, above)
-            lower, upper = below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
+            lower, upper = _interval(excess, errors, reach, below, above)
             hidden = told * np.median(errors) > counts[:, -1] / 2
             value, std_error = (np.where(hidden, math.nan, one) for one in (value.clip(lower, upper), std_error))
             columns.append(np.stack([value, std_error, lower, upper]))
@@ -250,8 +249,9 @@ def excess_errors(strategy: Strategy, fraction: float) -> Floats:
 def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) -> Floats:
     """Return by how many values of rank quantiles of a usual column are off, ascending; shape (tries,).
 
-    Its values are spread evenly over a part of the bins, as bounds are wider than most of what is between them. That
-    counts rise takes out a part of their noise, more where values are few: no formula says how much, so it is tried.
+    Its values are spread evenly over a part of the bins, as bounds are wider than most of what is between them: another
+    part in each try, as errors depend on that. That counts rise takes out a part of their noise, more where values are
+    few: no formula says how much, so it is tried.
 
     Parameters
     ----------
@@ -265,21 +265,29 @@ def ranks_off(strategy: Strategy, fraction: float, noise: Noise, size: float) ->
     bins_, scale = len(errors), SCALE
     drawn = redrawn_noise(noise, scale, TRIED, weights.shape[1], b"ranks") / math.sqrt(law_of(noise).variance(scale))
     values = size * middle
-    first, full = bins_ * (1 - FILLED) / 2, bins_ * FILLED
-    counts = values * ((np.arange(1, bins_ + 1) - first) / full).clip(0.0, 1.0) + drawn @ weights.T
+    first, full = _usual_columns(bins_)
+    counts = values * ((np.arange(1, bins_ + 1) - first[:, None]) / full[:, None]).clip(0.0, 1.0) + drawn @ weights.T
     excess = _rising(counts - fraction * counts[:, -1:], errors)
     places = np.arange(bins_, dtype=float)
     rank = _ranks(np.maximum(counts[:, -1], 0.0), errors, fraction)
     found = _crossing(excess - (rank - fraction * counts[:, -1])[:, None], -rank, places, places + 1)
+    found = found.clip(*_interval(excess, errors, _reach(TOLD, noise), places, places + 1))
     ranks = ((found - first) / full).clip(0.0, 1.0) * values
     return np.asarray(np.sort(np.abs(ranks - fraction * values)) / middle)
 
 
+def _usual_columns(bins_: int) -> tuple[Floats, Floats]:
+    """Return where the values of a usual column begin in each try, and over how many bins they are spread."""
+    tries, (least, most) = np.arange(TRIED, dtype=float), FILLED
+    full = bins_ * (least + (most - least) * (tries * GOLDEN % 1.0))
+    return np.asarray((bins_ - full) * (tries + 0.5) / TRIED), np.asarray(full)
+
+
 def _off(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> Floats:
     """Return `ranks_off` for numbers of values of groups, between those that are tried; shape (groups, tries)."""
-    places = np.log(np.clip(sizes, *SIZES)) / math.log(EVERY)
-    first = np.minimum(np.floor(places), math.log(SIZES[1], EVERY) - 1)
-    tried = {one: ranks_off(strategy, fraction, noise, EVERY**one) for one in {*first.tolist(), *(first + 1).tolist()}}
+    places = np.interp(np.log(np.maximum(sizes, TINY)), np.log(SIZES), np.arange(len(SIZES)))
+    first = np.minimum(places.astype(int), len(SIZES) - 2)
+    tried = {one: ranks_off(strategy, fraction, noise, SIZES[one]) for one in {*first.tolist(), *(first + 1).tolist()}}
     lower, upper = (np.array([tried[one] for one in ends.tolist()]).reshape(-1, TRIED) for ends in (first, first + 1))
     share = (places - first)[:, None]
     return np.asarray((1 - share) * lower + share * upper)
@@ -290,7 +298,9 @@ def _gains(strategy: Strategy, fraction: float, noise: Noise, sizes: Floats) -> 
     if fraction in (0.0, 1.0):  # these are read off where noise can tell them from nothing, and err as that count does
         return np.ones(sizes.size)
     errors = excess_errors(strategy, fraction)
-    here = float(errors[int(len(errors) * ((1 - FILLED) / 2 + FILLED * fraction))])
+    first, full = _usual_columns(len(errors))
+    places = (first + full * fraction).astype(int)
+    here = math.sqrt(float((errors[places] ** 2).mean()))
     off = _off(strategy, fraction, noise, sizes)
     return np.asarray(np.minimum(np.sqrt((off**2).mean(axis=1)) * float(np.median(errors)) / max(here, TINY), 1.0))
 
@@ -364,6 +374,21 @@ def _spread(excess: Floats, errors: Floats, value: Floats, below: Floats, above:
     likely = np.diff(crossed, axis=1, prepend=0.0)
     middle, width = (below + above) / 2, np.where(above > below, above - below, 1.0)
     return np.asarray(np.sqrt((likely * ((middle - value[:, None]) ** 2 + width**2 / 12)).sum(axis=1)))
+
+
+def _reach(confidence: float, noise: Noise) -> float:
+    """Return how many standard errors of counts the band is wide in which they cross, on either side.
+
+    Noise may pass a band in more than one of many bins, most easily in empty ones before the least value, which counts
+    that rise leave too high: so bands fail a quarter as often as the interval may. Simulation finds 93% for bands of
+    97.5% where all values are in the middle of the range, and never less than 95% for these.
+    """
+    return kappa(min((3 + confidence) / 4, MOST_CONFIDENCE), noise)
+
+
+def _interval(excess: Floats, errors: Floats, reach: float, below: Floats, above: Floats) -> tuple[Floats, Floats]:
+    """Return between which ends of bins counts cross, so many standard errors from what they are."""
+    return below[_first(excess + reach * errors)], above[_first(excess - reach * errors)]
 
 
 def _first(excess: Floats) -> NDArray[np.int64]:
