@@ -11,7 +11,7 @@ import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import duckdb
@@ -226,9 +226,31 @@ def planning() -> None:
             print(f"{name:56}{seconds * 1000:8.1f} ms")
 
 
+def planning_beside(releases: int) -> None:
+    """Print how long it takes to plan a statement beside many releases: of other rows, and of the same."""
+    frame = visits(3_000).assign(g=lambda table: table["x"].round() % 3)
+    for name, others in {
+        "other conditions": "SELECT g, COUNT(*) AS n FROM visits WHERE x > {} GROUP BY g",
+        "the same rows": "SELECT g, COUNT(*) AS n{} FROM visits GROUP BY g",
+    }.items():
+        with closing(dpn.Session(dpn.Budget(1e6, 1e-6), ":memory:", confirm="never")) as session:
+            session.protect(frame, "visits", unit="unit", max_rows=MOST_ROWS)
+            for i in range(releases):
+                session.sql(others.format(i), epsilon=5.0, fresh=True).run()
+            numbers = iter(range(releases))
+
+            def plan(session: dpn.Session = session, numbers: Iterator[int] = numbers) -> object:
+                asked = f"SELECT g, COUNT(*) AS m{next(numbers)} FROM visits WHERE g = 1 GROUP BY g"
+                return session.sql(asked, epsilon=9.0).plan
+
+            (seconds,) = measured({"plan": plan}, 15).values()
+            print(f"{f'plan beside {releases:,} releases of {name}':56}{seconds * 1000:8.1f} ms")
+
+
 def main() -> None:
     """Print the tables."""
     planning()
+    planning_beside(1_000)
     compare(10**6)
     accuracy()
     plain_and_sampled()

@@ -115,11 +115,12 @@ def first(told):
 @pytest.mark.parametrize(("before", "then", "free"), PAIRS)
 def test_what_was_released_answers(exact, before, then, free):
     exact.sql(first(before), epsilon=MUCH).run()
-    asked = exact.sql(then, epsilon=0.1)
+    asked, alone = exact.sql(then, epsilon=0.1), exact.sql(then, epsilon=0.1, fresh=True)
     assert asked.plan.free == free
-    spent = exact.spent
+    must, spent = 0 if free else alone.plan.cost.units, exact.ledger.spent
+    assert asked.plan.cost.units == must
     answer = asked.run()
-    assert (exact.spent == spent) == free
+    assert exact.ledger.spent - spent == must
     if free:
         assert answer.sources == (1,)
         assert_same(answer, exact.sql(then, epsilon=MUCH, fresh=True).run())

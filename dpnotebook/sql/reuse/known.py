@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,7 @@ from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
-from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
@@ -30,6 +31,8 @@ from dpnotebook.sql.statement import Statement
 from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statement_from_json
 
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
+# By the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None where nothing could be.
+Alone = dict[tuple[tuple[Fraction, ...] | None, ...], tuple[Measuring, Sequence[Expectation]] | None]
 
 
 class RecordedStatement(Protocol):
@@ -151,8 +154,9 @@ def best_known(
     """
     found = []
     known = groups[0] if groups else ()
+    alone: Alone = {}
     for one in _candidates(statement, books):
-        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known):
+        if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, alone):
             widths = half_widths(one, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):
                 found.append((max(widths), -one.number, one))
@@ -212,12 +216,21 @@ def _is_as_good_as(
     accuracy: Accuracy,
     books: StatementBooks,
     groups: Sequence[KnownGroups | None],
+    known: Alone,
 ) -> bool:
-    """Return whether a release is expected to be as accurate as an epsilon alone would make the answer."""
-    alone = _alone(select, one, accuracy.epsilon or 0.0, books)
-    if alone is None:
+    """Return whether a release is expected to be as accurate as an epsilon alone would make the answer.
+
+    What is measured for that depends on a release only by its bounds: what is worked out of it is put in `known`.
+    """
+    bounds = tuple(part.bounds for part in one.measuring.parts)
+    if bounds not in known:
+        measured = _alone(select, one, accuracy.epsilon or 0.0, books)
+        known[bounds] = None if measured is None else (measured, expected(measured, accuracy.confidence, groups))
+    found = known[bounds]
+    if found is None:
         return False
-    own, others = (expected(measured, accuracy.confidence, groups) for measured in (one.measuring, alone))
+    alone, others = found
+    own = expected(one.measuring, accuracy.confidence, groups)
     if any(not a.std_error <= b.std_error * EQUAL for a, b in zip(own, others, strict=True)):
         return False
     return alone.tau is None or (one.measuring.tau is not None and groups_need(one.measuring) <= groups_need(alone))

@@ -172,7 +172,7 @@ def _told(node: exp.Expr, key: KeyLevels) -> Told:
 
 def _is_column(node: exp.Expr, key: KeyLevels) -> bool:
     """Return whether a node is the column of a key, also as a floating-point number where it holds numbers."""
-    return key.column in (_bare(node).sql(DIALECT), _number_of(node, key.kind).sql(DIALECT))
+    return _bare(node).sql(DIALECT) == key.column or _number_of(node, key.kind).sql(DIALECT) == key.column
 
 
 def _compared(how: Callable[[Any, Any], bool], other: exp.Expr, key: KeyLevels) -> Told:
