@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from dpnotebook.engine.sealed import seal
+from dpnotebook.engine.sealed import without_files
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.ledger.forks import opened
 
 if TYPE_CHECKING:
     import pandas as pd
+
+EVERY_ROW = 2**31 - 1  # of a frame is looked at for the type of a column
 
 
 def outer(query: str, frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -35,13 +36,10 @@ def outer(query: str, frames: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """
     import duckdb
 
-    connection = opened(duckdb.connect())
+    connection = without_files(EVERY_ROW)
     try:
-        longest = max((len(frame) for frame in frames.values()), default=0)
-        connection.execute(f"SET pandas_analyze_sample = {max(longest, 1)}")
         for name, frame in frames.items():
             connection.register(name, frame.copy(deep=False))
-        seal(connection)
         answer: pd.DataFrame = connection.execute(query).df()
     except duckdb.Error as failure:
         text = str(failure).split("\n\nLINE")[0].strip().splitlines()

@@ -19,6 +19,7 @@ from dpnotebook.ledger.forks import opened
 if TYPE_CHECKING:
     import duckdb
 
+SAMPLE = 1_000  # DuckDB's own
 _numbers = itertools.count()
 
 
@@ -43,6 +44,8 @@ def sealed(
     """
     import duckdb
 
+    if not files and not attached:
+        return without_files()
     connection = opened(duckdb.connect())
     if files:
         listed = ", ".join(literal(str(path.resolve())) for path in files)
@@ -54,13 +57,51 @@ def sealed(
     return connection
 
 
+def without_files(sample: int = SAMPLE) -> duckdb.DuckDBPyConnection:
+    """Return a sealed connection to the process's database in memory that reads no files.
+
+    Frames that are registered, views and tables are temporary there: the connection that made them sees them, no other.
+
+    Parameters
+    ----------
+    sample
+        How many rows of a frame are looked at for the type of a column of objects.
+    """
+    import duckdb
+
+    connection = opened(_database(os.getpid(), sample).cursor())
+    try:
+        connection.execute("SELECT 1").fetchall()
+    except duckdb.Error:  # after a failure inside of DuckDB a database answers nothing any more
+        _database.cache_clear()
+        connection = opened(_database(os.getpid(), sample).cursor())
+    return connection
+
+
+@functools.cache
+def _database(process: int, sample: int) -> duckdb.DuckDBPyConnection:
+    """Return a database without tables, one a process: to open one takes longer than most that it is asked."""
+    import duckdb
+
+    connection = opened(duckdb.connect())
+    connection.execute(f"SET GLOBAL pandas_analyze_sample = {sample}")
+    seal(connection)
+    atexit.register(_close, connection, process)
+    return connection
+
+
+def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+
+
 def seal(connection: duckdb.DuckDBPyConnection) -> None:
     """Shut a connection off: no other file, no network, no way back; it sees the protected rows only.
 
     Rows that do not fit into memory go to a folder that nobody else can read, and that goes with the connection.
     """
     connection.execute(f"SET temp_directory = {literal(scratch())}")
-    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET GLOBAL TimeZone = 'UTC'")  # of its cursors too
     connection.execute("SET enable_external_access = false")
     connection.execute("SET enable_progress_bar = false")  # in notebooks it is a widget of its own
     connection.execute("SET lock_configuration = true")

@@ -73,21 +73,29 @@ class Mixture:
     def sample(self, rows: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the levels of drawn rows, shape (rows, attributes).
 
-        Within a kind every level comes as often as it should, but for less than one row (systematic sampling): drawn
-        one by one, rows would add as much chance again as there is noise in what was released.
+        Within a kind every level comes as often as it should, but for less than one row (systematic sampling), and
+        levels of two attributes meet nearly as often as they should, as rows are spread by a scrambled Sobol sequence
+        (Owen 1997): drawn one by one, or paired by chance, rows would add as much chance again as there is noise in
+        what was released, and several times as much to counts that were released more accurately.
         """
+        from scipy.stats import qmc
+
         ends = np.cumsum(self.shares) / self.shares.sum()
         kinds = np.searchsorted(ends, (np.arange(rows) + generator.random()) / rows)
         counts = np.bincount(np.minimum(kinds, ends.size - 1), minlength=ends.size)
         found = np.empty((rows, len(self.levels)), dtype=np.int64)
-        for attribute, table in enumerate(self.levels):
-            start = 0
-            for kind in np.flatnonzero(counts):
-                stop = start + counts[kind]
+        spread = qmc.Sobol(len(self.levels), seed=generator)
+        spread.fast_forward(1)  # or it warns that rows are no power of two
+        start = 0
+        for kind in np.flatnonzero(counts):
+            stop = start + counts[kind]
+            order = np.argsort(spread.random(counts[kind]), axis=0)
+            places = (np.arange(counts[kind])[:, None] + generator.random(order.shape)) / counts[kind]
+            for attribute, table in enumerate(self.levels):
                 within = np.cumsum(table[kind]) / table[kind].sum()
-                places = (generator.permutation(counts[kind]) + generator.random()) / counts[kind]
-                found[start:stop, attribute] = np.minimum(np.searchsorted(within, places), within.size - 1)
-                start = stop
+                levels = np.minimum(np.searchsorted(within, places[:, attribute]), within.size - 1)
+                found[start + order[:, attribute], attribute] = levels
+            start = stop
         return generator.permutation(found)
 
 
