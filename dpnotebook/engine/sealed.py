@@ -69,12 +69,16 @@ def without_files(sample: int = SAMPLE) -> duckdb.DuckDBPyConnection:
     """
     import duckdb
 
-    connection = opened(_database(os.getpid(), sample).cursor())
     try:
-        connection.execute("SELECT 1").fetchall()
+        return _cursor(sample)
     except duckdb.Error:  # after a failure inside of DuckDB a database answers nothing any more
         _database.cache_clear()
-        connection = opened(_database(os.getpid(), sample).cursor())
+        return _cursor(sample)
+
+
+def _cursor(sample: int) -> duckdb.DuckDBPyConnection:
+    connection = opened(_database(os.getpid(), sample).cursor())
+    connection.execute("SELECT 1").fetchall()
     return connection
 
 
