@@ -197,7 +197,7 @@ MISTAKES = [
     ("df.dp[df.dp['age'] > 50]", "a condition is a text, in where="),
     ("df.dp.mean('sex', epsilon=0.1)", "'sex' is declared as Categories(['F', 'M']): only a Range, Bins"),
     ("df.dp.mean(epsilon=0.1)", "mean() cannot be called so: missing a required argument: 'column'"),
-    ("df.dp.mean(['age', 'cost'], epsilon=0.1)", "['age', 'cost'] is not declared in the domain of 'visits';"),
+    ("df.dp.mean(['age', 'cost'], epsilon=0.1)", "one column is asked here, and several by agg(), or in brackets"),
     ("df.dp.mean('age', where='insured', error=2).plan", "the error of a mean depends on the number of rows, which"),
     ("df.dp.sum('sex', epsilon=0.1)", "'sex' is declared as Categories(['F', 'M']): only a Range, Bins"),
     ("df.dp.sum('age', bounds=(10, 5), epsilon=0.1)", "bounds of 'age' must be finite and increasing, not (10, 5)"),
