@@ -15,7 +15,8 @@ from dpnotebook.notebook.cards.budget import budget_state
 from dpnotebook.notebook.explorer.explorer import Explorer, explore
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.privacy.unit import Unit
-from dpnotebook.session.instead import refuse, refuse_item
+from dpnotebook.session.instead import refuse
+from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.query import SessionProtocol
 from dpnotebook.session.session import Session, active_session
@@ -111,13 +112,14 @@ class DPAccessor:
         paying = session if session is not None else active_session()
         return paying.protect(self._frame, name, domain=domain, unit=unit, max_rows=max_rows, rows=rows)
 
+    def __getitem__(self, key: str | list[str]) -> PickedColumns:
+        """Return columns to ask of, as `df.dp["age"].mean(epsilon=0.1)`; see `Grouped.__getitem__`."""
+        return frames.verbs(self._frame)[key]
+
     if not TYPE_CHECKING:  # a type checker knows what is here
 
         def __getattr__(self, name: str) -> NoReturn:
             refuse("df.dp", name, dir(type(self)), _known(vars(self).get("_frame")))
-
-        def __getitem__(self, key: object) -> NoReturn:
-            refuse_item(key, _known(self._frame))
 
         def __len__(self) -> NoReturn:
             refuse("df.dp", "len", (), _known(self._frame))

@@ -21,6 +21,7 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.unit import Unit
 from dpnotebook.session.joint_purchase import JointPurchase
 from dpnotebook.session.offer import Offer
+from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.protected import ProtectedTable
 from dpnotebook.session.query import Query
 from dpnotebook.session.release import Release
@@ -28,7 +29,19 @@ from dpnotebook.session.session import Session
 from dpnotebook.session.verbs import Grouped, Verbs
 
 WIDGETS = (Explorer, Dashboard, Workbench, BudgetPlanner, ProtectGuide)
-ASKED = (Session, ProtectedTable, Verbs, Grouped, DPAccessor, Query, Release, Offer, JointPurchase, *WIDGETS)
+ASKED = (
+    Session,
+    ProtectedTable,
+    Verbs,
+    Grouped,
+    PickedColumns,
+    DPAccessor,
+    Query,
+    Release,
+    Offer,
+    JointPurchase,
+    *WIDGETS,
+)
 DECLARED = (Budget, Unit, Domain, Asking, Attribute, Range, Bins, Categories, Boolean, WorkloadRequest)
 ROOMS = (workload, strategy, inference, ledger)
 

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from dpnotebook.domain import Domain
-from dpnotebook.errors import DomainError, shorten
+from dpnotebook.errors import ArgumentError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Measure, bounded_value
 from dpnotebook.session.answer_frame import PARTS, column_name
 from dpnotebook.session.moments import OF_A_COLUMN
 
-FUNCTIONS = ("count", "sum", "mean", "median", *OF_A_COLUMN)
+FUNCTIONS = ("count", "size", "sum", "mean", "median", *OF_A_COLUMN)  # size is the number of rows, as in pandas
 DESCRIBED = ("count", "mean", "25%", "50%", "75%")
 PERCENT = re.compile(r"(?:\d{1,2}(?:\.\d+)?|100)%", re.ASCII)
 EXAMPLE = '{"age": ["mean", "median"], "cost": "sum"}'
+NAMED_EXAMPLE = 'agg(oldest=("age", "90%"), epsilon=0.1)'
+OPTIONS = ("where", "epsilon", "error", "variance", "confidence", "objective", "fresh")
 
 Pairs = list[tuple[str | None, str]]  # a column, or None for all rows, and the name of a function
 
@@ -53,6 +55,39 @@ def aggregated(asked: Any, known: Callable[[Any], str], refused: Callable[[str],
     return pairs
 
 
+def named_pairs(
+    named: Mapping[str, Any], keys: Sequence[str], known: Callable[[Any], str], refused: Callable[[str], str]
+) -> Pairs:
+    """Return what `agg` is asked for by names of answers, `oldest=("age", "90%")`; parameters as for `aggregated`.
+
+    Parameters
+    ----------
+    named
+        By the name of an answer, its column and its function.
+    keys
+        By what is grouped: an answer has another name.
+
+    Raises
+    ------
+    ArgumentError
+        If an option has no such name, or is no pair.
+    DomainError
+        If a name is taken, or there is no such column or function.
+    """
+    pairs: Pairs = []
+    taken = {*keys}
+    for name, asked in named.items():
+        if not isinstance(asked, tuple) or len(asked) != 2:
+            close = get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+            hint = f"did you mean {close[0]}=?" if close else f"an answer is named so: {NAMED_EXAMPLE}"
+            raise ArgumentError(f"agg() takes no {shorten(name)[1:-1]}=; {hint}")
+        if {name, *_beside(name)} & taken:
+            raise DomainError(f"the answer cannot be called {shorten(name)}: another column has that name, or would")
+        taken |= {name, *_beside(name)}
+        pairs.append((known(asked[0]), _function(asked[1], asked[0], refused)))
+    return pairs
+
+
 def stated(pairs: Pairs) -> bool:
     """Whether a function is asked for that only a statement has."""
     return any(function in OF_A_COLUMN for _, function in pairs)
@@ -75,8 +110,8 @@ def described(columns: Any, domain: Domain, known: Callable[[Any], str]) -> Pair
     return [(name, function) for name in names for function in DESCRIBED]
 
 
-def measures_of(pairs: Pairs, domain: Domain, keys: Sequence[str]) -> tuple[Measure, ...]:
-    """Return a measure for each function of a column, with a name that nothing else in the frame has.
+def measures_of(pairs: Pairs, domain: Domain, keys: Sequence[str], named: Sequence[str] = ()) -> tuple[Measure, ...]:
+    """Return a measure for each function of a column, with its name where they are named, else with one of its own.
 
     Raises
     ------
@@ -84,9 +119,9 @@ def measures_of(pairs: Pairs, domain: Domain, keys: Sequence[str]) -> tuple[Meas
         If a column cannot be summed, or is ranked though it is grouped by.
     """
     measures, taken = [], {*keys}
-    for column, function in pairs:
-        wanted = function if column is None else f"{column}_{function}"
-        names = (wanted + "_" * i for i in itertools.count())
+    for i, (column, function) in enumerate(pairs):
+        wanted = named[i] if named else function if column is None else f"{column}_{function}"
+        names = (wanted + "_" * more for more in itertools.count())
         name = next(one for one in names if not {one, *_beside(one)} & taken)
         taken |= {name, *_beside(name)}
         measures.append(replace(_measure(column, function, domain), name=name))
@@ -109,7 +144,7 @@ def _function(function: Any, column: str | None, refused: Callable[[str], str]) 
         given = "a function" if callable(function) else shorten(function)
         raise DomainError(f"agg() takes the names of functions, not {given}{hint}")
     if function in FUNCTIONS or PERCENT.fullmatch(function):
-        if column is None and function != "count":
+        if column is None and function not in ("count", "size"):
             raise DomainError(f'{function} is of a column: name it, as in agg({{"age": "{function}"}})')
         return function
     close = get_close_matches(function, FUNCTIONS, n=1)
@@ -120,7 +155,7 @@ def _function(function: Any, column: str | None, refused: Callable[[str], str]) 
 
 def _measure(column: str | None, function: str, domain: Domain) -> Measure:
     """Return a measure of a column, without a name of its own."""
-    if column is None:
+    if column is None or function == "size":
         return Measure("count")
     match function:
         case "count":

@@ -136,8 +136,6 @@ def refuse_item(key: object, table: TableSchema | None) -> NoReturn:
     UnknownVerb
         Always.
     """
-    if table is not None and isinstance(key, str) and key in table.domain:
-        raise UnknownVerb(_column(key))
     if holds_data(key):
         raise UnknownVerb(_conditions("a condition in brackets", _Example(table, ())))
     raise UnknownVerb(_rows("what stands in brackets", _Example(table, ())))
@@ -174,7 +172,7 @@ def refuse_of_session(name: str, tables: Collection[str], there: Collection[str]
 
 
 def _column(name: str) -> str:
-    return f"a column is named in a verb: histogram({name!r}, epsilon=0.1), for example"
+    return f"a column is named in a verb: histogram({name!r}, epsilon=0.1), for example; or in brackets: [{name!r}]"
 
 
 class _Example:
@@ -279,6 +277,11 @@ def _names(name: str, by: _Example) -> str:
     return f"what was declared of the columns is in .domain; {name} of the frame itself needs no dp"
 
 
+def _more_keys(name: str, by: _Example) -> str:
+    keys = [*by.keys, by.level if by.level not in by.keys else by.number]
+    return f"{name} within groups is a count by more keys: groupby({keys}).count(epsilon=0.1)"
+
+
 def _mean(name: str, by: _Example) -> str:
     return f"{name} is called mean here: mean({by.number!r}, epsilon=0.1)"
 
@@ -345,4 +348,5 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     "mode": _mode,
     "unique": _unique,
     "nunique": _nunique,
+    **dict.fromkeys(("value_counts", "histogram", "crosstab", "groupby"), _more_keys),  # which groups have not
 }

@@ -310,6 +310,7 @@ class StatementVerbs:
     def _aggregated(
         self,
         pairs: Sequence[tuple[str | None, str]],
+        named: Sequence[str],
         where: str | None,
         given: Mapping[str, float | str | None],
         confidence: float,
@@ -317,16 +318,17 @@ class StatementVerbs:
     ) -> Query:
         """Return the query of a statement with all functions that `agg` was asked for, of which one is SQL's."""
         calls: dict[str, str] = {}
-        for column, function in pairs:
-            if column is None:
-                calls[function] = "COUNT(*)"
+        for i, (column, function) in enumerate(pairs):
+            answer = named[i] if named else function if column is None else f"{column}_{function}"
+            if column is None or function == "size":
+                calls[answer] = "COUNT(*)"
                 continue
             name = name_sql(self._numbers(function, column) if function != "count" else column)
             if function.endswith("%"):
                 call = f"PERCENTILE_CONT({name}, {float(function[:-1]) / 100:g})"
             else:
                 call = _call((OF_A_COLUMN | BESIDE)[function], name)
-            calls[f"{column}_{function}"] = call
+            calls[answer] = call
         return self._stated(calls, where, given, confidence, fresh)
 
     def _stated(

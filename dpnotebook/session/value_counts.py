@@ -5,13 +5,14 @@ Both are worked out from the noisy counts alone, so they cost what the histogram
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpnotebook.errors import DomainError, shorten
 from dpnotebook.session.answer_frame import DERIVED, column_name
 from dpnotebook.session.redraws import FEWEST, Drawn, Ends, as_often_as_can_be, draws_for, intervals
 from dpnotebook.sql.statement import ShownColumn
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.release import Release
 
 Floats = NDArray[np.float64]
+Normalize = bool | Literal["all", "index", "columns"]
 
 IN_NOISY_ORDER = "in the order of noisy counts: rows whose intervals overlap may belong in another one"
 NOT_REDRAWN = "shares are without intervals, as the answers are too many, or combined from too much, to be redrawn"
@@ -50,22 +52,50 @@ def most_frequent_first(release: Release) -> Release:
     )
 
 
-def shares_of_all(release: Release) -> Release:
+def whole_of(normalize: Any, columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns whose levels the shares of a table are within; none of all rows, None where counts are asked.
+
+    Parameters
+    ----------
+    normalize
+        As pandas has it: True or "all", "index", "columns", or False.
+    columns
+        Those of the table.
+
+    Raises
+    ------
+    DomainError
+        If it is none of these, or there are others than two columns to tell its sides apart.
+    """
+    if isinstance(normalize, bool) or normalize == "all":
+        return () if normalize else None
+    if not isinstance(normalize, str) or normalize not in ("index", "columns"):
+        raise DomainError(f'normalize= is True, False, "all", "index" or "columns", not {shorten(normalize)}')
+    if len(columns) != 2:
+        raise DomainError(f'normalize="{normalize}" is of two attributes; of more, divide the counts in release.frame')
+    return (columns[normalize == "columns"],)
+
+
+def shares(release: Release, of: Sequence[str] = ()) -> Release:
     """Return what share of all rows of a release each of its counts is, with intervals; noise of the total included.
 
     Parameters
     ----------
     release
         One count for each row.
+    of
+        Keys, of whose levels the counts are shares; of all rows when there are none.
     """
     name = release.names[0]
-    counts, redraws, again = release.frame[name].to_numpy(dtype=float), release.redraws, release.again
-    values = _shares(counts[None])[0]
+    frame = release.frame
+    groups = frame.groupby([*of], sort=False, dropna=False).ngroup().to_numpy() if of else np.zeros(len(frame), int)
+    counts, redraws, again = frame[name].to_numpy(dtype=float), release.redraws, release.again
+    values = _shares(counts[None], groups)[0]
 
     def drawn(draws: int) -> tuple[Floats, Floats]:
         assert redraws is not None
         found = np.asarray(redraws(draws)[name], dtype=float)
-        return _shares(found), np.broadcast_to(found.sum(axis=1, keepdims=True), found.shape)
+        return _shares(found, groups), _totals(found, groups)
 
     def shown(draws: int) -> Mapping[str, NDArray[Any]]:
         found = drawn(draws)[0]
@@ -79,7 +109,7 @@ def shares_of_all(release: Release) -> Release:
     else:
         ends = intervals(Drawn(values, often[0], (often[1],)), (), None, release.confidence)
         notes = list(ends.notes(name))
-    frame = release.frame.assign(**{name: np.where(np.isfinite(values), values, np.nan)})
+    frame = frame.assign(**{name: np.where(np.isfinite(values), values, np.nan)})
     for part, numbers in vars(ends).items():
         frame[column_name(name, part)] = numbers
     return replace(
@@ -88,19 +118,26 @@ def shares_of_all(release: Release) -> Release:
         unit="",
         adjusted=None,
         notes=(*release.notes, *notes),
-        worked_out=(ShownColumn(name, "share of rows", DERIVED),),
-        again=None if again is None else lambda confidence: shares_of_all(again(confidence)),
+        worked_out=(ShownColumn(name, f"share of {' and '.join(of)}" if of else "share of rows", DERIVED),),
+        again=None if again is None else lambda confidence: shares(again(confidence), of),
         redraws=None if redraws is None else shown,
     )
 
 
 def as_value_counts(release: Release, *, normalize: bool, sort: bool) -> Release:
     """Return a histogram as `value_counts` shows it; parameters as for the verb."""
-    shown = shares_of_all(release) if normalize else release
+    shown = shares(release) if normalize else release
     return most_frequent_first(shown) if sort else shown
 
 
-def _shares(counts: Floats) -> Floats:
-    """Return shares of the rows, infinite where there are none; shape (draws, rows)."""
-    total = counts.sum(axis=1, keepdims=True)
+def _shares(counts: Floats, groups: NDArray[np.intp]) -> Floats:
+    """Return shares of the rows of each group, infinite where there are none; shape (draws, rows)."""
+    total = _totals(counts, groups)
     return np.where(total == 0, np.inf, counts / np.where(total == 0, 1.0, total))
+
+
+def _totals(counts: Floats, groups: NDArray[np.intp]) -> Floats:
+    """Return for each count the sum of those of its group; shape (draws, rows)."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    return np.add.reduceat(counts[:, order], starts, axis=1)[:, groups] if len(groups) else counts

@@ -22,13 +22,14 @@ from dpnotebook.privacy.laws import Noise
 from dpnotebook.query.date_groups import per_words
 from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
-from dpnotebook.session.aggregation import aggregated, described, measures_of, stated
+from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs
+from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query, SessionProtocol
-from dpnotebook.session.value_counts import as_value_counts
+from dpnotebook.session.value_counts import Normalize, as_value_counts, shares, whole_of
 from dpnotebook.strategy import Strategy
 from dpnotebook.workload import Workload
 from dpnotebook.workload.terms import sparse_terms
@@ -85,14 +86,27 @@ class Grouped(StatementVerbs):
             own = vars(self)  # empty while it is being copied
             refuse("a protected table", name, dir(type(self)), own.get("_table"), own.get("_keys", ()))
 
-        def __getitem__(self, key: object) -> NoReturn:
-            refuse_item(key, self._table)
-
         def __len__(self) -> NoReturn:
             refuse("a protected table", "len", (), self._table)
 
         def __bool__(self) -> bool:
             return True
+
+    def __getitem__(self, key: str | list[str]) -> PickedColumns:
+        """Return columns to ask of, one or a list of several, as pandas users write them; see `PickedColumns`.
+
+        Raises
+        ------
+        DomainError
+            If a column is not declared.
+        UnknownVerb
+            If this is neither a name nor a list of names.
+        """
+        listed = [key] if isinstance(key, str) else key
+        if not isinstance(listed, list) or not listed or not all(isinstance(name, str) for name in listed):
+            refuse_item(key, self._table)
+        checked_keys(listed, self._table)
+        return PickedColumns(self, self._table, self._keys, key)
 
     def count(
         self,
@@ -118,6 +132,30 @@ class Grouped(StatementVerbs):
           sex  value
         0   F  600.0
         1   M  400.0
+        """
+        accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
+        return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
+
+    def size(
+        self,
+        *,
+        where: str | None = None,
+        epsilon: float | None = None,
+        error: float | str | None = None,
+        variance: float | None = None,
+        confidence: float = 0.95,
+        objective: Objective | None = None,
+        simultaneous: bool = False,
+        fresh: bool = False,
+    ) -> Query:
+        """Return a query for the number of rows, as `count`: what pandas calls the size of groups.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> patients = example_session().table("patients")
+        >>> patients.groupby("sex").size(epsilon=0.5).run()["value"].tolist()
+        [600.0, 400.0]
         """
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
         return self._query(Measure("count"), where, accuracy, fresh, simultaneous)
@@ -326,7 +364,7 @@ class Grouped(StatementVerbs):
 
     def agg(
         self,
-        functions: Mapping[str, str | Sequence[str]] | str | Sequence[str],
+        functions: Mapping[str, str | Sequence[str]] | str | Sequence[str] | None = None,
         *,
         where: str | None = None,
         epsilon: float | None = None,
@@ -335,6 +373,7 @@ class Grouped(StatementVerbs):
         confidence: float = 0.95,
         objective: Objective | None = None,
         fresh: bool = False,
+        **named: Any,
     ) -> Query:
         """Return a query for several functions of several columns at once, planned together, at one price.
 
@@ -349,10 +388,13 @@ class Grouped(StatementVerbs):
             Which rows take part, as pandas-query text.
         epsilon, error, variance, confidence, objective, fresh
             As for every verb. An epsilon is that of all together; an error holds for each, where all are of one unit.
+        named
+            In place of functions, a name for each answer with its column and its function: `oldest=("age", "90%")`, as
+            in pandas.
 
         Returns
         -------
-        A query whose frame has the columns age_mean, age_median and so on, each with its interval.
+        A query whose frame has the columns age_mean, age_median and so on, or those named, each with its interval.
 
         Raises
         ------
@@ -368,17 +410,29 @@ class Grouped(StatementVerbs):
           sex  age_count  age_mean  age_median
         0   F      600.0      49.5        49.0
         1   M      400.0      49.5        49.0
+        >>> release = patients.groupby("sex").agg(n=("age", "size"), average=("age", "mean"), epsilon=0.5).run()
+        >>> release.frame[["sex", "n", "average"]]
+          sex      n  average
+        0   F  600.0     49.5
+        1   M  400.0     49.5
         """
-        pairs = aggregated(functions, self._known, lambda name: instead(name, self._table, self._keys))
+        refused = partial(instead, table=self._table, keys=self._keys)
+        names = tuple(named)
+        if named and functions is None:
+            pairs = named_pairs(named, self._keys, self._known, refused)
+        elif named:
+            raise DomainError("agg() takes a dict of functions, or names such as oldest=('age', '90%'), and not both")
+        else:
+            pairs = aggregated(functions, self._known, refused)
         if stated(pairs):
             if objective is not None:
                 raise AccuracyError(
                     "objective= is for what the planner measures, and std, var, sem, min and max are SQL's"
                 )
             given = {"epsilon": epsilon, "error": error, "variance": variance}
-            return self._aggregated(pairs, where, given, confidence, fresh)
+            return self._aggregated(pairs, names, where, given, confidence, fresh)
         accuracy = accuracy_of(epsilon, error, variance, confidence, objective)
-        return self._asked(measures_of(pairs, self._table.domain, self._keys), where, accuracy, fresh)
+        return self._asked(measures_of(pairs, self._table.domain, self._keys, names), where, accuracy, fresh)
 
     def describe(
         self,
@@ -451,6 +505,11 @@ class Grouped(StatementVerbs):
         return replace(measure, workload=span_workload(domain, keys, self._spans, where), asked=asked)
 
     def _known(self, column: str) -> str:
+        if isinstance(column, list) and column and all(name in self._table.domain for name in column):
+            raise DomainError(
+                f"{shorten(column)} is not declared in the domain of {shorten(self._table.name)}: one column is asked "
+                f"here, and several by agg(), or in brackets: df.dp[{shorten(column)}].mean(epsilon=0.1)"
+            )
         return checked_keys([column], self._table)[0]
 
     def _ranked(self, column: str) -> str:
@@ -585,6 +644,7 @@ class Verbs(Grouped):
     def crosstab(
         self,
         *columns: str,
+        normalize: Normalize = False,
         where: str | None = None,
         epsilon: float | None = None,
         error: float | str | None = None,
@@ -595,6 +655,21 @@ class Verbs(Grouped):
         fresh: bool = False,
     ) -> Query:
         """Return a query for the number of rows at every combination of levels of two or more attributes.
+
+        Parameters
+        ----------
+        columns
+            Declared attributes.
+        normalize
+            True or "all" gives shares of all rows instead of counts; of two attributes, "index" of the rows with the
+            level of the first, and "columns" of the second. `epsilon=`, `error=` and `variance=` are of the counts.
+        where, epsilon, error, variance, confidence, objective, simultaneous, fresh
+            As for every verb; shares have no intervals that hold all at once.
+
+        Raises
+        ------
+        DomainError
+            If an attribute is not declared, or there are others than two where they must be.
 
         Examples
         --------
@@ -609,7 +684,10 @@ class Verbs(Grouped):
         """
         if len(columns) < 2:
             raise DomainError("crosstab takes two or more attributes; histogram takes one")
-        return self.groupby(columns).count(
+        of = whole_of(normalize, columns)
+        if of is not None and simultaneous is not False:
+            raise AccuracyError("shares have an interval each: leave simultaneous= out, or normalize=")
+        query = self.groupby(columns).count(
             where=where,
             epsilon=epsilon,
             error=error,
@@ -619,6 +697,7 @@ class Verbs(Grouped):
             simultaneous=simultaneous,
             fresh=fresh,
         )
+        return query if of is None else replace(query, shown=partial(shares, of=of))
 
     def answer(
         self,
