@@ -49,7 +49,10 @@ def assumption(question: Question, assumed: Assumption, answer: Answers) -> str:
     if assumed.source:
         text += f" ({assumed.source})"
     elif assumed.guessed:
-        text += " (a guess: how many satisfy the condition is not known; query.assuming(rows=...) says it)"
+        text += (
+            " (a guess: how many satisfy the condition is not known; ask for their count first, which makes this "
+            "cheaper where they are more, or say query.assuming(rows=...))"
+        )
     elif assumed.rows is None:
         text += " (a guess: say rows= when you protect the table, or query.assuming(rows=...))"
     return text + (f" and a mean of {assumed.value:g}" if assumed.value is not None else ", wherever the mean lies")
