@@ -22,7 +22,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
-from dpnotebook.sql.reuse.known import AnsweredSelect, best_known, planned_measures
+from dpnotebook.sql.reuse.known import AnsweredSelect, answered, best_known, planned_measures
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -129,9 +129,10 @@ def make_statement_plan(
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
+    parts = priced.parts if past is None else _delivered(statement, number, books, accuracy.confidence) or priced.parts
     missing = _missing(statement, priced) if past is None else []
     values = [_known_values(select, missing, books) for select in statement.selects]
-    first = _leading(priced.parts)
+    first = _leading(parts)
     total = sum(priced.shares)
     cells = cost_of(statement, total, books)
     paid = 0 if past is not None else books.price(cells)
@@ -147,14 +148,14 @@ def make_statement_plan(
         statement,
         accuracy,
         books,
-        priced.parts,
+        parts,
         total,
         paid,
         answers=_answers(statement.selects[0]),
         comparisons=Comparisons(prices),
         reused=() if past is None else (number,),
         affordable=affordable,
-        assumption="; ".join(dict.fromkeys(part.note for part in priced.parts if part.note)),
+        assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
         warnings=_warnings(priced, accuracy.confidence),
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
         recorded=None if past is None else number,
@@ -267,6 +268,16 @@ def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[
     past = [*books.records(key), *(c for c in books.pending() if c.question == key)]
     found = [(int(one.plan["units"]), -one.number) for one in past if int(one.plan["units"]) >= units]
     return (-max(found)[1], max(found)[0]) if found else None
+
+
+def _delivered(
+    statement: Statement, number: int, books: StatementBooks, confidence: float
+) -> tuple[PlannedMeasure, ...] | None:
+    """Return how wrong the answers of a release of the statement are; None while it is not recorded, or hides some."""
+    record = next((one for one in books.records(statement.key) if one.number == number), None)
+    one = None if record is None else answered(statement, record)
+    parts = () if one is None else planned_measures(statement, one, confidence)
+    return parts if parts and all(math.isfinite(part.half_width) for part in parts) else None
 
 
 def _other_prices(

@@ -1,0 +1,42 @@
+"""A statement that is asked again: free, and its card says how wrong the recorded answers are, not what was foretold."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpnotebook as dpn
+
+ROWS = 5_000
+ASKED = [
+    "SELECT STDDEV(age) FROM visits",
+    "SELECT sex, AVG(age), COUNT(*) FROM visits GROUP BY sex",
+    "SELECT SUM(age) FROM visits WHERE sex = 'F'",
+]
+
+
+@pytest.fixture(params=[1e-6, 0.0], ids=["gaussian", "laplace"])
+def session(request):
+    random = np.random.default_rng(5)
+    frame = pd.DataFrame(
+        {
+            "age": np.clip(random.normal(45, 20, ROWS), 0, 109).astype(int),
+            "sex": random.choice(["F", "M"], ROWS),
+            "who": np.arange(ROWS) // 3,
+        }
+    )
+    with dpn.Session(dpn.Budget(epsilon=3.0, delta=request.param), ledger=":memory:") as session:
+        domain = {"age": dpn.Range(0, 109), "sex": ["F", "M"]}
+        session.protect(frame, "visits", unit="who", max_rows=3, domain=domain)
+        yield session
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_the_card_of_a_repeat_has_the_errors_that_were_delivered(session, asked):
+    frame = session.sql(asked, epsilon=0.2).run().frame
+    again = session.sql(asked, epsilon=0.2).plan
+    assert again.free
+    assert again.reused == (1,)
+    ends = [name.removesuffix("_lower") for name in frame if name.endswith("_lower")]
+    delivered = [float((frame[f"{name}_upper"] - frame[f"{name}_lower"]).max() / 2) for name in ends]
+    assert [part.half_width for part in again.parts] == pytest.approx(delivered, rel=1e-9)
+    assert again.error == pytest.approx(delivered[0], rel=1e-9)
