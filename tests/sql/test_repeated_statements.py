@@ -1,4 +1,4 @@
-"""A statement that is asked again: free, and its card says how wrong the recorded answers are, not what was foretold."""
+"""A statement asked again is free, and its card has the errors of the recorded answers, not those foretold."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ ROWS = 5_000
 ASKED = [
     "SELECT STDDEV(age) FROM visits",
     "SELECT sex, AVG(age), COUNT(*) FROM visits GROUP BY sex",
-    "SELECT SUM(age) FROM visits WHERE sex = 'F'",
+    "SELECT sex, SUM(age * 2) FROM visits GROUP BY sex",
 ]
 
 
