@@ -351,8 +351,8 @@ def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tupl
         if part.found and part.bounds and needs_bounds(select, i) and max(map(abs, part.bounds)) > 2 ** (MOST - 1):
             yield (
                 i,
-                f"the bounds that were found reach 2^{MOST}, about 9e18, and infinities and all that is larger count as "
-                "no more. If they are mistakes, leave them out, as in WHERE x < 1000, or write bounds, as in "
+                f"the bounds that were found reach 2^{MOST}, about 9e18, and infinities and all that is larger count "
+                "as no more. If they are mistakes, leave them out, as in WHERE x < 1000, or write bounds, as in "
                 "ANON_SUM(x, 0, 100)",
             )
 
