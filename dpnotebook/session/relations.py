@@ -149,6 +149,20 @@ class Relations:
                 "was spent. fresh=True asks about what is there now, and costs what the plan says then"
             )
 
+    def check_profile(self, record: Record) -> None:
+        """Raise FrameChanged if what was found of how much units add was found in other rows than those of today."""
+        for name, known in record.details.get("columns", {}).items():
+            here = self.protected.get(name)
+            if here is None:
+                continue
+            now = {"names": known["names"], "digest": here.digest_beside(known["names"])}
+            if not _alike(now, known):
+                raise FrameChanged(
+                    f"a column that is not declared of {name} was another when release {record.number} found how much "
+                    "one unit adds, which this statement goes by; nothing was spent. To ask about what is in it now, "
+                    "protect it under a new name"
+                )
+
     def close(self) -> None:
         """Let go of all tables."""
         self.workspace.close()

@@ -22,7 +22,7 @@ from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
-from dpnotebook.sql.aggregates.bounds import find_bounds
+from dpnotebook.sql.aggregates.bounds import MOST, find_bounds
 from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
@@ -303,7 +303,7 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     found = tuple(
         f"{select.aggregates[i].words}: {text}"
         for told, select in zip(record.details["selects"], statement.selects, strict=True)
-        for i, text in _clipped(told)
+        for i, text in (*_clipped(told), *_at_the_end(told, select))
     )
     words = [
         aggregate.words or aggregate.name
@@ -316,7 +316,8 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     return (
         *found,
         f"{', '.join(dict.fromkeys(words))}: not found. At this epsilon noise hides the bounds that so few people "
-        "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon",
+        "have; write bounds, as in ANON_SUM(x, 0, 100), or ask with a larger epsilon. NULL, NaN and text that is no "
+        "number are no values",
     )
 
 
@@ -339,6 +340,21 @@ def _clipped(told: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for i in sorted({**lost, **cut}):
         if measured.parts[i].found:
             yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
+
+
+def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:
+    """Return which bounds were found where no larger values are told apart, in words, with the number of the aggregate.
+
+    The last order of magnitude, from half of the largest value, has all that is larger and infinities in it.
+    """
+    for i, part in enumerate(Measuring.from_json(told["measuring"]).parts):
+        if part.found and part.bounds and needs_bounds(select, i) and max(map(abs, part.bounds)) > 2 ** (MOST - 1):
+            yield (
+                i,
+                f"the bounds that were found reach 2^{MOST}, about 9e18, and infinities and all that is larger count "
+                "as no more. If they are mistakes, leave them out, as in WHERE x < 1000, or write bounds, as in "
+                "ANON_SUM(x, 0, 100)",
+            )
 
 
 def recorded_statement(charge: Charge) -> Statement:

@@ -242,7 +242,17 @@ class Statements:
 
         assert isinstance(plan, StatementPlan)
         assert isinstance(plan.question, Statement)
+        self._check_profiles(plan.question)
         return statement_plan_to_json(plan, plan.question, self.relations.digests(plan.question))
+
+    def _check_profiles(self, statement: Statement) -> None:
+        """Make sure, before a charge, that the norms and values it goes by were found in the rows that are here now."""
+        from dpnotebook.sql.profile import profiled
+
+        books = self.ledger.moment(statement.table)
+        for select in statement.selects:
+            for record in profiled(select, books):
+                self.relations.check_profile(record)
 
     def measure(self, charge: Charge, randomness: Randomness, report: Progress) -> Measured:
         """Return noisy numbers of the groups that may be shown, and their keys and bounds."""

@@ -186,6 +186,31 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
     return found
 
 
+def profiled(select: PrivateSelect, books: Books) -> list[Any]:
+    """Return the records that a private aggregation may take norms or values from: all must be of the rows of today."""
+    if select.contribution.kind != "l2":
+        return []
+    seen = _Consulted(books)
+    known_norms(select, seen, wider=True)
+    for i in range(len(select.aggregates)):
+        known_values(select, i, seen)
+    return list(seen.found.values())
+
+
+class _Consulted:
+    """The ledger, with all records that were looked at for a part of a profile that they measured."""
+
+    def __init__(self, books: Books) -> None:
+        self.found: dict[int, Any] = {}
+        self._books = books
+
+    def records(self, question: str, /) -> Sequence[Any]:
+        """Return what was recorded, and keep in mind what of that has a part of a profile."""
+        records = self._books.records(question)
+        self.found |= {record.number: record for record in records if _recorded([record], question)}
+        return records
+
+
 def _most_accurate(keys: Iterable[str], books: Books) -> Norms | None:
     parts = [Norms.from_json(part) for key in keys for part in _recorded(books.records(key), key)]
     return max(parts, key=lambda part: part.units, default=None)

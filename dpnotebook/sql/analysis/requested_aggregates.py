@@ -23,6 +23,8 @@ from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
 from dpnotebook.sql.statement import Relation
 
+HELD = {"text": "texts", "time": "times", "other": "neither numbers nor texts"}  # what is no number until it is cast
+
 
 def asked_aggregates(
     select: exp.Select, source: From, environment: Environment, reader: Reader, limits: Limits, names: Names
@@ -131,8 +133,8 @@ def _of_numbers(
     resolved = resolve(written, source.scope, environment, reader)
     kind, attribute = kind_of(resolved), _attribute(column, reader.relations)
     bounds, origin = bounds_of(call, attribute, None if column is None else column.lost, limits, node)
-    if kind in ("text", "time"):
-        held = "texts" if kind == "text" else "times"
+    if kind in ("text", "time") or (kind == "other" and column is not None):
+        held = HELD[kind]
         raise text.error(
             f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; CAST it to DOUBLE, declare it in "
             "domain= as Range or Bins, or convert the column",
