@@ -132,10 +132,13 @@ def _of_numbers(
     kind, attribute = kind_of(resolved), _attribute(column, reader.relations)
     bounds, origin = bounds_of(call, attribute, None if column is None else column.lost, limits, node)
     if kind in ("text", "time"):
-        held = "texts" if kind == "text" else "times"
+        held, instead = (
+            ("texts", "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column")
+            if kind == "text"
+            else ("times", "EXTRACT(HOUR FROM ...) of it is a number, and GROUP BY DATE_TRUNC('month', ...) counts it")
+        )
         raise text.error(
-            f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; CAST it to DOUBLE, declare it in "
-            "domain= as Range or Bins, or convert the column",
+            f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; {instead}",
             node if call.operands == 1 else written,
         )
     place = _input(total(_number(resolved, kind)), inputs)
