@@ -139,7 +139,10 @@ MISTAKES = [
     ("df.dp.std(epsilon=0.1)", "std() cannot be called so: missing a required argument: 'column'"),
     ("df.dp.std('sex', epsilon=0.1)", "std is of numbers, and 'sex' holds texts; value_counts('sex') counts them"),
     ("df.dp.std('note', epsilon=0.1)", "std is of numbers, and 'note' holds texts"),
-    ("df.dp.std('day', epsilon=0.1)", "std is of numbers, and 'day' holds times"),
+    (
+        "df.dp.std('day', epsilon=0.1)",
+        "holds times; a column of its hours or days holds numbers, such as df['day'].dt.hour",
+    ),
     ("df.dp.std('agee', epsilon=0.1)", "'agee' is not declared in the domain of 'visits'; did you mean 'age'?"),
     ("df.dp.std(['age', 'cost'], epsilon=0.1)", "['age', 'cost'] is not declared in the domain of 'visits'"),
     ("df.dp.std(df.age, epsilon=0.1)", "a Series holds values: write its name, 'age'"),

@@ -17,7 +17,7 @@ def notebook(request):
 
 
 def test_it_is_small(notebook):
-    assert notebook.stat().st_size < 300_000
+    assert notebook.stat().st_size < 200_000  # kB that a page on GitHub shows at once
 
 
 def test_it_opens_without_questions(notebook):

@@ -78,6 +78,39 @@ def test_the_preview_does_not_say_what_it_cannot_know(session):
     assert session.sql(BY_CITY, error=150).plan.cost.epsilon > 0
 
 
+UNKNOWN = {  # and what makes it known, each as the hint has it
+    "SUM(extra)": "declare 'extra' in domain=, or write contribution_bounds_per_group => (lower, upper)",
+    "SUM(cost * 2)": "run, write contribution_bounds_per_group => (lower, upper)",
+    "STDDEV(extra)": "declare 'extra' in domain=, or write contribution_bounds_per_row => (lower, upper)",
+}
+
+
+@pytest.mark.parametrize("aggregate", UNKNOWN)
+def test_an_unknown_error_says_what_makes_it_known(aggregate):
+    frame = pd.DataFrame({"who": np.arange(400) // 2, "cost": np.arange(400) % 10, "extra": np.arange(400) % 7})
+    for declared in ({}, {"extra": dpn.Range(0, 6)}):
+        session = dpn.Session(dpn.Budget(5.0, delta=1e-6), ":memory:", confirm="never")
+        session.protect(frame, "t", unit="who", domain={"cost": dpn.Range(0, 9), **declared})
+
+        def planned(written, session=session):
+            return session.sql(f"SELECT {written} AS x FROM t", epsilon=1.0).plan.parts[0]
+
+        if declared and "extra" in aggregate:
+            assert planned(aggregate).hint == ""
+            assert planned(aggregate).may_be_less
+            assert np.isfinite(planned(aggregate).between).all()
+        else:
+            assert planned(aggregate).between is None
+            assert UNKNOWN[aggregate] in planned(aggregate).hint
+        bounds = f"{planned(aggregate).hint or UNKNOWN[aggregate]}".partition("write ")[2].replace(
+            "lower, upper", "0, 9"
+        )
+        known = planned(f"{aggregate[:-1]}, {bounds})")
+        assert np.isfinite(known.half_width)
+        assert known.hint == ""
+        session.close()
+
+
 ASK = {
     "a count of the planner": lambda session: session.table("visits").count(epsilon=1.0).plan,
     "a median": lambda session: session.sql("SELECT MEDIAN(cost) FROM visits", epsilon=1.0),

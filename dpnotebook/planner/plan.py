@@ -166,6 +166,10 @@ class PlannedMeasure:
     between
         While it depends on bounds that are found from the data: the half-widths where a unit has one row and where it
         has `MANY_ROWS`, as far as declared bounds tell them.
+    may_be_less
+        Whether those are of values at their bounds, so that values well inside them make it less than both.
+    hint
+        What to write for it to be known beforehand, where neither it nor `between` is; empty where nothing is to say.
     """
 
     name: str
@@ -175,6 +179,8 @@ class PlannedMeasure:
     half_width: float
     note: str = ""
     between: tuple[float, float] | None = None
+    may_be_less: bool = False
+    hint: str = ""
 
 
 def _none() -> None:

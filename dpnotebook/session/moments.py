@@ -426,6 +426,8 @@ class StatementVerbs:
         other = f"; value_counts({shorten(name)}) counts them" if name in self._table.domain else ""
         if kind == "time" and verb in ("min", "max") and name in self._table.domain:
             other = f"; quantile({shorten(name)}, [0.05, 0.95]) is of dates too"
+        elif kind == "time":
+            other = f"{other}; a column of its hours or days holds numbers, such as df[{shorten(name)}].dt.hour"
         raise DomainError(
             f"{verb} is of numbers, and {shorten(name)} holds {PLURAL.get(kind, 'something else')}{other}"
         )

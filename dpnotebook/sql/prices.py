@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Protocol
@@ -25,13 +26,14 @@ from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
-from dpnotebook.sql.select import PrivateSelect
+from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
 LEAST_UNITS = 1000
 SelectGroups = Sequence[Sequence[KnownGroups | None]]  # of each aggregate of each private aggregation
 DELTA_STEP = 10**24  # the ledger keeps deltas in whole numbers of its inverse
 MOST_TRIES = 60
+COLUMN = re.compile(r'[\w.]+|"[^"]+"')  # the argument of an aggregate, where it is one
 
 
 class StatementBooks(LedgerView, Protocol):
@@ -104,11 +106,13 @@ def price(
         told_of = groups[place] if groups else ()
         ends = _ends(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
         between = [expected(one, confidence, told_of) for one in ends]
+        sought = _sought(select, found)
         for i, (aggregate, error) in enumerate(
             zip(select.aggregates, expected(measured, confidence, told_of), strict=True)
         ):
             std_error = float(np.max(error.std_errors)) if error.std_errors.size else math.nan
             words = aggregate.words or aggregate.name
+            by_values = i in sought and function_of(aggregate.kind).usual_norm(None, 1) is None
             parts.append(
                 PlannedMeasure(
                     aggregate.name,
@@ -118,6 +122,8 @@ def price(
                     error.half_width,
                     error.note,
                     _range([one[i].half_width for one in between]) if math.isnan(error.half_width) else None,
+                    by_values,
+                    _what_to_say(aggregate) if by_values and aggregate.values is None else "",
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
@@ -134,8 +140,7 @@ def _ends(
 
     Nothing where none are to be found, or where bounds are not those of whole units.
     """
-    sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, found)]
-    if select.contribution.kind != "l2" or not sought:
+    if not (sought := _sought(select, found)):
         return []
     measured = []
     for rows in (1, MANY_ROWS):
@@ -144,6 +149,20 @@ def _ends(
         known = {i: norm for i, norm in norms.items() if norm is not None}
         measured.append(measuring(select, costs, accountant, delta, {**found, **known}))
     return measured
+
+
+def _sought(select: PrivateSelect, found: Collection[int]) -> list[int]:
+    """Return the numbers of the aggregates whose norms are still to be found; none where bounds are not of units."""
+    if select.contribution.kind != "l2":
+        return []
+    return [i for i in range(len(select.aggregates)) if needs_bounds(select, i, found)]
+
+
+def _what_to_say(aggregate: Aggregate) -> str:
+    """Return what makes the error of an aggregate known before a first run, where nothing is known of its values."""
+    per = "row" if function_of(aggregate.kind).rowwise else "group"
+    column = f"declare {shorten(aggregate.argument)} in domain=, or " if COLUMN.fullmatch(aggregate.argument) else ""
+    return f"to know it before a first run, {column}write contribution_bounds_per_{per} => (lower, upper)"
 
 
 def _range(half_widths: Sequence[float]) -> tuple[float, float] | None:

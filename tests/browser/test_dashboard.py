@@ -56,6 +56,15 @@ def test_every_tab_fills_its_width(board, shot):
     board.theme("Light")
 
 
+def test_titles_of_tabs_are_whole_where_it_is_narrow(board):
+    board.page.set_viewport_size({"width": 800, "height": 1000})
+    titles = board.output(1).locator(".lm-TabBar-tabLabel")
+    widths = titles.evaluate_all("all => all.map(one => [one.textContent, one.scrollWidth, one.clientWidth])")
+    board.page.set_viewport_size({"width": 1400, "height": 1000})
+    assert [title for title, *_ in widths] == ["Burn-down", "Spend by column", "Releases", "Offers"]
+    assert [title for title, needed, given in widths if needed > given] == []
+
+
 def test_its_numbers_stay_when_it_is_opened_again(board, reopen):
     board.run_cell(2)
     board.output(1).get_by_text("80% of the budget left").wait_for()

@@ -94,6 +94,24 @@ def test_a_statement_says_its_price_and_follows_the_keys(typist, shot):
     assert typist.notebook.errors == []
 
 
+def test_where_it_is_narrow_it_says_all_in_fewer_words(typist):
+    typist.notebook.run_cell(3)
+    aggregates = "COUNT(*) AS n, SUM(age) AS total, AVG(age) AS mean"
+    typist.type(1, f"%%dpsql -n -e 0.1\nSELECT {aggregates} FROM patients WHERE age >= 65")
+    typist.waits_for("100% left")
+    said = {}
+    for width in (1900, 800):
+        typist.page.set_viewport_size({"width": width, "height": 900})
+        typist.page.wait_for_timeout(200)
+        said[width] = typist.bar.inner_text()
+        assert typist.bar.evaluate("bar => bar.scrollWidth <= bar.clientWidth")
+        assert said[width].endswith("· 100% left")
+    typist.page.set_viewport_size({"width": 1400, "height": 1000})
+    assert "10% of the budget (ε 0.1)" in said[1900].replace("\xa0", " ")
+    assert "mean" in said[1900]
+    assert re.fullmatch(r"10% · n ±\S+ rows and 2 more · 100% left", said[800])
+
+
 def test_the_kernel_may_be_busy_and_its_output_stays_its_own(typist):
     notebook = typist.notebook
     notebook.js("panel.content.activeCellIndex = 4")

@@ -13,6 +13,7 @@ import secrets
 import duckdb
 
 from dpnotebook.dialect.translate import translated as _translated
+from dpnotebook.engine import sealed
 from dpnotebook.errors import DPError
 
 
@@ -65,10 +66,12 @@ def listening():
     """Yield a `Heard` of all connections that are made to DuckDB meanwhile."""
     heard, connect = Heard(), duckdb.connect
     duckdb.connect = lambda *arguments, **options: _Connection(connect(*arguments, **options), heard)
+    sealed._database.cache_clear()  # one that is open already was not listened to, and is not to be afterwards
     try:
         yield heard
     finally:
         duckdb.connect = connect
+        sealed._database.cache_clear()
 
 
 @contextlib.contextmanager

@@ -266,6 +266,13 @@ def test_asymmetric_intervals_are_shown_by_their_ends(session, page):
     assert "  F    10    0 to 12.5" in release_text(skewed)
 
 
+def test_the_ends_of_a_single_answer_stand_in_brackets(session, page):
+    release = session.table("people").count(epsilon=0.3).run()
+    skewed = replace(release, frame=release.frame.assign(value=[10.0], lower=[0.0], upper=[25.0]))
+    assert "10 (0 to 25) rows" in page(release_html(skewed)).text
+    assert "10 (0 to 25) rows" in release_text(skewed)
+
+
 def test_text_columns_line_up(session):
     lines = release_text(session.table("people").crosstab("sex", "region", epsilon=0.1).run()).splitlines()
     start = lines[1].index("rows")

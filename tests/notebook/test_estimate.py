@@ -405,9 +405,9 @@ def test_only_the_latest_text_is_answered_and_a_failure_is_silence(targets):
     assert seen == ["first", "pat"]
     comm.arrived.clear()
     comm.ask(5, "bad")
-    assert comm.answer() == {"number": 5, "text": "", "title": ""}
+    assert comm.answer() == {"number": 5, "text": "", "title": "", "shorter": []}
     comm.ask(6, "x" * (status_bar.LONGEST + 1))
-    assert comm.answer() == {"number": 6, "text": "", "title": ""}
+    assert comm.answer() == {"number": 6, "text": "", "title": "", "shorter": []}
     bar.close()
     assert comm.closed
     assert targets == {}

@@ -12,9 +12,11 @@ import dpnotebook as dpn
 from dpnotebook.notebook.dashboard.summary import dashboard_html
 
 ODD = '<img src=x onerror=alert(1)> "it\'s" $x$ & 🏥'
+LINES = f"{ODD}\nsecond line"  # a name may have several
 UNTOUCHED = ("pre", "code", "textarea", "style", "script")  # where nobody looks for mathematics
 ELSEWHERE = ("report",)  # pages that are not JupyterLab's
 LEVELS = [f"{ODD}{place}" for place in "ab"]
+PATIENCE = 60.0  # seconds: far more than a comparison of a few cells takes
 
 
 class _Tags(HTMLParser):
@@ -60,6 +62,37 @@ def shown(thing):
     return (bundle[0] if isinstance(bundle, tuple) else bundle)["text/html"]
 
 
+def guide_html():
+    """Return the HTML of a guide with odd names everywhere: its page, each column in its widgets, and its message."""
+    frame = pd.DataFrame({ODD: LEVELS, LINES: LEVELS, "": LEVELS})  # the last cannot be asked for
+    guide = dpn.protect_guide(frame, ODD).declare(ODD, "levels", levels=LEVELS).settings(unit=LINES, epsilon=ODD)
+    found = [shown(guide)]
+    for name in (ODD, LINES):
+        guide.panel.column.value = name
+        for kind in ("whole numbers", "levels"):  # the first has no bounds, which is said by the column's name
+            guide.panel.kind.value = kind
+            found += htmls(guide.panel.widget)
+    guide.panel.say(ODD)
+    return "".join([*found, *htmls(guide.panel.widget)])
+
+
+def explorer_html():
+    """Return the HTML of a strategy explorer of odd attributes: its card, and its widgets once all was compared."""
+    domain = {ODD: dpn.Range(0, 3, unit=ODD, label=ODD), LINES: dpn.Range(0, 3)}  # units and labels are one line
+    explorer = dpn.explore(dpn.ranges(ODD) + dpn.marginals(2), domain)
+    explorer.panel.start_button.click()
+    assert explorer.comparison.wait(PATIENCE)
+    explorer.panel.say(ODD)
+    return shown(explorer) + "".join(htmls(explorer.widget))
+
+
+def session_html():
+    """Return the card of a session whose budget was raised for an odd reason."""
+    with dpn.Session(budget=dpn.Budget(1.0)) as session:
+        session.raise_budget(dpn.Budget(2.0), reason=ODD)
+        return shown(session)
+
+
 def report(session):
     """Return all pages of a report."""
     with tempfile.TemporaryDirectory() as folder:
@@ -76,6 +109,9 @@ OUTPUTS = {
     "workbench": lambda s, t, r, q: "".join(htmls(s.workbench().widget)),
     "plot": lambda s, t, r, q: shown(r.plot()),
     "report": lambda s, t, r, q: report(s),
+    "session": lambda s, t, r, q: session_html(),
+    "guide": lambda s, t, r, q: guide_html(),
+    "explorer": lambda s, t, r, q: explorer_html(),
     "suggestion": lambda s, t, r, q: dpn.suggest_domain(pd.DataFrame({ODD: LEVELS}))._repr_html_(),
 }
 

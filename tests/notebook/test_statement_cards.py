@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -131,6 +132,23 @@ def test_a_range_stands_for_an_error_that_depends_on_how_much_units_add(statemen
     assert text.lower().count("norms are found first") == 1
     assert "±40 to ±300 rows" in plan_text(alone)
     assert in_short(statement_plan(found, SUM)) == "n ±40 to ±300 rows, total ±4,200 SUM(cost)"
+
+
+def test_what_declared_bounds_tell_of_a_sum_is_no_least(statement_plan, page):
+    """Its values may lie well inside them."""
+    found = replace(part("total", math.nan, unit="cost", words="SUM(cost)", between=(899.0, 7350.0)), may_be_less=True)
+    text = page(plan_html(statement_plan(found))).text
+    assert (
+        "total = SUM(cost): up to ±7,350 cost if one unit has 10 rows (±899 if it has 1); less where values lie well "
+        "inside their bounds"
+    ) in text
+    assert in_short(statement_plan(found, COUNT)) == "total up to ±7,350 cost, n ±31 rows"
+
+
+def test_where_an_error_is_not_known_it_says_what_to_write(statement_plan, page):
+    found = replace(AUTO, hint="to know it before a first run, declare 'cost' in domain=")
+    text = page(plan_html(statement_plan(found))).text
+    assert "mean = AVG(cost): not known yet · to know it before a first run, declare 'cost' in domain=" in text
 
 
 def test_many_aggregates_in_short(statement_plan):

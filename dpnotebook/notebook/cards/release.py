@@ -241,7 +241,7 @@ def _large(series: Series, release: Release) -> Line:
         return line(name, Span(NOT_FOUND, "huge"))
     if not math.isfinite(half):
         return line(name, Span(formatting.rounded(value), "huge"), quiet(_instead(value, half)))
-    error = f"±{formatting.error_of(half)}" if series.symmetric else _ends(series, 0)
+    error = f"±{formatting.error_of(half)}" if series.symmetric else f"({_ends(series, 0)})"
     zero = lower - half <= 0 <= upper + half
     low, high = (min(lower - half, 0.0), max(upper + half, 0.0)) if zero else (lower - half, upper + half)
     alt = _alt(series, 0)

@@ -36,13 +36,13 @@ def derived(plan: Plan) -> list[Line]:
     return [line(f"{_title(part)}:", strong(_error(part)), quiet(part.note), name="worked out") for part in found]
 
 
-def in_short(plan: Plan) -> str:
+def in_short(plan: Plan, most: int = MOST_NAMED) -> str:
     """Return the error of a plan in a few words, such as `±31 rows`; of a statement, those of its first aggregates."""
     found = plan.parts
     if not several(plan):
         return f"±{formatting.error(plan.error)} {plan.unit}"
-    named = [f"{part.name} {_error(part)}" for part in found[:MOST_NAMED]]
-    return ", ".join(named) + (f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else "")
+    named = [f"{part.name} {_error(part)}" for part in found[:most]]
+    return ", ".join(named) + (f" and {len(found) - most} more" if len(found) > most else "")
 
 
 def of_what(plan: Plan) -> str:
@@ -87,7 +87,7 @@ def _error(part: PlannedMeasure) -> str:
     if part.between is None:
         return UNKNOWN
     low, high = map(formatting.error, part.between)
-    return f"±{low} to ±{high} {part.unit}".rstrip()
+    return (f"up to ±{high} {part.unit}" if part.may_be_less else f"±{low} to ±{high} {part.unit}").rstrip()
 
 
 def _note(part: PlannedMeasure, plan: Plan) -> str:
@@ -95,5 +95,11 @@ def _note(part: PlannedMeasure, plan: Plan) -> str:
     notes = {other.note for other in plan.parts}
     said = part.note if len(notes) > 1 else ""
     if part.between is None:
-        return said
-    return "; ".join(filter(None, [f"the least if one unit has 1 row, the most if it has {MANY_ROWS}", said]))
+        return "; ".join(filter(None, [f"· {part.hint}" if part.hint else "", said]))
+    depends = f"the least if one unit has 1 row, the most if it has {MANY_ROWS}"
+    if part.may_be_less:
+        low = formatting.error(part.between[0])
+        depends = (
+            f"if one unit has {MANY_ROWS} rows (±{low} if it has 1); less where values lie well inside their bounds"
+        )
+    return "; ".join(filter(None, [depends, said]))

@@ -16,7 +16,7 @@ from IPython.core.error import UsageError
 
 from dpnotebook.errors import AccuracyError, DPError
 from dpnotebook.notebook import formatting
-from dpnotebook.notebook.cards.statement_lines import in_short, several
+from dpnotebook.notebook.cards.statement_lines import MOST_NAMED, in_short, several
 from dpnotebook.notebook.estimate.expressions import PLAIN, query_in
 from dpnotebook.notebook.magics.magics import SAY_HOW_MUCH, find_session
 from dpnotebook.session.session import Session
@@ -44,11 +44,14 @@ class CellEstimate:
         The same in sentences, for who rests the mouse on it.
     session
         Whose budget it is about.
+    shorter
+        The line in fewer and fewer words, for where there is no room for it.
     """
 
     text: str = ""
     title: str = ""
     session: SessionProtocol | None = field(default=None, repr=False, compare=False)
+    shorter: tuple[str, ...] = ()
 
 
 SILENCE = CellEstimate()
@@ -108,27 +111,42 @@ def _of_sql(found: re.Match[str], scope: Mapping[str, Any], magics: DPMagics) ->
 
 def _of_query(query: Query) -> CellEstimate:
     plan = query.session.plan(query)
-    return CellEstimate(text_of(plan), title_of(plan), query.session)
+    shorter = text_of(plan, brief=True), text_of(plan, brief=True, named=1)
+    return CellEstimate(text_of(plan), title_of(plan), query.session, shorter)
 
 
-def text_of(plan: Plan) -> str:
-    """Return a plan in one line: `12% of the budget (ε 0.12) · ±25 rows · 63% left`."""
+def text_of(plan: Plan, *, brief: bool = False, named: int = MOST_NAMED) -> str:
+    """Return a plan in one line: `12% of the budget (ε 0.12) · ±25 rows · 63% left`.
+
+    Parameters
+    ----------
+    plan
+        What to say.
+    brief
+        Whether to say the price in percent alone.
+    named
+        How many errors to say at most, where there are several.
+    """
     state = plan.budget
-    error, left = _error(plan), f"{_left(state.spent_fraction)} left"
+    error, left = _error(plan, named), f"{_left(state.spent_fraction)} left"
+    share = _percent(plan) if brief else _share(plan)
     if plan.free:
         return f"free · {error} · {left}"
     if plan.forbidden:
-        return f"not allowed by the policy: needs {_share(plan)}, {left}"
+        return f"not allowed by the policy: needs {share}, {left}"
     if not plan.affordable:
-        return f"not enough budget: needs {_share(plan)}, {left}"
-    return f"{_share(plan)} · {error} · {left}"
+        return f"not enough budget: needs {share}, {left}"
+    return f"{share} · {error} · {left}"
 
 
 def title_of(plan: Plan) -> str:
     """Return a plan in sentences."""
     state = plan.budget
     left, after = _left(state.spent_fraction), _left(state.spent_fraction + state.cost_fraction)
-    error = _error(plan) if _unknown(plan) else f"the error would be {in_short(plan)}"
+    hints = "; ".join(dict.fromkeys(part.hint for part in plan.parts if part.hint))
+    error = (
+        _error(plan) + (f" ({hints})" if hints else "") if _unknown(plan) else f"the error would be {in_short(plan)}"
+    )
     sure = "" if _unknown(plan) else f" in {formatting.share(plan.confidence)} cases"
     if plan.free:
         return f"{plan.title}: past answers are enough; {error}{sure}. {left} of the budget is left, before and after."
@@ -143,8 +161,11 @@ def title_of(plan: Plan) -> str:
 
 
 def _share(plan: Plan) -> str:
-    percent = formatting.rounded(100 * plan.budget.cost_fraction, rounding=ROUND_CEILING)
-    return f"{percent}% of the budget (ε {formatting.cost(plan.cost.epsilon)})"
+    return f"{_percent(plan)} of the budget (ε {formatting.cost(plan.cost.epsilon)})"
+
+
+def _percent(plan: Plan) -> str:
+    return f"{formatting.rounded(100 * plan.budget.cost_fraction, rounding=ROUND_CEILING)}%"
 
 
 def _left(spent: float) -> str:
@@ -156,10 +177,11 @@ def _unknown(plan: Plan) -> bool:
     return several(plan) and not any(math.isfinite(part.half_width) for part in plan.parts)
 
 
-def _error(plan: Plan) -> str:
+def _error(plan: Plan, named: int = MOST_NAMED) -> str:
     if not _unknown(plan):
-        return in_short(plan)
-    return f"{in_short(plan)}, {ONCE_FOUND}" if all(part.between for part in plan.parts) else FIRST_RUN
+        return in_short(plan, named)
+    once = f", {ONCE_FOUND}" if named == MOST_NAMED else ""
+    return f"{in_short(plan, named)}{once}" if all(part.between for part in plan.parts) else FIRST_RUN
 
 
 def _hint(text: str) -> CellEstimate:

@@ -104,7 +104,8 @@ class StatusBar:
             found = self._estimate(cell) if len(cell) <= LONGEST else SILENCE
             self._watch(found.session)
         with contextlib.suppress(Exception):  # as where the page was closed meanwhile
-            comm.send({"number": data["number"], "text": found.text, "title": found.title})
+            said = {"text": found.text, "title": found.title, "shorter": list(found.shorter)}
+            comm.send({"number": data["number"], **said})
 
     def _watch(self, session: SessionProtocol | None) -> None:
         if session is not None and session not in self._watched:

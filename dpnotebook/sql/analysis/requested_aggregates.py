@@ -23,7 +23,12 @@ from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
 from dpnotebook.sql.statement import Relation
 
-HELD = {"text": "texts", "time": "times", "other": "neither numbers nor texts"}  # what is no number until it is cast
+CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
+HELD = {  # what is no number, in words, and what to write instead
+    "text": ("texts", CAST),
+    "time": ("times", "EXTRACT(HOUR FROM ...) of it is a number, and GROUP BY DATE_TRUNC('month', ...) counts it"),
+    "other": ("neither numbers nor texts", CAST),
+}
 
 
 def asked_aggregates(
@@ -134,10 +139,9 @@ def _of_numbers(
     kind, attribute = kind_of(resolved), _attribute(column, reader.relations)
     bounds, origin = bounds_of(call, attribute, None if column is None else column.lost, limits, node)
     if kind in ("text", "time") or (kind == "other" and column is not None):
-        held = HELD[kind]
+        held, instead = HELD[kind]
         raise text.error(
-            f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; CAST it to DOUBLE, declare it in "
-            "domain= as Range or Bins, or convert the column",
+            f"{words.split('(')[0].upper()} is of numbers, and this holds {held}; {instead}",
             node if call.operands == 1 else written,
         )
     place = _input(total(_number(resolved, kind)), inputs)

@@ -4,6 +4,7 @@
 // - The handle of a slider has no name and says the number of its stop: it gets the label and the readout. What says
 //   what has just happened is read aloud.
 // - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
+// - Titles of tabs are as wide as what they say, and go on in a second row where one is too narrow.
 // - "Copy code" puts the code beside it on the clipboard; what a kernel has to write first is copied when it comes.
 'use strict';
 
@@ -12,8 +13,16 @@ const OURS = 'dpnotebook';
 const SOON = 100; // ms after a change of the page in which others are waited for
 const ALLOWED = 5000; // ms after a click in which browsers let a page write to the clipboard
 const PATIENCE = 3000; // ms in which a widget that is loading may still come
+const TABS = `
+  .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-content { flex-wrap: wrap; }
+  .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 0 auto; max-width: 100%; }
+`;
 
 export const activate = tracker => {
+  const style = document.createElement('style');
+  style.textContent = TABS;
+  document.head.append(style);
+
   const standIns = new WeakMap(); // by the node of a widget's output, what is shown in its place
   const waited = new WeakMap(); // since when an output says that it is loading
 

@@ -36,12 +36,23 @@
     item.hide();
     bar.registerStatusItem('dpnotebook:estimate', { item, align: 'left', rank: 500 });
 
-    const show = (text, title) => {
+    let texts = ['']; // the same estimate, shorter and shorter
+    const fit = () => {
+      for (const text of texts) {
+        item.node.textContent = text; // never HTML: names of tables and columns are the user's
+        if (item.node.scrollWidth <= item.node.clientWidth) {
+          return;
+        }
+      }
+    };
+    const show = (text, title, shorter = []) => {
+      texts = [text, ...shorter];
       item.setHidden(!text);
       item.node.style.opacity = 1;
-      item.node.textContent = text; // never HTML: names of tables and columns are the user's
       item.node.title = title;
+      fit();
     };
+    window.addEventListener('resize', fit);
 
     const comms = new WeakMap(); // by connection to a kernel, the comm that its estimates come by
     let asked = ''; // the number of what was asked last: other answers are late, or another page's
@@ -76,7 +87,7 @@
       const comm = kernel.createComm(TARGET);
       comm.onMsg = ({ content: { data } }) => {
         if (data.number === asked) {
-          show(data.text, data.title);
+          show(data.text, data.title, data.shorter);
         }
       };
       await kernel.info;
