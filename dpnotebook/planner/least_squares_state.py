@@ -401,7 +401,9 @@ class LeastSquaresState:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
         from scipy.sparse import csr_array
 
-        entries, precision, weighted, count = [], [], [], 0
+        entries, count = [], 0
+        precision: list[NDArray[Any]] = []
+        weighted: list[NDArray[Any]] = []
         counted: dict[bytes, int] = {}  # many measurements count the same disjoint atoms: together they are one
         for one, source in found:
             if one.precision <= source.total:  # no more than rounding
