@@ -194,13 +194,14 @@ class History:
         summand = item.measurement.summand
         told = self._attributes.setdefault(summand, set())
         told.update(_attributes(item))
-        if summand != COUNT:
+        counted = summand == COUNT
+        if not counted:
             self._sums.setdefault(summand, RecordedRepeats()).add(item)
-        if (seen := self._as_counts(item)) is not None:
+        if (seen := item if counted else as_counts(item)) is not None:
             self._counts.add(seen)
             if counts_levels(item.measurement):
                 self._attributes.setdefault(COUNT, set()).update(_attributes(seen))
-            elif summand != COUNT:
+            elif not counted:
                 self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(_attributes(seen))
         if item.refines is not None:
             self.refined.add(item.refines)

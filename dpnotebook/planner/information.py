@@ -52,6 +52,7 @@ class Information:
         self._inverse: Floats | None = np.zeros((atoms, atoms))
         self._probes: tuple[Floats, Floats] | None = None
         self._shared = False  # with a copy: then arrays are copied before one is written to
+        self._seen = False  # whether anything was added: before that there is nothing to copy
         self.changes = 0  # how often this was added to or split
 
     @property
@@ -84,7 +85,7 @@ class Information:
         """Return a copy that can be added to without changing this one."""
         twin = Information(0)
         twin.matrix, twin.vector, twin._inverse = self.matrix, self.vector, self._inverse
-        twin._probes, twin.changes = self._probes, self.changes
+        twin._probes, twin._seen, twin.changes = self._probes, self._seen, self.changes
         self._shared = twin._shared = True
         return twin
 
@@ -107,7 +108,7 @@ class Information:
         self._probes = None
         self.changes += 1
         matrix = np.zeros((parents.size, parents.size))  # of pages that nobody wrote to, nothing is in memory
-        if self.matrix.any():
+        if self._seen:
             matrix[:old, :old] = self.matrix
             matrix[old:, :old] = self.matrix[new]
             matrix[:, old:] = matrix[:, new]
@@ -115,7 +116,8 @@ class Information:
         if self._inverse is not None:
             # Nothing measured tells the parts of an atom apart: that the new ones are 0 is as good a guess as any.
             inverse = np.zeros((parents.size, parents.size))
-            inverse[:old, :old] = self._inverse
+            if self._seen:
+                inverse[:old, :old] = self._inverse
             self._inverse = inverse
         self._shared = False
 
@@ -133,6 +135,7 @@ class Information:
         """
         self._own()
         self._probes = None
+        self._seen = True
         self.changes += 1
         left = np.arange(rows.shape[0])
         if rows.shape[0] <= max(FEW, self.atoms * SMALL) and self._inverse is not None:
@@ -315,6 +318,10 @@ def _summed(values: Floats, bins: Indices, count: int) -> Floats:
     from scipy.sparse import csr_array
 
     inside = np.flatnonzero(bins >= 0)
+    if inside.size == count:  # mostly each bin is one atom, and nothing is added up
+        order = np.argsort(bins[inside])
+        if (bins[inside[order]] == np.arange(count)).all():
+            return np.take(values, inside[order], axis=0)
     places = csr_array((np.ones(inside.size), (bins[inside], inside)), shape=(count, bins.size))
     return np.asarray(places @ np.ascontiguousarray(values))
 
@@ -330,7 +337,7 @@ def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
     n = matrix.shape[0]
     scale = np.sqrt(np.diagonal(matrix))
     safe = np.where(scale > 0, scale, 1.0)
-    scaled = np.divide(matrix, safe, order="F")
+    scaled = np.divide(matrix.T, safe, order="F")  # in the order that it is in: it is symmetric
     scaled /= safe[:, None]
     factor, pivots, rank, _ = dpstrf(scaled, tol=RANK, lower=1, overwrite_a=1)
     del scaled
@@ -346,5 +353,5 @@ def generalised_inverse(matrix: Floats) -> tuple[Floats, int]:
             part[start:end, end:] = part[end:, start:end].T
         part /= safe[kept]
         part /= safe[kept, None]
-        found[np.ix_(kept, kept)] = part
+        found[np.ix_(kept, kept)] = part.T
     return found, int(rank)

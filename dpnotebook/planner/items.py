@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from dpnotebook.planner.least_squares_state import Key
 from dpnotebook.planner.plan import Planned
 from dpnotebook.privacy.laws import Law
 from dpnotebook.query.measurement import Measurement
+
+SCALES = 1_024  # of noise whose variances are kept: a long history has few, each many times
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +50,15 @@ class Item:
     group: str | None = None
 
 
+@lru_cache(maxsize=SCALES)
+def _variance(law: Law, scale: Fraction) -> float:
+    return law.count_variance(scale)
+
+
 def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) -> Item:
     """Return a measurement as it is recorded, with its noisy numbers as integers; before it is made with None."""
     if noisy is None:
         noisy = np.zeros((planned.measurement.summand.components, planned.measurement.operator.shape[0]))
     values = np.ldexp(noisy.astype(float), -planned.bits)
-    variance = law.count_variance(planned.scale)
+    variance = _variance(law, planned.scale)
     return Item(key, planned.measurement, planned.scale, variance, values, planned.refines, planned.group)

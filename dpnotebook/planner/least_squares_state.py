@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -351,11 +352,18 @@ class LeastSquaresState:
     ) -> list[tuple[Observation, KnownPart]]:
         atoms, parents = self.atoms, np.arange(self.atoms.count)
         prepared: list[tuple[Observation, Indices | None, Floats | None]] = []
+        counted: dict[tuple[Any, ...], tuple[Indices | None, Floats | None]] = {}  # of many measurements the same
         for one in parts:
             if one.name in self.sources:
                 prepared.append((one, None, None))
                 continue
-            cells, columns = self._classes(one.part)
+            if one.part.weight == 1 and is_identity(one.part.operator):
+                rows = one.part.axes, one.part.where.key
+                if rows not in counted:
+                    counted[rows] = self._classes(one.part)
+                cells, columns = counted[rows]
+            else:
+                cells, columns = self._classes(one.part)
             finer, above = (None, parents) if cells is None else atoms.refined(cells)
             if finer is None or finer.count > most:
                 if whole:
@@ -393,16 +401,28 @@ class LeastSquaresState:
         """Add by how much more is said than before: of what is refined the difference, which is as good as new."""
         from scipy.sparse import csr_array
 
-        entries, precision, weighted, count = [], [], [], 0
+        entries, count = [], 0
+        precision: list[NDArray[Any]] = []
+        weighted: list[NDArray[Any]] = []
+        counted: dict[bytes, int] = {}  # many measurements count the same disjoint atoms: together they are one
         for one, source in found:
             if one.precision <= source.total:  # no more than rounding
                 continue
             share = 1.0 if source.summed is None else 1 / source.summed
-            queries, atoms, values = source.entries()
-            entries.append((queries + count, atoms, values))
-            count += source.queries
-            precision.append(np.full(source.queries, one.precision - source.total) * share)
-            weighted.append((one.weighted - source.weighted) * share)
+            more = np.full(source.queries, one.precision - source.total) * share
+            said = (one.weighted - source.weighted) * share
+            same = source.atoms.tobytes() if source.columns is None and source.summed is None else None
+            if same in counted:
+                precision[counted[same]] += more
+                weighted[counted[same]] += said
+            else:
+                if same is not None:
+                    counted[same] = len(precision)
+                queries, atoms, values = source.entries()
+                entries.append((queries + count, atoms, values))
+                count += source.queries
+                precision.append(more)
+                weighted.append(said)
             self.sources[one.name] = replace(source, total=one.precision, weighted=one.weighted, repeats=one.repeats)
         if entries:
             rows, columns, values = map(np.concatenate, zip(*entries, strict=True))

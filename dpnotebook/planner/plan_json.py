@@ -8,12 +8,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpnotebook.domain import Domain
 from dpnotebook.planner.answers import Answers, Estimates, Floats
+from dpnotebook.planner.items import SCALES
 from dpnotebook.planner.plan import Plan, Planned
 from dpnotebook.planner.product_terms import measurement_from_json, measurement_to_json
 from dpnotebook.planner.to_linear import Assumption, answer_axes, to_linear
@@ -207,11 +209,16 @@ def _noise_to_json(item: Planned) -> dict[str, Any]:
     return values
 
 
+@lru_cache(maxsize=SCALES)
+def _scale(text: str) -> Fraction:
+    return Fraction(text)
+
+
 def _planned(measurement: Measurement, values: Mapping[str, Any], strategy: Strategy | None = None) -> Planned:
     refines, before = values.get("refines"), values.get("before")
     return Planned(
         measurement,
-        Fraction(values["scale"]),
+        _scale(values["scale"]),
         int(values["bits"]),
         strategy,
         None if refines is None else (int(refines[0]), int(refines[1])),
