@@ -17,8 +17,6 @@ from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.repeats import Repeats, told
 
 ROOM = 800  # atoms beside those of the question: a block that is made for one question is made in a moment
-SMALL = 1_000  # atoms up to which that is so: a block of twice as many takes six times as long to factorise
-LEAST = 100  # atoms beside those of a question that takes the room itself
 MOST_LOOKED = 400  # different questions that are looked at
 MOST_CELLS = 5 * 10**7  # over all of them
 
@@ -48,8 +46,7 @@ def focused(
         return None
     block.split(queries.cells)
     found = [one for each in known[: _most(queries)] for one in told(each, block.names, domain)]
-    beside = min(ROOM, max(SMALL - block.atoms.count, LEAST))
-    block.add(found, block.atoms.count + beside)
+    block.add(found, ROOM + block.atoms.count)
     left = [one for one in found if one.name not in block.sources]
     sums = [_summed(block, one, queries) for one in left]
     block.add_sums([one for one in sums if one is not None])
