@@ -90,7 +90,9 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     except TypeError as error:  # too few, too many, or of an unknown name
         table, said = _table_of(args), shorten(str(error), 120)[1:-1]
         hint = about_call(function.__name__, "missing" in said, table) if table is not None else ""
-        return _unknown(kwargs, signature, function.__name__, table) or f"cannot be called so: {said}{hint and '; '}{hint}"
+        return (
+            _unknown(kwargs, signature, function.__name__, table) or f"cannot be called so: {said}{hint and '; '}{hint}"
+        )
     sized = None
     for name, given in bound.arguments.items():
         parameter = signature.parameters[name]

@@ -9,14 +9,13 @@ from dpnotebook.errors import ArgumentError, DomainError, shorten
 from dpnotebook.planner.table import TableSchema
 
 MISSING = "missing values take no part in it anyway: leave {name}= out"
-ORDER = "answers can be sorted: .run().sort_values('value', ascending=False)"
-ALL_ROWS = "it is of all rows"
+ORDER = "answers can be sorted: .run().sort_values('value', ascending=True)"
 
 # By the name of an argument, or of a verb and its argument; {column} is a column of the table that is asked.
 OPTIONS: dict[str, str] = {
     "bins": (
         "bins are those that are declared, such as dpn.Bins(0, 100, width=10); a range of them is "
-        "count(where=\"0 <= {column} < 50\", epsilon=0.1)"
+        'count(where="0 <= {column} < 50", epsilon=0.1)'
     ),
     "margins": "totals are answers of their own: histogram({column!r}, epsilon=0.1), count(epsilon=0.1)",
     "margins_name": "totals are answers of their own: histogram({column!r}, epsilon=0.1), count(epsilon=0.1)",
@@ -39,12 +38,12 @@ OPTIONS: dict[str, str] = {
     "aggfunc": "a mean by two keys is groupby([...]).mean({column!r}, epsilon=0.1)",
     "subset": "columns are named first: value_counts([{column!r}], epsilon=0.1)",
     "engine": "leave engine= out: rows are counted where they are",
-    "value_counts.dropna": "a missing level is there where it is declared: without it, where=\"{column}.notna()\"",
-    "crosstab.dropna": "a missing level is there where it is declared: without it, where=\"{column}.notna()\"",
+    "value_counts.dropna": 'a missing level is there where it is declared: without it, where="{column}.notna()"',
+    "crosstab.dropna": 'a missing level is there where it is declared: without it, where="{column}.notna()"',
 }
 
 TOO_MANY: dict[str, str] = {
-    "count": "it is of all rows; those with a value are count(where=\"{column}.notna()\", epsilon=0.1)",
+    "count": 'it is of all rows; those with a value are count(where="{column}.notna()", epsilon=0.1)',
     "size": "it is of all rows, and takes no column: size(epsilon=0.1)",
     "groupby": "several keys are a list, such as groupby([{column!r}, ...])",
     "mean": "several columns are a list in brackets: df.dp[[{column!r}, ...]].mean(epsilon=0.1)",
@@ -74,12 +73,12 @@ def about_option(verb: str, name: str, table: TableSchema) -> str:
         What is public of the table that was asked.
     """
     said = OPTIONS.get(f"{verb}.{name}") or OPTIONS.get(name, "")
-    return said.format(name=name, column=_number(table))
+    return said.format(name=name, column=number_column(table))
 
 
 def about_call(verb: str, few: bool, table: TableSchema) -> str:
     """Return how a verb is called that was given too few arguments without names, or too many; empty where unknown."""
-    return (TOO_FEW if few else TOO_MANY).get(verb, "").format(verb=verb, column=_number(table))
+    return (TOO_FEW if few else TOO_MANY).get(verb, "").format(verb=verb, column=number_column(table))
 
 
 def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> Any:
@@ -119,9 +118,9 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
 GROUPED: dict[str, tuple[bool | None, str]] = {
     "by": (None, "the keys are there already"),
     "as_index": (False, "keys are columns of an answer; .run().set_index([...]) makes them an index"),
-    "observed": (False, "which levels were observed is not public, so every declared level is there, zeros included"),
+    "observed": (False, "which levels were observed is not public, so every declared level is there: leave it out"),
     "sort": (True, "the order of rows is not public, so levels are in the order of their declaration"),
-    "dropna": (False, "a missing level is there where it is declared; leave it out by where=\"key.notna()\""),
+    "dropna": (False, 'a missing level is there where it is declared; leave it out by where="key.notna()"'),
     "group_keys": (True, "keys are columns of an answer; leave group_keys= out"),
 }
 
@@ -130,7 +129,9 @@ def named_aggregation(asked: Any) -> Any:
     """Return a `pandas.NamedAgg` as the pair that it means, anything else as it is."""
     if type(asked).__name__ == "NamedAgg" and type(asked).__module__.split(".")[0] == "pandas":
         if getattr(asked, "args", ()) or getattr(asked, "kwargs", None):
-            raise DomainError('a NamedAgg is a column and a function here, such as NamedAgg("age", "mean"), and no more')
+            raise DomainError(
+                'a NamedAgg is a column and a function here, such as NamedAgg("age", "mean"), and no more'
+            )
         return asked.column, asked.aggfunc
     return asked
 
@@ -139,7 +140,7 @@ def _keys(table: TableSchema) -> str:
     return TOO_FEW["groupby"].format(column=next(iter(table.columns), "sex"))
 
 
-def _number(table: TableSchema) -> str:
+def number_column(table: TableSchema) -> str:
     """Return a column of numbers, if there is one."""
     columns: Sequence[str] = list(table.columns)
     return next((name for name in columns if table.columns[name].bounds is not None), next(iter(columns), "age"))

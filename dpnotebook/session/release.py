@@ -310,7 +310,9 @@ class Release(ShowsCard):
         try:
             return format(self.value, spec)
         except ValueError:
-            raise WorkloadError(f"{shorten(spec)} is no format of {shorten(self.value)}; .1f is one of numbers") from None
+            raise WorkloadError(
+                f"{shorten(spec)} is no format of {shorten(self.value)}; .1f is one of numbers"
+            ) from None
 
     if not TYPE_CHECKING:  # a type checker knows what is here
 

@@ -24,7 +24,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
 from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
-from dpnotebook.session.call_habits import grouping_keys
+from dpnotebook.session.call_habits import grouping_keys, number_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs
@@ -323,7 +323,8 @@ class Grouped(StatementVerbs):
         2      0.75   74.0
         """
         if isinstance(column, float):  # as of a Series
-            raise DomainError(f"quantile() is of a column, named first: quantile(column, {column}, epsilon=0.1)")
+            named = f"quantile({number_column(self._table)!r}, {column}, epsilon=0.1)"
+            raise DomainError(f"quantile() is of a column, which is named first: {named}")
         return self._query(
             Measure("quantile", self._ranked(column), quantile=checked_quantiles(q)),
             where,
