@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.errors import WorkloadError, holds_data, shorten
 from dpnotebook.planner.picked import Picked
 from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
@@ -322,11 +322,14 @@ class Release(ShowsCard):
                 raise AttributeError(name)
             return as_of_frame(self, name)
 
+    # Arrays and columns leave operations with a release to it, so that none goes value by value.
+    __array_ufunc__ = None
+    __pandas_priority__ = 10_000
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
         """Whether this is the same release; WorkloadError for a number, which noise keeps from being equal."""
-        if isinstance(other, Real):
+        if isinstance(other, Real) or holds_data(other):
             refuse_comparison(self, "==", other)
         return self is other
 
