@@ -69,7 +69,6 @@ def offered(before, scope, after=""):
         ("visits.dp.count(where='age > 3', ", "epsilon=", "where="),
         ("visits.dp['age'].mean(", "where=", "column="),
         ("visits.dp['age'].mean(where='a", "age", "epsilon="),
-        ("visits.dp.groupby('age')['age'].agg('mean', ", "epsilon=", "functions="),
         ("visits.dp.histogram(", '"age"', "'age'"),
         ("visits.dp.histogram('age', ", "where=", "column="),
         ("visits.dp.histogram(column='", "age", "column="),
