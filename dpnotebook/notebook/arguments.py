@@ -25,6 +25,8 @@ import numpy as np
 
 from dpnotebook.domain.named import NamedAttributes
 from dpnotebook.errors import ArgumentError, bare, shorten
+from dpnotebook.planner.table import TableSchema
+from dpnotebook.session.call_habits import about_call, about_option
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -86,7 +88,11 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:  # too few, too many, or of an unknown name
-        return _unknown(kwargs, signature) or f"cannot be called so: {shorten(str(error), 120)[1:-1]}"
+        table, said = _table_of(args), shorten(str(error), 120)[1:-1]
+        hint = about_call(function.__name__, "missing" in said, table) if table is not None else ""
+        return (
+            _unknown(kwargs, signature, function.__name__, table) or f"cannot be called so: {said}{hint and '; '}{hint}"
+        )
     sized = None
     for name, given in bound.arguments.items():
         parameter = signature.parameters[name]
@@ -104,11 +110,25 @@ def _wrong(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[
     return sized
 
 
-def _unknown(kwargs: Mapping[str, Any], signature: inspect.Signature) -> str | None:
+def _table_of(args: tuple[Any, ...]) -> TableSchema | None:
+    """Return what is public of the table that a verb was asked of; None of other functions."""
+    found = getattr(args[0], "__dict__", {}).get("_table") if args and _ours(args[0]) else None
+    return found if isinstance(found, TableSchema) else None
+
+
+def _ours(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "dpnotebook"
+
+
+def _unknown(
+    kwargs: Mapping[str, Any], signature: inspect.Signature, verb: str, table: TableSchema | None
+) -> str | None:
     """Return what is to be said of a keyword that a function does not have; None where it has them all."""
     known = [name for name in signature.parameters if name != "self"]
     for name in kwargs:
         if name not in known:
+            if table is not None and (said := about_option(verb, name, table)):
+                return f"takes no {name}=; {said}"
             close = get_close_matches(name, known, n=1, cutoff=0.5)
             hint = f"; did you mean {close[0]}=?" if close else f"; it takes {', '.join(known) or 'nothing'}"
             return f"takes no {shorten(name)[1:-1]}={hint}"

@@ -7,6 +7,7 @@ whatever is not on the list is refused with a hint what to write.
 from __future__ import annotations
 
 import ast
+import copy
 import datetime
 import re
 import unicodedata
@@ -20,6 +21,7 @@ import numpy as np
 from dpnotebook.domain import Categories, Dates, Domain, Times
 from dpnotebook.domain.attribute import OPERATORS
 from dpnotebook.domain.calendar import span_of
+from dpnotebook.domain.dates import WEEKDAYS, YEAR_MONTHS
 from dpnotebook.errors import PredicateError, shorten
 from dpnotebook.predicate.expression import And, Compare, Expression, IsNull, Not, OneOf, Or, column_text
 
@@ -65,6 +67,11 @@ SIGN_HINTS = {
     "@": "@ cannot be followed, since the text is read without your variables; write the value itself, for example by "
     'an f-string: f"age >= {limit}"',
     "`": "there is a backtick without its partner; write `column name`",
+}
+# Methods of pandas' .dt that name a part, the part, the number of each name.
+NAMES_OF_PARTS: dict[str, tuple[str, dict[str, int]]] = {
+    "day_name": ("dayofweek", {name: i for i, name in enumerate(WEEKDAYS)}),
+    "month_name": ("month", {name: i for i, name in enumerate(YEAR_MONTHS, 1)}),
 }
 LOOPS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 REFUSED: list[tuple[type[ast.AST] | tuple[type[ast.AST], ...], str]] = [
@@ -185,6 +192,8 @@ class _Translation:
         """Return the expression for one comparison."""
         if isinstance(op, ast.Is | ast.IsNot):
             raise PredicateError("'is' is not supported; write == to compare, or column.isna() for missing values")
+        if isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            left, right = _in_numbers(left, right)
         if _is_part(left) or (_is_part(right) and not isinstance(op, ast.In | ast.NotIn)):
             return self.of_part(left, op, right)
         names = [isinstance(side, ast.Name) for side in (left, right)]
@@ -417,6 +426,44 @@ class _Translation:
         if self.columns:
             text = re.sub(rf"\b({'|'.join(self.columns)})\b", lambda match: f"`{self.columns[match.group()]}`", text)
         return text if len(text) <= 60 else text[:59] + "…"
+
+
+def _in_numbers(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
+    """Return admitted.dt.day_name() == 'Monday' as admitted.dt.dayofweek == 0, months too; others as they are."""
+    for side, other in ((left, right), (right, left)):
+        match side:
+            case ast.Call(func=ast.Attribute(attr=method) as name, args=[], keywords=[]) if (
+                method in NAMES_OF_PARTS and _is_part(name)
+            ):
+                part, numbers = NAMES_OF_PARTS[method]
+                numbered = ast.copy_location(ast.Attribute(name.value, part, ast.Load()), name)
+                values = _Numbers(numbers).visit(copy.deepcopy(other))
+                return (numbered, values) if side is left else (values, numbered)
+    return left, right
+
+
+class _Numbers(ast.NodeTransformer):
+    """Puts the numbers of weekdays or months for their English names.
+
+    Parameters
+    ----------
+    numbers
+        By name.
+
+    Raises
+    ------
+    PredicateError
+        If a value is no such name.
+    """
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        self.numbers = numbers
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        number = self.numbers.get(node.value) if isinstance(node.value, str) else None
+        if number is None:
+            raise PredicateError(f"{shorten(node.value)} is none of {', '.join(self.numbers)}")
+        return ast.copy_location(ast.Constant(number), node)
 
 
 def _is_part(node: ast.expr) -> bool:

@@ -16,6 +16,7 @@ from dpnotebook.errors import ArgumentError, DomainError, shorten
 from dpnotebook.predicate import Predicate
 from dpnotebook.query.question import Measure, bounded_value
 from dpnotebook.session.answer_frame import PARTS, column_name
+from dpnotebook.session.call_habits import named_aggregation
 from dpnotebook.session.moments import OF_A_COLUMN
 
 FUNCTIONS = ("count", "size", "sum", "mean", "median", *OF_A_COLUMN)  # size is the number of rows, as in pandas
@@ -76,7 +77,8 @@ def named_pairs(
     """
     pairs: Pairs = []
     taken = {*keys}
-    for name, asked in named.items():
+    for name, given in named.items():
+        asked = named_aggregation(given)
         if not isinstance(asked, tuple) or len(asked) != 2:
             close = get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
             hint = f"did you mean {close[0]}=?" if close else f"an answer is named so: {NAMED_EXAMPLE}"

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
+from numbers import Real
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpnotebook.errors import WorkloadError, shorten
+from dpnotebook.errors import WorkloadError, holds_data, shorten
 from dpnotebook.planner.picked import Picked
 from dpnotebook.planner.plan import BudgetState
 from dpnotebook.progress import Progress, watched
 from dpnotebook.query.question import Measure, Question
 from dpnotebook.session.answer_frame import PARTS, column_name, sampled
 from dpnotebook.session.date_groups import key_labels
+from dpnotebook.session.release_habits import PLOTS, as_of_frame, refuse_arithmetic, refuse_comparison, refuse_plot
 from dpnotebook.views import ShowsCard, view
 
 if TYPE_CHECKING:
@@ -34,7 +37,7 @@ MOVED = (
 )
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Release(ShowsCard):
     """The answer to a question, as it was recorded in the ledger.
 
@@ -284,6 +287,82 @@ class Release(ShowsCard):
             raise WorkloadError("this answer is a date, and no number: use .value")
         return float(self.value)
 
+    def __int__(self) -> int:
+        """Return the single answer as a whole number, cut off as `int` cuts numbers; as for `float`."""
+        return int(float(self))
+
+    def __round__(self, digits: int | None = None) -> float:
+        """Return the single answer rounded, as `round` rounds numbers; as for `float`."""
+        return round(float(self), digits)
+
+    def __format__(self, spec: str) -> str:
+        """Return the single answer in a format of numbers, or of dates, as in `f"{release:,.1f}"`.
+
+        Examples
+        --------
+        >>> from dpnotebook.testing import example_session
+        >>> release = example_session().table("patients").count(epsilon=0.5).run()
+        >>> f"{release:,.0f} people", round(release), int(release)
+        ('1,000 people', 1000, 1000)
+        """
+        if not spec:
+            return str(self)
+        try:
+            return format(self.value, spec)
+        except ValueError:
+            raise WorkloadError(
+                f"{shorten(spec)} is no format of {shorten(self.value)}; .1f is one of numbers"
+            ) from None
+
+    if not TYPE_CHECKING:  # a type checker knows what is here
+
+        def __getattr__(self, name: str) -> Any:
+            """Return a column, or a look at the frame as pandas has it: `release.sort_values("value").head(3)`."""
+            if name.startswith("_") or "frame" not in vars(self):  # while it is being copied
+                raise AttributeError(name)
+            return as_of_frame(self, name)
+
+    # Arrays and columns leave operations with a release to it, so that none goes value by value.
+    __array_ufunc__ = None
+    __pandas_priority__ = 10_000
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Whether this is the same release; WorkloadError for a number, which noise keeps from being equal."""
+        if isinstance(other, Real) or holds_data(other):
+            refuse_comparison(self, "==", other)
+        return self is other
+
+    def __lt__(self, other: object) -> NoReturn:
+        refuse_comparison(self, "<", other)
+
+    def __le__(self, other: object) -> NoReturn:
+        refuse_comparison(self, "<=", other)
+
+    def __gt__(self, other: object) -> NoReturn:
+        refuse_comparison(self, ">", other)
+
+    def __ge__(self, other: object) -> NoReturn:
+        refuse_comparison(self, ">=", other)
+
+    def __add__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "+", other)
+
+    def __radd__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "+", other, turned=True)
+
+    def __mul__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "*", other)
+
+    def __rmul__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "*", other, turned=True)
+
+    def __rsub__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "-", other, turned=True)
+
+    def __rtruediv__(self, other: object) -> NoReturn:
+        refuse_arithmetic(self, "/", other, turned=True)
+
     def nonnegative(self, total: float | None = None) -> Release:
         """Return the same release with its counts moved to the nearest that data could have.
 
@@ -424,7 +503,9 @@ class Release(ShowsCard):
         0   F    0.0
         1   M    0.0
         """
-        return self._compared(other, "less") if isinstance(other, Release) else NotImplemented
+        if not isinstance(other, Release):
+            refuse_arithmetic(self, "-", other)
+        return self._compared(other, "less")
 
     def __truediv__(self, other: object) -> Release:
         """Return the ratio of the answers to those of another release, row by row, with intervals.
@@ -444,7 +525,9 @@ class Release(ShowsCard):
         >>> (young / patients.count(epsilon=0.2).run()).value
         0.1
         """
-        return self._compared(other, "over") if isinstance(other, Release) else NotImplemented
+        if not isinstance(other, Release):
+            refuse_arithmetic(self, "/", other)
+        return self._compared(other, "over")
 
     def _compared(self, other: Release, operation: Operation) -> Release:
         from dpnotebook.session.compared import compared
@@ -625,6 +708,8 @@ class Release(ShowsCard):
         ['bar']
         """
         return view("plot", self, kind=kind, measure=measure)
+
+    vars(plot).update({kind: partial(refuse_plot, kind) for kind in PLOTS})  # release.plot.bar(), as in pandas
 
 
 def _told(value: Any) -> Any:

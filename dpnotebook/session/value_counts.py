@@ -67,7 +67,7 @@ def whole_of(normalize: Any, columns: Sequence[str]) -> tuple[str, ...] | None:
     DomainError
         If it is none of these, or there are others than two columns to tell its sides apart.
     """
-    if isinstance(normalize, bool) or normalize == "all":
+    if isinstance(normalize, bool) or (isinstance(normalize, str) and normalize == "all"):
         return () if normalize else None
     if not isinstance(normalize, str) or normalize not in ("index", "columns"):
         raise DomainError(f'normalize= is True, False, "all", "index" or "columns", not {shorten(normalize)}')

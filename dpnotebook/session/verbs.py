@@ -24,6 +24,7 @@ from dpnotebook.query.objective import Objective
 from dpnotebook.query.question import Accuracy, Measure, Question, bounded_value, narrowed
 from dpnotebook.session.aggregation import aggregated, described, measures_of, named_pairs, stated
 from dpnotebook.session.answer_frame import PARTS, column_name, quantile_column
+from dpnotebook.session.call_habits import grouping_keys, number_column
 from dpnotebook.session.date_groups import keys_of, span_masks, span_workload
 from dpnotebook.session.instead import instead, refuse, refuse_item
 from dpnotebook.session.moments import StatementVerbs
@@ -321,6 +322,9 @@ class Grouped(StatementVerbs):
         1      0.50   49.0
         2      0.75   74.0
         """
+        if isinstance(column, float):  # as of a Series
+            named = f"quantile({number_column(self._table)!r}, {column}, epsilon=0.1)"
+            raise DomainError(f"quantile() is of a column, which is named first: {named}")
         return self._query(
             Measure("quantile", self._ranked(column), quantile=checked_quantiles(q)),
             where,
@@ -523,7 +527,7 @@ class Grouped(StatementVerbs):
 class Verbs(Grouped):
     """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
 
-    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None]) -> Grouped:
+    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None] | None = None, **options: Any) -> Grouped:
         """Return the verbs for answers grouped by declared attributes; every declared level is present.
 
         Parameters
@@ -532,6 +536,16 @@ class Verbs(Grouped):
             One or several names; for dates by longer spans than they are declared by, a dict such as
             `{"admitted": "month", "sex": None}`: "week", "month", "quarter" or "year", or "weekday", "month of year" or
             "quarter of year"; or a `pandas.Grouper`.
+        options
+            As pandas has them, where they say what is done anyway: `by=` for keys, `as_index=False`, `observed=False`,
+            `sort=True`, `dropna=False`.
+
+        Raises
+        ------
+        ArgumentError
+            If an option says something else.
+        DomainError
+            If a key is not declared.
 
         Examples
         --------
@@ -543,7 +557,7 @@ class Verbs(Grouped):
         0   F  210.0
         1   M  140.0
         """
-        return Grouped(self._session, self._table, keys, self._guard)
+        return Grouped(self._session, self._table, grouping_keys(keys, options, self._table), self._guard)
 
     def histogram(
         self,

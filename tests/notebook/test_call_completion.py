@@ -67,6 +67,8 @@ def offered(before, scope, after=""):
         ("visits.dp.count(whe", "where=", "epsilon="),
         ("visits.dp.count(error=25, ", "where=", "epsilon="),
         ("visits.dp.count(where='age > 3', ", "epsilon=", "where="),
+        ("visits.dp['age'].mean(", "where=", "column="),
+        ("visits.dp['age'].mean(where='a", "age", "epsilon="),
         ("visits.dp.histogram(", '"age"', "'age'"),
         ("visits.dp.histogram('age', ", "where=", "column="),
         ("visits.dp.histogram(column='", "age", "column="),

@@ -22,6 +22,7 @@ from dpnotebook.notebook.estimate.expressions import Receiver, UnknownExpression
 from dpnotebook.notebook.magics.completion import PERCENT, Found, in_sql, price_of, prices, starting
 from dpnotebook.notebook.magics.prefetch import BUILDERS
 from dpnotebook.session.aggregation import FUNCTIONS
+from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.query import Query
 from dpnotebook.session.session import Session, active_session
 from dpnotebook.session.verbs import Grouped
@@ -112,9 +113,14 @@ class _KnownCall:
         return ""
 
     @property
+    def asked(self) -> Session | Grouped | Query | None:
+        """What is asked: of columns in brackets, the table or the groups that they were picked of."""
+        return self.receiver._verbs if isinstance(self.receiver, PickedColumns) else self.receiver
+
+    @property
     def session(self) -> Session | None:
         """Whose tables are meant."""
-        found = self.receiver
+        found = self.asked
         if found is None:
             for outer in list(self.call.unfinished.calls)[1:]:
                 if (known := _KnownCall.of(outer, self.scope)) is not None and known.receiver is not None:
@@ -129,13 +135,13 @@ class _KnownCall:
     @property
     def domains(self) -> list[Domain]:
         """The declared columns of the table that is asked, or of all tables of the session."""
-        found = self.receiver
+        found = self.asked
         if isinstance(found, Grouped):
             return [found._table.domain]
         if found is None:  # within a question of one table
             for outer in list(self.call.unfinished.calls)[1:]:
                 known = _KnownCall.of(outer, self.scope)
-                if known is not None and isinstance(known.receiver, Grouped):
+                if known is not None and isinstance(known.asked, Grouped):
                     return known.domains
         session = self.session
         return [] if session is None else [session.table(name).table.domain for name in session.tables()["table"]]

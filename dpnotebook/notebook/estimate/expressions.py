@@ -18,6 +18,7 @@ import pandas as pd
 from dpnotebook import workload
 from dpnotebook.domain.named_workloads import WorkloadRequest
 from dpnotebook.notebook.magics.prefetch import BUILDERS
+from dpnotebook.session.picked_columns import PickedColumns
 from dpnotebook.session.protected import ProtectedTable, frames
 from dpnotebook.session.query import Query
 from dpnotebook.session.session import Session
@@ -39,7 +40,7 @@ STEPS: dict[type, tuple[str, ...]] = {
 }
 ASKED = (ProtectedTable, Verbs, Grouped)
 
-Receiver = Session | Grouped | Query
+Receiver = Session | Grouped | PickedColumns | Query
 
 
 class UnknownExpression(Exception):
@@ -98,6 +99,10 @@ def receiver_of(node: ast.expr, scope: Mapping[str, Any]) -> Receiver:
             frame = scope.get(name)
             if type(frame) is pd.DataFrame:
                 return frames.unguarded(frame)
+        case ast.Subscript(value=before, slice=place):
+            receiver = receiver_of(before, scope)
+            if isinstance(receiver, Grouped):
+                return receiver[value_of(place, scope)]
         case ast.Call(func=ast.Attribute(value=before, attr=verb)):
             receiver = receiver_of(before, scope)
             function = step_of(receiver, verb)
@@ -110,6 +115,8 @@ def receiver_of(node: ast.expr, scope: Mapping[str, Any]) -> Receiver:
 
 def step_of(receiver: Receiver, name: str) -> Callable[..., Any] | None:
     """Return a method that makes a query, or leads to one, and neither reads nor spends; None of any other name."""
+    if isinstance(receiver, PickedColumns):
+        return _asked_of_columns(receiver, name)
     kind = type(receiver)
     member = getattr(kind, name, None)
     if name.startswith("_") or not inspect.isfunction(member):
@@ -117,6 +124,19 @@ def step_of(receiver: Receiver, name: str) -> Callable[..., Any] | None:
     if kind in STEPS:
         return member if name in STEPS[kind] else None
     return member if inspect.unwrap(member).__annotations__.get("return") in LAZY else None
+
+
+def _asked_of_columns(columns: PickedColumns, name: str) -> Callable[..., Any] | None:
+    """Return a verb of columns picked in brackets as a function of them; its signature is without what they say."""
+    if name not in dir(columns):
+        return None
+    verb = getattr(columns, name)
+
+    def asked(_: PickedColumns, *arguments: Any, **options: Any) -> Any:
+        return verb(*arguments, **options)
+
+    vars(asked)["__signature__"] = inspect.signature(verb)
+    return asked
 
 
 def steps(receiver: Receiver) -> list[str]:
