@@ -30,6 +30,7 @@ SURE = 1e-6  # how likely noise alone may fill some bin or run of bins
 MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
 BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
+FILLED = 3.0  # standard deviations that the second half of a run has to stand out by: noise lengthens runs else
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
@@ -116,14 +117,19 @@ def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = S
     widths = [1 << i for i in range(most.bit_length())]
     level = -float(ndtri(sure / sum(noisy.size - width + 1 for width in widths)))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
-    heights = np.full((len(widths), noisy.size), -np.inf)
+    heights, ends = np.full((2, len(widths), noisy.size), -np.inf)
     for i, width in enumerate(widths):
-        heights[i, : noisy.size - width + 1] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
-    found = np.flatnonzero(heights.max(axis=0) >= level)
+        starts, last = noisy.size - width + 1, -(-width // 2)
+        heights[i, :starts] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
+        ends[i, :starts] = (sums[width:] - sums[width - last : sums.size - last]) / (scale * math.sqrt(last))
+    passing = heights >= level
+    ending = passing & (ends >= FILLED)
+    if ending.any():
+        passing = ending
+    found = np.flatnonzero(passing.any(axis=0))
     if not found.size:
         return None
-    last = int(found[-1])
-    return last + widths[int(heights[:, last].argmax())]
+    return int(found[-1]) + widths[int(passing[:, found[-1]].argmax())]
 
 
 @lru_cache(maxsize=8)
