@@ -104,7 +104,8 @@ def trimmed(
 
     Returns
     -------
-    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most.
+    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most; of a variance
+    also about how large it is between them.
     """
     noisy = np.asarray(counts, dtype=float)
     found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
@@ -124,7 +125,10 @@ def trimmed(
         float(_bias(counts, edges, low[best : best + 1], high[best : best + 1], squares)[0])
         for counts in (average, heavy)
     )
-    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most)
+    places = ((edges[1:] + edges[:-1]) / 2).clip(low[best], high[best])
+    weights = likely / max(float(likely.sum()), 1.0)
+    answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
+    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
 
 
 def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:
