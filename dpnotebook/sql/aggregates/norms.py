@@ -30,7 +30,6 @@ SURE = 1e-6  # how likely noise alone may fill some bin or run of bins
 MOST_BINS = 16  # bins that are looked at together: 1, 2, 4, 8 and 16 of them
 BEHIND = 8  # bins of a tail
 USUAL = 0.35  # of the laws of a tail, the one that is expected
-FILLED = 3.0  # standard deviations that the second half of a run has to stand out by: noise lengthens runs else
 ABOVE = 2.0**-30  # by which edges are more than powers of sqrt(2)
 FEW = 2.0  # counts have norms 1, sqrt(2), sqrt(3) and 2 up to here: in bins that end at 1, sqrt(2) and 2
 
@@ -107,10 +106,14 @@ def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
     return round(units), half, most
 
 
-def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE) -> int | None:
+def runs_end(
+    noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE, filled: float | None = None
+) -> int | None:
     """Return where the last run of bins ends that Gaussian noise would hardly have filled; None where there is none.
 
-    Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`.
+    Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`. Of those
+    that start last it is the fullest; or, where `filled` is given, the shortest whose second half stands out by itself
+    too, by so many standard deviations, if there is any: a long run may stand out by its first bins alone.
     """
     from scipy.special import ndtri
 
@@ -123,13 +126,13 @@ def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = S
         heights[i, :starts] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
         ends[i, :starts] = (sums[width:] - sums[width - last : sums.size - last]) / (scale * math.sqrt(last))
     passing = heights >= level
-    ending = passing & (ends >= FILLED)
-    if ending.any():
+    if filled is not None and (ending := passing & (ends >= filled)).any():
         passing = ending
     found = np.flatnonzero(passing.any(axis=0))
     if not found.size:
         return None
-    return int(found[-1]) + widths[int(passing[:, found[-1]].argmax())]
+    last = int(found[-1])
+    return last + widths[int((heights if filled is None else passing)[:, last].argmax())]
 
 
 @lru_cache(maxsize=8)
