@@ -66,7 +66,8 @@ class Taken(NamedTuple):
 
     def of_root(self) -> Taken:
         """Return what is taken from the root of the answer."""
-        return Taken(*(math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in self[:2]), self.answer**0.5)
+        about, most = (math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in self[:2])
+        return Taken(about, most, math.sqrt(self.answer))
 
 
 def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
