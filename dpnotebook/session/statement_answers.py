@@ -28,7 +28,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped
-from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.redraws import redraw
@@ -101,7 +101,8 @@ def _cuts_to_json(cuts: Sequence[Mapping[int, Taken]]) -> dict[str, Any]:
 
 def _cuts_from_json(plan: Mapping[str, Any], place: int) -> dict[int, Taken]:
     """Return what `_cuts_to_json` wrote of a private aggregation."""
-    return taken_from_json("cuts", {part: plan[part][place] for part in ("cuts", "cuts_about") if plan.get(part)})
+    parts = ("cuts", *(f"cuts_{part}" for part in BESIDE_MOST))
+    return taken_from_json("cuts", {part: plan[part][place] for part in parts if plan.get(part)})
 
 
 def _bounds_to_json(bounds: Bounds | None) -> list[str] | None:

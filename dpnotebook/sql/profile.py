@@ -52,6 +52,7 @@ MOST_PARTS = 8  # conditions and keys, some of which are left out in all ways
 NEARLY = Fraction(999, 1000)  # norms are rounded
 AWAY = 0.5  # how far the rows that are cut off are from the mean, at most, in half-widths of what values lie between
 LONGER = 2.0  # times as much as a unit adds on average, to which most that it may add is cut, where that is not known
+CUT = ("cut_about", "cut", "cut_answer")  # in records, the parts of what bounds take from an answer
 NOT_KNOWN = Taken()  # what bounds take from an answer
 
 
@@ -282,13 +283,12 @@ def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bound
 
 def _cut(told: Mapping[str, Any]) -> Taken:
     """Return what bounds of values take from an answer; NaN in records of before that was told."""
-    return Taken(float(told.get("cut_about", math.nan)), float(told.get("cut", math.nan)))
+    return Taken(*(float(told.get(part, math.nan)) for part in CUT))
 
 
 def _told_cut(cut: Taken) -> dict[str, float]:
     """Return the part of a record that `_cut` reads: none where it is not known."""
-    numbers = {"cut": cut.most, "cut_about": cut.about}
-    return {part: number for part, number in numbers.items() if math.isfinite(number)}
+    return {part: number for part, number in zip(CUT, cut, strict=True) if math.isfinite(number)}
 
 
 def _recorded(records: Iterable[Any], key: str) -> list[Mapping[str, Any]]:

@@ -10,10 +10,11 @@ from private_selects import aggregate, plan, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
-from dpnotebook.sql.aggregates.hidden_tail import Taken, taken_from_json, taken_to_json
+from dpnotebook.sql.aggregates.hidden_tail import ALLOWED, Taken, _allowed, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.noising import noisy
-from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at, runs_end
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     located,
@@ -286,6 +287,41 @@ def test_what_is_taken_is_recorded_in_two_numbers_and_read_from_records_of_one()
     assert math.isnan(again[2].about)
     assert again[2].most == 3
     assert set(again) == {0, 2}
+
+
+def test_noise_behind_a_run_of_bins_does_not_lengthen_it():
+    """A run of eight passes by its first bin alone; one of even counts passes by all of its bins."""
+    noisy = np.zeros(30)
+    # Six of these hold nobody.
+    noisy[:12] = [283, 288, 184, 124, 34, 54, 7, 38, 17, 45, 42, 17]
+    assert runs_end(noisy, 20.0) == 11
+    assert runs_end(noisy, 20.0, filled=3.0) == 4
+    noisy[10:18] = 45
+    assert runs_end(noisy, 20.0, filled=3.0) in (18, 19)
+
+
+def test_what_counts_allow_caps_what_a_law_has_behind_each_edge():
+    law, noisy, scale = np.array([30.0, 20.0, 10.0, 5.0, 0.05]), np.array([12.0, -3.0, 1.0, -6.0, 0.0]), 2.0
+    held = _allowed(law, noisy, scale)
+    behind, told = (np.cumsum(counts[::-1])[::-1] for counts in (held, noisy))
+    assert (held >= 0).all()
+    assert held[-1] == 0  # a twentieth of a unit
+    assert (behind <= np.maximum(told, 0) + ALLOWED * scale * np.sqrt([5, 4, 3, 2, 1]) + 1e-9).all()
+    assert behind[0] == pytest.approx(4 + ALLOWED * scale * math.sqrt(5))
+    assert _allowed(law[:4], np.full(4, 1_000.0), scale) == pytest.approx(law[:4])
+
+
+@pytest.mark.parametrize(("kind", "root"), [("variance", False), ("deviation", True)])
+def test_where_more_is_taken_than_the_answer_noise_is_said_to_hide_it(kind, root):
+    function = function_of(kind)
+    cut, whole = function.taken(Taken(300.0, 800.0, 100.0))
+    assert whole == ("standard deviation" if root else "variance")
+    assert cut[:2] == pytest.approx((10.0, 20.0) if root else (300.0, 800.0))
+    assert function.taken(Taken(301.0, 800.0, 100.0))[0].hidden
+    assert not function.taken(Taken(99.0, 800.0, 100.0))[0].hidden
+    assert function.taken(Taken(3.0, 8.0))[1] == "variance"
+    told = taken_to_json("cut", {0: Taken(300.0, 800.0, 100.0)})
+    assert taken_from_json("cut", told) == {0: Taken(300.0, 800.0, 100.0)}
 
 
 def test_bins_of_a_range_get_wider_away_from_it_and_hold_all_of_the_bounds():

@@ -185,7 +185,9 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
 
 def _taken(taken: Taken, whole: str) -> str:
     """Return what is taken from a group, a mean or a variance, in words: two numbers where they differ."""
-    about, most = (f"{number:,.3g}" for number in taken)
+    about, most = (f"{number:,.3g}" for number in taken[:2])
+    if taken.hidden:
+        return f"noise hides how much that takes from a {whole}, at most about {most}"
     if math.isnan(taken.about) or about == most:
         return f"that takes about {most} from a {whole}, at most, beside the noise"
     return f"that takes about {about} from a {whole}, at most about {most}, beside the noise"
@@ -195,7 +197,7 @@ def _trimmed(part: AggregateInput, cut: Taken) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
     low, high = (float(bound) for bound in part.bounds[:2])
-    answer = "variance" if function_of(part.kind).squares else "mean"
+    cut, answer = function_of(part.kind).taken(cut)
     return f"values are taken to be between {low:,.6g} and {high:,.6g}: {_taken(cut, answer)}"
 
 

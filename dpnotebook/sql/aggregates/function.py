@@ -22,6 +22,7 @@ from dpnotebook.dialect.text import Text
 from dpnotebook.errors import shorten
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.sql.aggregates.builder import Bounds, Builder
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import Call, Spelling
@@ -453,6 +454,16 @@ class AggregateFunction:
     def column(self, aggregate: Aggregate) -> str | None:
         """Return what cards say that its answers are of; None for counts."""
         return aggregate.argument if self.of == "numbers" else None
+
+    def taken(self, cut: Taken) -> tuple[Taken, str]:
+        """Return what bounds of values take from an answer, and what that is.
+
+        Parameters
+        ----------
+        cut
+            What they take from the mean of the values, or from their variance where squares are added up.
+        """
+        return cut, "mean"
 
     def clips(self, part: AggregateInput) -> bool:
         """Return whether bounds may cut off some of what a unit adds to a group."""

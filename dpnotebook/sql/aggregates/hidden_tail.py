@@ -29,8 +29,12 @@ LOUD = 40  # in standard deviations of noise, the same: so many tell how it fall
 FEWEST = 100  # units, the same, where there is little noise: each is one of its rows, and others may be farther out
 ROUGH = 0.1  # of a count: by so much no law is meant to fit
 MAY = 0.9  # how much of the weight the laws have that say no more than the one which tells what may be hidden
+SOMEBODY = -math.log(MAY)  # units behind an edge by a law: so few are none with that probability
 SELDOM = 0.02  # of what may be there, what is expected beside the usual: with no noise bounds go so far
 BESIDE = 0.5  # standard deviations by which more may be there than that law says
+
+
+BESIDE_MOST = ("about", "answer")  # parts of what is told beside the most
 
 
 class Taken(NamedTuple):
@@ -42,29 +46,50 @@ class Taken(NamedTuple):
         What is expected; NaN where only the most is known, as in records of before both were told.
     most
         What it may be; NaN where nothing is known.
+    answer
+        About how large the answer is that it is taken from, of all rows; NaN where that is not known.
     """
 
     about: float = math.nan
     most: float = math.nan
+    answer: float = math.nan
 
     @property
     def known(self) -> bool:
         """Whether anything is."""
         return math.isfinite(self.most)
 
+    @property
+    def hidden(self) -> bool:
+        """Whether noise hides how much it is: more is expected than the whole answer."""
+        return self.about > self.answer
+
+    def of_root(self) -> Taken:
+        """Return what is taken from the root of the answer."""
+        about, most = (math.sqrt(self.answer + less) - math.sqrt(self.answer) for less in self[:2])
+        return Taken(about, most, math.sqrt(self.answer))
+
 
 def taken_to_json(part: str, taken: Mapping[int, Taken]) -> dict[str, dict[str, float]]:
-    """Return what is recorded of what bounds take from some aggregates: the most as ever, and beside it about what."""
-    about = {str(i): one.about for i, one in taken.items() if one.known and math.isfinite(one.about)}
-    return {part: {str(i): one.most for i, one in taken.items() if one.known}} | (
-        {f"{part}_about": about} if about else {}
-    )
+    """Return what is recorded of what bounds take from some aggregates: the most as ever, and more beside it."""
+    told = {part: {str(i): one.most for i, one in taken.items() if one.known}}
+    for beside in BESIDE_MOST:
+        known = {str(i): getattr(one, beside) for i, one in taken.items() if one.known}
+        known = {i: number for i, number in known.items() if math.isfinite(number)}
+        if known:
+            told[f"{part}_{beside}"] = known
+    return told
 
 
 def taken_from_json(part: str, told: Mapping[str, Any]) -> dict[int, Taken]:
     """Return what `taken_to_json` wrote, of this version or an earlier one."""
-    about = told.get(f"{part}_about", {})
-    return {int(i): Taken(float(about.get(i, math.nan)), float(most)) for i, most in told.get(part, {}).items()}
+    return {
+        int(i): Taken(
+            most=float(most),
+            **{beside: float(told.get(f"{part}_{beside}", {}).get(i, math.nan)) for beside in BESIDE_MOST},
+        )
+        for i, most in told.get(part, {}).items()
+    }
 
 
 def hidden_tail(
@@ -109,11 +134,21 @@ def hidden_tail(
     middle, heavy = (
         order[min(int(np.searchsorted(np.cumsum(weights[order]), weight)), order.size - 1)] for weight in (usual, MAY)
     )
-    may = most[heavy] * hidden[heavy]
-    allowed = max(float(noisy[end:].sum()), 0.0) + ALLOWED * scale * np.sqrt(noisy.size - end)
-    may *= min(1.0, allowed / max(float(may.sum()), 1e-300))
+    may = _allowed(most[heavy] * hidden[heavy], noisy[end:], scale)
     average = (weights * amounts) @ hidden
     return amounts[middle] * hidden[middle] + SELDOM * may, average, may
+
+
+def _allowed(counts: Floats, noisy: Floats, scale: float) -> Floats:
+    """Return what bins hold by a law, but behind each edge no more units than the noisy counts there allow.
+
+    Units are whole: where a law has few behind an edge, in most tables nobody is there at all.
+    """
+    behind, told = (np.cumsum(units[::-1])[::-1] for units in (counts, noisy))
+    limits = np.maximum(told, 0.0) + ALLOWED * scale * np.sqrt(np.arange(noisy.size, 0, -1))
+    behind = np.minimum(behind, np.minimum.accumulate(limits))
+    behind[behind < SOMEBODY] = 0.0
+    return np.asarray(behind - np.append(behind[1:], 0.0))
 
 
 def _masses(edges: Floats) -> Floats:

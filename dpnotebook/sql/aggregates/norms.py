@@ -106,24 +106,33 @@ def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:
     return round(units), half, most
 
 
-def runs_end(noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE) -> int | None:
+def runs_end(
+    noisy: Floats, scale: float, most: int = MOST_BINS, sure: float = SURE, filled: float | None = None
+) -> int | None:
     """Return where the last run of bins ends that Gaussian noise would hardly have filled; None where there is none.
 
-    Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`.
+    Runs are of 1, 2, 4, ... bins, up to `most`; noise alone fills some of them with a probability of `sure`. Of those
+    that start last it is the fullest; or, where `filled` is given, the shortest whose second half stands out by itself
+    too, by so many standard deviations, if there is any: a long run may stand out by its first bins alone.
     """
     from scipy.special import ndtri
 
     widths = [1 << i for i in range(most.bit_length())]
     level = -float(ndtri(sure / sum(noisy.size - width + 1 for width in widths)))
     sums = np.concatenate([[0.0], np.cumsum(noisy)])
-    heights = np.full((len(widths), noisy.size), -np.inf)
+    heights, ends = np.full((2, len(widths), noisy.size), -np.inf)
     for i, width in enumerate(widths):
-        heights[i, : noisy.size - width + 1] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
-    found = np.flatnonzero(heights.max(axis=0) >= level)
+        starts, last = noisy.size - width + 1, -(-width // 2)
+        heights[i, :starts] = (sums[width:] - sums[:-width]) / (scale * math.sqrt(width))
+        ends[i, :starts] = (sums[width:] - sums[width - last : sums.size - last]) / (scale * math.sqrt(last))
+    passing = heights >= level
+    if filled is not None and (ending := passing & (ends >= filled)).any():
+        passing = ending
+    found = np.flatnonzero(passing.any(axis=0))
     if not found.size:
         return None
     last = int(found[-1])
-    return last + widths[int(heights[:, last].argmax())]
+    return last + widths[int((heights if filled is None else passing)[:, last].argmax())]
 
 
 @lru_cache(maxsize=8)

@@ -34,6 +34,7 @@ from dpnotebook.sql.aggregates.function import (
     Statistic,
     input_of,
 )
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Matrix, Measuring
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Component
 from dpnotebook.sql.parse.calls import Spelling
@@ -501,6 +502,10 @@ class Variance(Ratio):
         assert part.bounds is not None
         return float(part.bounds[1] - part.bounds[0]) ** 2 / 4
 
+    def taken(self, cut: Taken) -> tuple[Taken, str]:
+        """Return what bounds of values take from a variance."""
+        return cut, "variance"
+
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the square of the column's units."""
         unit = units.get(aggregate.argument)
@@ -535,6 +540,10 @@ class Deviation(Variance):
         """Return the largest standard deviation there is between the bounds."""
         assert part.bounds is not None
         return float(part.bounds[1] - part.bounds[0]) / 2
+
+    def taken(self, cut: Taken) -> tuple[Taken, str]:
+        """Return what bounds of values take from a standard deviation; from a variance where its size is not known."""
+        return (cut, "variance") if math.isnan(cut.answer) else (cut.of_root(), "standard deviation")
 
     def unit(self, aggregate: Aggregate, units: Mapping[str, str] = NO_UNITS) -> str:
         """Return the column's units."""

@@ -28,6 +28,7 @@ SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell m
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails
 WIDENS = 1.35  # how many times as far from the middle each edge behind these is as the one before
 FINER = 4  # ends to choose from in a bin, in which values are taken to be spread evenly
+FILLED = 3.0  # standard deviations the second half of a run stands out by, for squares: wide bounds cost most there
 SEEN = 1e-5  # how likely noise alone may fill some bin or run of the last histogram: far ones make bounds too wide
 BEHIND = 12  # times the largest magnitude that is found, up to which a tail is looked at
 USUAL = 0.5  # of the laws of a tail, the one that is expected
@@ -104,10 +105,11 @@ def trimmed(
 
     Returns
     -------
-    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most.
+    The bounds, and what keeping values between them takes from a mean, or a variance, about and at most; of a variance
+    also about how large it is between them.
     """
     noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN)
+    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN, FILLED if squares else None)
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
@@ -124,7 +126,10 @@ def trimmed(
         float(_bias(counts, edges, low[best : best + 1], high[best : best + 1], squares)[0])
         for counts in (average, heavy)
     )
-    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most)
+    places = ((edges[1:] + edges[:-1]) / 2).clip(low[best], high[best])
+    weights = likely / max(float(likely.sum()), 1.0)
+    answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
+    return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
 
 
 def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:
@@ -145,9 +150,11 @@ def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: boo
     return np.asarray(np.maximum(squares_less + squares_more + (less - more) ** 2, 0.0))
 
 
-def _found(noisy: Floats, scale: float, most: int, sure: float = SURE) -> tuple[int, int] | None:
+def _found(
+    noisy: Floats, scale: float, most: int, sure: float = SURE, filled: float | None = None
+) -> tuple[int, int] | None:
     """Return the first bin that surely holds units, and the one behind the last; None where there is none."""
-    end, start = (runs_end(counts, scale, most, sure) for counts in (noisy, noisy[::-1]))
+    end, start = (runs_end(counts, scale, most, sure, filled) for counts in (noisy, noisy[::-1]))
     if end is None or start is None:
         return None
     first, end = max(noisy.size - start, 0), min(end, noisy.size)

@@ -130,7 +130,7 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
 def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
     """Return what is told of aggregates beside their answers, for those of the answer."""
     beside = {}
-    for part in ("lost", "lost_about", "cut", "cut_about"):
+    for part in ("lost", "lost_about", "cut", "cut_about", "cut_answer"):
         if of := told.get(part):
             kept = {str(place): of[str(i)] for place, i in enumerate(found.aggregates) if str(i) in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
