@@ -21,9 +21,7 @@ def people():
     random = np.random.default_rng(11)
     age = random.integers(-5, 120, ROWS).astype(float)
     age[random.random(ROWS) < 0.05] = np.nan
-    return pd.DataFrame(
-        {"age": age, "cost": random.uniform(-300, 1_100, ROWS), "sex": random.choice(["F", "M"], ROWS)}
-    )
+    return pd.DataFrame({"age": age, "cost": random.uniform(-300, 1_100, ROWS), "sex": random.choice(["F", "M"], ROWS)})
 
 
 FRAME = people()

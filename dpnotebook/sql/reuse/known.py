@@ -93,7 +93,7 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
         if found is None:
             continue
         measured = Measuring.from_json(told["measuring"])
-        if all(measured.parts[i].found for i in found.aggregates):
+        if all(measured.parts[i].found for numbers in found.aggregates for i in numbers):
             numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
             return AnsweredSelect(
                 record.number,
@@ -103,17 +103,22 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
                 found.measuring(measured),
                 found.keys,
                 found.numbers(numbers),
-                _beside(told, found),
+                _beside(told, found, measured),
             )
     return None
 
 
-def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
+def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[str, Any]:
     """Return what is told of aggregates beside their answers, for those of the answer."""
     beside = {}
+    own = {
+        place: str(numbers[0])
+        for place, (numbers, one) in enumerate(zip(found.aggregates, found.asked, strict=True))
+        if len(numbers) == 1 and measured.parts[numbers[0]].kind == one.kind
+    }
     for part in ("lost", "lost_about", "cut", "cut_about"):
         if of := told.get(part):
-            kept = {str(place): of[str(i)] for place, i in enumerate(found.aggregates) if str(i) in of}
+            kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
     return {part: taken for part, taken in beside.items() if taken}
