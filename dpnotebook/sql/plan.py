@@ -23,6 +23,7 @@ from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of,
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, best_known, planned_measures
+from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -264,8 +265,9 @@ def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
     """Return number and price of the most accurate release of the very statement, if it is as good as asked."""
     key = statement.key
-    past = [*books.records(key), *(c for c in books.pending() if c.question == key)]
-    found = [(int(one.plan["units"]), -one.number) for one in past if int(one.plan["units"]) >= units]
+    past = [(one.units, -one.number) for one in books.told(key, outline)]
+    past += [(int(one.plan["units"]), -one.number) for one in books.pending() if one.question == key]
+    found = [one for one in past if one[0] >= units]
     return (-max(found)[1], max(found)[0]) if found else None
 
 

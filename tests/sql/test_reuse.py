@@ -363,3 +363,32 @@ def test_any_quantile_is_read_off_the_bins_of_another():
             assert mid[1] == pytest.approx(row["q"], abs=row["q_std_error"])
         assert not session.sql(then, epsilon=8.0).plan.free
         assert not session.sql("SELECT floor, MAX(age) AS q FROM visits GROUP BY floor", epsilon=0.5).plan.free
+
+
+def test_beside_many_releases_the_least_noisy_answers_and_few_are_read(monkeypatch):
+    """Of releases that differ in noise alone one is read, and none that lacks the column that is asked."""
+    from dpnotebook.ledger import ledger
+
+    with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+        protected(session, max_rows=8)
+
+        def asked(text, epsilon, fresh=False):
+            return session.sql(text, epsilon=epsilon, fresh=fresh, contribution="rows")
+
+        parts = "SELECT room, {} FROM visits GROUP BY room"
+        for epsilon in (0.5, 2.0, 1.0):
+            for column in ("floor", "cost"):
+                asked(parts.format(f"COUNT({column}), COUNT(*)"), epsilon, fresh=True).run()
+        then = parts.format("COUNT(cost) AS n")
+        assert asked(f"{then} HAVING n > 1", 0.1).plan.recorded == 4  # all of them were looked at
+        read = []
+
+        def reading(connection, line, read_record=ledger.read_record):
+            read.append(line)
+            return read_record(connection, line)
+
+        monkeypatch.setattr(ledger, "read_record", reading)
+        assert asked(f"{then} HAVING n > 2", 0.1).plan.recorded == 4
+        assert len(read) == 1
+        asked(parts.format("COUNT(cost), COUNT(*)"), 3.0, fresh=True).run()
+        assert asked(f"{then} HAVING n > 2", 0.1).plan.recorded == 7
