@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Container, Iterable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from operator import index
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpnotebook.domain.parts import with_parts, without_parts
 from dpnotebook.errors import BudgetExceeded, LedgerConflict, LedgerError
@@ -48,6 +49,9 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.privacy.spend import CellCost, Spend, runs
 
+MOST_TOLD = 16_384  # of what functions tell of records, so many are kept
+Told = TypeVar("Told")
+
 
 class Outpaced(LedgerConflict):
     """Another kernel was answered about a table between a plan and its charge: what is to be measured may be there."""
@@ -83,6 +87,7 @@ class Ledger(Opened):
         self._random_states = RandomStates(None if self.path == MEMORY else self.path)
         self.policy: str | None = None  # the digest of the one that is followed here
         self._said: dict[str, int] = {}  # by table, the entry that said the domain that it has here
+        self._told: OrderedDict[tuple[Callable[[Record], Any], int], Any] = OrderedDict()  # see `told`
         self._forget_random_states()
 
     def register(
@@ -572,6 +577,37 @@ class Ledger(Opened):
             lines = [line for line in lines if line.record is not None and (since is None or line.since in since)]
             return tuple(read_record(connection, line) for line in lines)
 
+    def told(
+        self, table: str, question: str, tells: Callable[[Record], Told], *, since: Container[int] | None = None
+    ) -> tuple[Told, ...]:
+        """Return what a function tells of each recorded answer to a question, in order.
+
+        Entries never change: what it told of the latest that were looked at is kept, and their records are not read
+        again.
+
+        Parameters
+        ----------
+        table, question, since
+            As for `records`.
+        tells
+            The function, of nothing but the record. What it tells is kept, so it should be small.
+        """
+        with self._reading() as (connection, view):
+            lines = [view.lines[number - 1] for number in view.numbers(table, question)]
+            found = []
+            for line in lines:
+                if line.record is None or not (since is None or line.since in since):
+                    continue
+                key = tells, line.record
+                if key in self._told:
+                    self._told.move_to_end(key)
+                else:
+                    self._told[key] = tells(read_record(connection, line))
+                found.append(self._told[key])
+            while len(self._told) > MOST_TOLD:
+                self._told.popitem(last=False)
+        return tuple(found)
+
     def latest(self, table: str, count: int) -> tuple[Record, ...]:
         """Return the latest recorded answers of a table, at most `count`, in order."""
         with self._reading() as (connection, view):
@@ -640,6 +676,8 @@ class Ledger(Opened):
                 known.spend.read_only(),
                 partial(self.records, table, since=since),
                 partial(self.pending, table),
+                partial(self.told, table, since=since),
+                self.get,
             )
 
     def price(self, table: str, cost: CellCost) -> int:

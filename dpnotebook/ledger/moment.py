@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from dpnotebook.ledger.checks import check_cost
 from dpnotebook.ledger.releases import Charge, Record
@@ -37,6 +38,10 @@ class Moment:
         Finds recorded answers; by question, and but for some numbers, if these are given.
     charges
         Lists what was charged and can still be measured, of the table.
+    told
+        Finds what a function tells of the recorded answers to a question; see `Ledger.told`.
+    get
+        Finds the record of a number.
     """
 
     head: str
@@ -50,6 +55,8 @@ class Moment:
     spend: Spend
     records: Callable[..., Sequence[Record]]
     charges: Callable[[], Sequence[Charge]]
+    told: Callable[..., Sequence[Any]]
+    get: Callable[[int], Record]
 
     def pending(self) -> Sequence[Charge]:
         """Return what was charged and can still be measured, of the table."""

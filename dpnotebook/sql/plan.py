@@ -23,6 +23,7 @@ from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of,
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
 from dpnotebook.sql.reuse.known import AnsweredSelect, answered, best_known, planned_measures
+from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -265,8 +266,9 @@ def _known(taken: Mapping[int, Taken]) -> dict[int, Taken]:
 def _recorded(statement: Statement, units: int, books: StatementBooks) -> tuple[int, int] | None:
     """Return number and price of the most accurate release of the very statement, if it is as good as asked."""
     key = statement.key
-    past = [*books.records(key), *(c for c in books.pending() if c.question == key)]
-    found = [(int(one.plan["units"]), -one.number) for one in past if int(one.plan["units"]) >= units]
+    past = [(one.units, -one.number) for one in books.told(key, outline)]
+    past += [(int(one.plan["units"]), -one.number) for one in books.pending() if one.question == key]
+    found = [one for one in past if one[0] >= units]
     return (-max(found)[1], max(found)[0]) if found else None
 
 
@@ -274,8 +276,8 @@ def _delivered(
     statement: Statement, number: int, books: StatementBooks, confidence: float
 ) -> tuple[PlannedMeasure, ...] | None:
     """Return how wrong the answers of a release of the statement are; None while it is not recorded, or hides some."""
-    record = next((one for one in books.records(statement.key) if one.number == number), None)
-    one = None if record is None else answered(statement, record)
+    recorded = any(one.number == number for one in books.told(statement.key, outline))
+    one = answered(statement, books.get(number)) if recorded else None
     parts = () if one is None else planned_measures(statement, one, confidence)
     return parts if parts and all(math.isfinite(part.half_width) for part in parts) else None
 

@@ -7,9 +7,10 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError, SQLError, shorten
@@ -36,6 +37,26 @@ MOST_TRIES = 60
 COLUMN = re.compile(r'[\w.]+|"[^"]+"')  # the argument of an aggregate, where it is one
 
 
+class RecordedStatement(Protocol):
+    """A release of a statement, as the ledger has it."""
+
+    @property
+    def number(self) -> int:
+        """Its number in the ledger."""
+
+    @property
+    def plan(self) -> Mapping[str, Any]:
+        """What was planned."""
+
+    @property
+    def answers(self) -> Sequence[NDArray[np.int64]]:
+        """Noisy numbers of the groups that were shown, one array a private aggregation."""
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """The keys of these groups, and what was measured of them."""
+
+
 class StatementBooks(LedgerView, Protocol):
     """The ledger, as planning a statement sees it."""
 
@@ -46,6 +67,14 @@ class StatementBooks(LedgerView, Protocol):
     @property
     def delta_remaining(self) -> Fraction:
         """What is left of it."""
+
+    @property
+    def told(self) -> Callable[[str, Callable[[RecordedStatement], Any]], Sequence[Any]]:
+        """Finds what a function tells of each recorded answer to a question; that is kept."""
+
+    @property
+    def get(self) -> Callable[[int], RecordedStatement]:
+        """Finds the record of a number."""
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ def planning() -> None:
 
 def planning_beside(releases: int) -> None:
     """Print how long it takes to plan a statement beside many releases: of other rows, and of the same."""
-    frame = visits(3_000).assign(g=lambda table: table["x"].round() % 3)
+    frame = visits(300).assign(g=lambda table: table["x"].round() % 3)
     for name, others in {
         "other conditions": "SELECT g, COUNT(*) AS n FROM visits WHERE x > {} GROUP BY g",
         "the same rows": "SELECT g, COUNT(*) AS n{} FROM visits GROUP BY g",
@@ -250,7 +250,7 @@ def planning_beside(releases: int) -> None:
 def main() -> None:
     """Print the tables."""
     planning()
-    planning_beside(1_000)
+    planning_beside(500)
     compare(10**6)
     accuracy()
     plain_and_sampled()

@@ -133,7 +133,7 @@ def assert_same(answer, fresh):
     assert list(answer.frame.columns) == list(fresh.frame.columns)
     numbers = [name for name in fresh.frame.columns if name not in keys and "_" not in name.removeprefix("avg_")]
     if not keys:
-        np.testing.assert_allclose(answer.frame[numbers], fresh.frame[numbers], rtol=1e-4, atol=1e-3)
+        assert_close(answer.frame, fresh.frame, numbers)
         return
     both, here = (frame[keys].map(repr).agg("|".join, axis=1) for frame in (fresh.frame, answer.frame))
     assert list(here) == [key for key in both if key in set(here)]  # in the same order
@@ -141,7 +141,67 @@ def assert_same(answer, fresh):
     counts = [name for name in left_out if name.startswith(("count", "sum", "n")) and "_" not in name]
     assert (left_out[counts] == 0).all(axis=None)
     shown = fresh.frame[both.isin(set(here)).to_numpy()]
-    np.testing.assert_allclose(answer.frame[numbers], shown[numbers], rtol=1e-4, atol=1e-3)
+    assert_close(answer.frame, shown, numbers)
+
+
+def assert_close(frame, fresh, numbers):
+    """Assert that numbers are equal but for rounding and what noise is left in them, in small groups the most."""
+    for name in numbers:
+        error, rounded = f"{name}_std_error", 1e-4 * fresh[name].abs().to_numpy(float)
+        if error in frame and error in fresh:
+            rounded = 9 * np.hypot(frame[error].to_numpy(float), fresh[error].to_numpy(float))
+        here, there = frame[name].to_numpy(float), fresh[name].to_numpy(float)
+        assert (np.isnan(here) == np.isnan(there)).all()
+        known = ~np.isnan(there)
+        assert (np.abs(here - there) <= np.nan_to_num(rounded) + 1e-3)[known].all(), name
+
+
+# Of rows that are drawn, and not of all that a unit adds up, means and sums are of the same values.
+MEANS = [
+    ("AVG(cost)", "SUM(cost), COUNT(cost)", True),
+    ("AVG(cost)", "COUNT(cost)", True),
+    ("AVG(cost)", "COUNT(*)", False),  # rows without a cost
+    ("AVG(cost)", "VARIANCE(cost)", False),
+    ("AVG(cost)", "SUM(floor)", False),
+    ("VARIANCE(cost), COUNT(*)", "SUM(cost), COUNT(*)", True),
+    ("VARIANCE(cost)", "AVG(cost)", False),
+    ("SUM(cost), COUNT(cost)", "AVG(cost)", True),
+    ("SUM(cost), COUNT(*)", "AVG(cost)", False),
+    ("SUM(floor), COUNT(cost)", "AVG(cost)", False),
+    ("COUNT(cost)", "SUM(cost)", False),
+]
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("before", "then", "free"), MEANS)
+def test_means_counts_and_sums_share_what_was_measured(before, then, free, delta):
+    """What follows is right within its noise, whose standard error it says."""
+    frame = made()
+    exact = frame[frame["room"].isin(DOMAIN["room"])].groupby("room")["cost"]
+    truth = {"SUM": exact.sum(), "COUNT": exact.count(), "AVG": exact.mean()}
+    with dpn.Session(dpn.Budget(1e4, delta), confirm="never") as session:
+        protected(session, frame, max_rows=8)  # nobody has more
+        session.sql(f"SELECT room, {before} FROM visits GROUP BY room", epsilon=80.0, contribution="rows").run()
+        query = session.sql(f"SELECT room, {then} FROM visits GROUP BY room", epsilon=2.0, contribution="rows")
+        assert query.plan.free == free
+        if not free:
+            return
+        release = query.run()
+        assert (release.paid, release.sources) == (0, (1,))
+        found = release.frame.set_index("room")
+        for word in {word.split("(")[0] for word in then.split(", ")} - {"VARIANCE"}:
+            name = word.lower()
+            name = name if name in found else f"{name}_cost"
+            if then.endswith("COUNT(*)") and word == "COUNT":
+                continue  # measured by itself
+            right, error = truth[word].reindex(found.index), found[f"{name}_std_error"]
+            missed = ~right.between(found[f"{name}_lower"], found[f"{name}_upper"])
+            assert missed.sum() <= stats.binom.isf(1e-8, len(found), 0.05)
+            if delta:  # normal noise
+                squares = (((found[name] - right) / error) ** 2).sum()
+                assert 1e-8 < stats.chi2.cdf(squares, len(found)) < 1 - 1e-8
+            drawn = release.samples(1_000).groupby("room", sort=False)[name].std()
+            assert (drawn / error).mean() == pytest.approx(1, abs=0.06)  # over eight standard errors of that
 
 
 CONDITIONS = [
@@ -303,3 +363,32 @@ def test_any_quantile_is_read_off_the_bins_of_another():
             assert mid[1] == pytest.approx(row["q"], abs=row["q_std_error"])
         assert not session.sql(then, epsilon=8.0).plan.free
         assert not session.sql("SELECT floor, MAX(age) AS q FROM visits GROUP BY floor", epsilon=0.5).plan.free
+
+
+def test_beside_many_releases_the_least_noisy_answers_and_few_are_read(monkeypatch):
+    """Of releases that differ in noise alone one is read, and none that lacks the column that is asked."""
+    from dpnotebook.ledger import ledger
+
+    with dpn.Session(dpn.Budget(100.0, 1e-6), confirm="never") as session:
+        protected(session, max_rows=8)
+
+        def asked(text, epsilon, fresh=False):
+            return session.sql(text, epsilon=epsilon, fresh=fresh, contribution="rows")
+
+        parts = "SELECT room, {} FROM visits GROUP BY room"
+        for epsilon in (0.5, 2.0, 1.0):
+            for column in ("floor", "cost"):
+                asked(parts.format(f"COUNT({column}), COUNT(*)"), epsilon, fresh=True).run()
+        then = parts.format("COUNT(cost) AS n")
+        assert asked(f"{then} HAVING n > 1", 0.1).plan.recorded == 4  # all of them were looked at
+        read = []
+
+        def reading(connection, line, read_record=ledger.read_record):
+            read.append(line)
+            return read_record(connection, line)
+
+        monkeypatch.setattr(ledger, "read_record", reading)
+        assert asked(f"{then} HAVING n > 2", 0.1).plan.recorded == 4
+        assert len(read) == 1
+        asked(parts.format("COUNT(cost), COUNT(*)"), 3.0, fresh=True).run()
+        assert asked(f"{then} HAVING n > 2", 0.1).plan.recorded == 7

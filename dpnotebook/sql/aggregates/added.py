@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.attributes import number
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.privacy.tails import kappa
 from dpnotebook.sql.aggregates.builder import FINE, WHOLE, Bounds, Builder
 from dpnotebook.sql.aggregates.function import (
     AggregateFunction,
@@ -27,6 +28,7 @@ from dpnotebook.sql.aggregates.function import (
     input_of,
 )
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.parse.calls import EACH_ONCE, Call, Spelling
 from dpnotebook.sql.rewrite import steps
@@ -117,14 +119,25 @@ def _rows(component: Component, columns: Columns) -> str:
 
 
 class Added(AggregateFunction):
-    """A count, or a sum: its answer is one noisy number."""
+    """A count, or a sum: its answer is one noisy number.
+
+    Attributes
+    ----------
+    summed
+        Whether it adds up values, and does not count.
+    """
 
     adds = clipped = True
+    summed: ClassVar[bool] = False
 
     def estimate(self, measuring: Measuring, part: AggregateInput, noisy: Integers, confidence: float) -> Estimates:
-        """Return the noisy numbers, with the interval of their noise."""
-        value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
-        std_error, width = _errors(measuring, part, confidence)
+        """Return the noisy numbers, with the interval of their noise; or what those of a mean say."""
+        if reads_mean(measuring, part):
+            lines, _ = of_mean(measuring, part, self.summed)
+            value = np.concatenate([noisy[:, measuring.place(i)] for i in part.blocks], axis=1) @ lines
+        else:
+            value = noisy[:, measuring.place(part.blocks[0]).start].astype(np.float64) * float(part.step)
+        std_error, width = self._errors(measuring, part, confidence)
         if part.points and std_error > ROUGH:
             value = np.rint(value)
         return Estimates(value, np.full(value.size, std_error), value - width, value + width)
@@ -133,15 +146,17 @@ class Added(AggregateFunction):
         self, measuring: Measuring, part: AggregateInput, confidence: float, known: KnownGroups | None
     ) -> Expectation:
         """Return the errors of the noise, which depend on nothing else."""
-        std_error, width = _errors(measuring, part, confidence)
+        std_error, width = self._errors(measuring, part, confidence)
         return Expectation(np.array([std_error]), width)
 
-
-def _errors(measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
-    """Return the standard error of an answer, and the half-width of its interval."""
-    scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
-    width = measuring.law.half_width(scale, confidence) * step
-    return math.sqrt(measuring.law.variance(scale)) * step, width
+    def _errors(self, measuring: Measuring, part: AggregateInput, confidence: float) -> tuple[float, float]:
+        """Return the standard error of an answer, and the half-width of its interval."""
+        if reads_mean(measuring, part):
+            _, std_error = of_mean(measuring, part, self.summed)
+            return std_error, kappa(confidence, measuring.noise) * std_error
+        scale, step = measuring.blocks[part.blocks[0]].scale, float(part.step)
+        width = measuring.law.half_width(scale, confidence) * step
+        return math.sqrt(measuring.law.variance(scale)) * step, width
 
 
 class CountUnits(Added):
@@ -272,7 +287,7 @@ class Sum(Added):
     spellings: ClassVar = {"SUM": Spelling(), "ANON_SUM": Spelling()}
     said, nodes, word = ("SUM",), (exp.Sum,), "sum"
     statistics = (ClampedSum(),)
-    equal_bounds = True
+    equal_bounds = summed = True
     linear = "sum"
 
     def declared(self, values: Bounds | None, limits: Limits) -> Bounds | None:

@@ -222,6 +222,8 @@ class AggregateFunction:
         Whether it adds up what units have in one number.
     averages
         Whether it is the average of the values of rows.
+    counts_and_sums
+        Whether the number of values and their sum are measured for it.
     clipped
         Whether all of a unit can be clipped to one norm.
     centres
@@ -256,6 +258,7 @@ class AggregateFunction:
     rowwise: ClassVar[bool] = False
     adds: ClassVar[bool] = False
     averages: ClassVar[bool] = False
+    counts_and_sums: ClassVar[bool] = False
     clipped: ClassVar[bool] = False
     centres: ClassVar[bool] = False
     squares: ClassVar[bool] = False

@@ -49,7 +49,8 @@ COUNT_BITS = 10  # bits below one of counts that are divided by
 MEAN_AT = 2 / 3  # of the way from the middle to a bound: where means mostly are, as most columns are skewed
 MEAN_SHARE = Fraction(3, 5)  # of a mean's cost in mu^2, for its sum: the best for means there
 PLACES = 400  # of equal probability, at which a function of noise is looked at
-ORDER = {"values": 0, "average": 1, "centred": 1, "square": 2}  # of moments, by the statistics that they are sums of
+# Of moments, by the statistics that they are sums of; a sum is one of values that are not centred.
+ORDER = {"values": 0, "count": 0, "average": 1, "centred": 1, "sum": 1, "square": 2}
 
 
 class ValueCount(Statistic):
@@ -218,7 +219,36 @@ def weights(measuring: Measuring, part: AggregateInput, worth: Mapping[int, floa
             variances.append(measuring.law.variance(block.scale))
     # Well conditioned in units of the half-width.
     inverse = np.asarray(np.linalg.inv(np.array(rows) / list(worth.values())), dtype=float)
+    for place, column in enumerate(worth):
+        if measuring.component(column).statistic == "sum":
+            inverse[place] -= _middle(part) / _half(part) * inverse[0]
     return inverse, np.asarray((inverse * np.array(variances)) @ inverse.T)
+
+
+def reads_mean(measuring: Measuring, part: AggregateInput) -> bool:
+    """Return whether what an aggregate is worked out from was measured for a mean or a variance."""
+    block = measuring.blocks[part.blocks[0]]
+    return measuring.component(block.columns[0]).statistic in ("values", "average", "centred")
+
+
+def of_mean(measuring: Measuring, part: AggregateInput, summed: bool) -> tuple[Floats, float]:
+    """Return how the number of values, or their sum, follows from what was measured for a mean.
+
+    Parameters
+    ----------
+    measuring, part
+        What was measured, and the mean that it was measured for.
+    summed
+        Whether the sum of the values is asked, and not their number.
+
+    Returns
+    -------
+    The weights of the noisy numbers of its blocks, and the standard error.
+    """
+    lines, covariance = weights(measuring, part, _worth(measuring, part))
+    of_moments = np.zeros(len(covariance))
+    of_moments[:2] = (_middle(part), _half(part)) if summed else (1.0, 0.0)
+    return of_moments @ lines, math.sqrt(float(of_moments @ covariance @ of_moments))
 
 
 def fieller(x: Floats, n: Floats, covariance: Floats, reach: float, low: float, high: float) -> tuple[Floats, Floats]:
@@ -338,7 +368,7 @@ class Average(Ratio):
     said, nodes, word = ("AVG",), (exp.Avg,), "avg"
     statistics = (ValueCount(), ClampedMean(), CentredValue())
     shown = linear = "mean"
-    averages = True
+    averages = counts_and_sums = True
 
     def whole(self, aggregate: Aggregate) -> bool:
         """Return False: averages of whole numbers are none."""
@@ -418,7 +448,7 @@ class Variance(Ratio):
     said, word = ("VAR_POP",), "var"
     nodes: ClassVar[tuple[type[exp.Expr], ...]] = (exp.Variance, exp.VariancePop)
     statistics = (ValueCount(), CentredValue(), SquaredValue())
-    rowwise = squares = True
+    rowwise = squares = counts_and_sums = True
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add the number of values, their centred sum, and that of their squares."""
@@ -591,6 +621,12 @@ def _times(total: str, worth: Fraction) -> str:
 def _half(part: AggregateInput) -> float:
     """Return the half-width of bounds, rounded up to whole steps."""
     return float(part.step) * part.half
+
+
+def _middle(part: AggregateInput) -> float:
+    """Return the middle of bounds."""
+    assert part.bounds is not None
+    return float(part.bounds[0] + part.bounds[1]) / 2
 
 
 def _worth(measuring: Measuring, part: AggregateInput) -> dict[int, float]:

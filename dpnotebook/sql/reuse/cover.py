@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.sql.aggregates.catalogue import function_of
-from dpnotebook.sql.aggregates.measuring import Measuring
+from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
+from dpnotebook.sql.parse.calls import EACH_ONCE
 from dpnotebook.sql.reuse.levels import KeyLevels, NotTold, Told, key_levels
 from dpnotebook.sql.reuse.rows import RowsText, read_rows
 from dpnotebook.sql.rewrite.groups import place_of
@@ -35,7 +36,8 @@ class Cover:
     Parameters
     ----------
     asked, aggregates
-        The aggregates that are asked, and of each the number in the release of one that is measured alike.
+        The aggregates that are asked, and of each the number in the release of one that is measured alike; of a mean
+        that follows from a count and a sum, both.
     keys
         The groups of the answer.
     groups
@@ -43,7 +45,7 @@ class Cover:
     """
 
     asked: tuple[Aggregate, ...]
-    aggregates: tuple[int, ...]
+    aggregates: tuple[tuple[int, ...], ...]
     keys: tuple[Group, ...]
     groups: tuple[tuple[int, ...], ...]
 
@@ -60,14 +62,24 @@ class Cover:
             scales = [Fraction(round(float(block.scale) * more * DIGITS), DIGITS) for block in blocks]
             blocks = tuple(replace(block, scale=scale) for block, scale in zip(blocks, scales, strict=True))
         parts = tuple(
-            replace(released.parts[i], fractions=one.fractions, array=one.array)
-            for i, one in zip(self.aggregates, self.asked, strict=True)
+            _part([released.parts[i] for i in numbers], one)
+            for numbers, one in zip(self.aggregates, self.asked, strict=True)
         )
         return replace(released, blocks=blocks, parts=parts)
 
     def numbers(self, released: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the noisy numbers of the groups of the answer, from those of the release."""
         return np.asarray(released[np.array(self.groups)].sum(axis=1))
+
+
+def _part(parts: Sequence[AggregateInput], asked: Aggregate) -> AggregateInput:
+    """Return what an aggregate is worked out from, by what that was measured for."""
+    part = replace(parts[-1], kind=asked.kind, fractions=asked.fractions, array=asked.array)
+    if len(parts) == 1 or part.bounds is None:
+        return part
+    low, high = part.bounds
+    blocks = tuple(block for one in parts for block in one.blocks)
+    return replace(part, blocks=blocks, step=(high - low) / 2 or Fraction(1), half=1)
 
 
 def cover(select: PrivateSelect, released: PrivateSelect, keys: Sequence[Group], stable: bool) -> Cover | None:
@@ -140,11 +152,45 @@ def _bounded_alike(select: PrivateSelect, released: PrivateSelect) -> bool:
 
 def _aggregates(
     select: PrivateSelect, rows: RowsText, released: PrivateSelect, others: RowsText
-) -> tuple[int, ...] | None:
-    """Return the number in the release of each aggregate; None where one is not there."""
+) -> tuple[tuple[int, ...], ...] | None:
+    """Return the numbers in the release of what each aggregate follows from; None where one follows from nothing."""
     told = [_told(aggregate, others) for aggregate in released.aggregates]
-    asked = [_told(aggregate, rows) for aggregate in select.aggregates]
-    return tuple(told.index(one) for one in asked) if all(one in told for one in asked) else None
+    kind = select.contribution.kind
+    of_rows = kind == "rows" or (kind == "groups" and select.single and released.single)
+    found = []
+    for one in (_told(aggregate, rows) for aggregate in select.aggregates):
+        numbers = (told.index(one),) if one in told else _moments(one, told) if of_rows else ()
+        if not numbers:
+            return None
+        found.append(numbers)
+    return tuple(found)
+
+
+def _moments(asked: Mapping[str, Any], told: Sequence[Mapping[str, Any]]) -> tuple[int, ...]:
+    """Return the number of a mean that a count or a sum follows from, or those of both that a mean follows from.
+
+    Where rows are bounded, and not all that a unit adds up, these are of the same values: as many, clamped alike.
+    """
+    bounded = [number for number, one in enumerate(told) if _values(one) == _values(asked)]
+    counting = [number for number, one in enumerate(told) if one["input"] == asked["input"] is not None]
+    if asked["kind"] in ("count", "sum"):
+        among = counting if asked["kind"] == "count" else bounded
+        return tuple(number for number in among if function_of(told[number]["kind"]).counts_and_sums)[:1]
+    if not function_of(asked["kind"]).averages:
+        return ()
+    counts = [number for number in counting if told[number]["kind"] == "count" and _each_once(told[number])]
+    sums = [number for number in bounded if told[number]["kind"] == "sum"]
+    return (counts[0], sums[0]) if counts and sums else ()
+
+
+def _values(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Return of which values an aggregate is, and how these are clamped."""
+    return {**told, "kind": None, "population": None}
+
+
+def _each_once(told: Mapping[str, Any]) -> bool:
+    """Return whether every value counts as one."""
+    return told["bounds"] in (None, [str(bound) for bound in EACH_ONCE])
 
 
 def _told(aggregate: Aggregate, rows: RowsText) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import StatementBooks
 from dpnotebook.sql.reuse.cover import groups_of
+from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.rows import RowsText, read_rows, wider_keys
 from dpnotebook.sql.select import ContributionKind, PrivateSelect
 from dpnotebook.sql.statement_json import keys_from_json, statement_from_json
@@ -76,8 +77,9 @@ def _tells(one: _Counted) -> tuple[bool, int, int]:
 def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> Iterator[_Counted]:
     """Yield what releases of the same rows, or of more of them, say of the groups of what is asked."""
     alike = [replace(select, contribution=replace(select.contribution, kind=kind)) for kind in KINDS]
-    records = {record.number: record for one in alike for key in wider_keys(one) for record in books.records(key)}
-    for record in sorted(records.values(), key=lambda record: -record.number)[:LATEST]:
+    numbers = {told.number for one in alike for key in wider_keys(one) for told in books.told(key, outline)}
+    for number in sorted(numbers, reverse=True)[:LATEST]:
+        record = books.get(number)
         asked = statement_from_json(record.plan["statement"])
         for place, (released, told) in enumerate(zip(asked.selects, record.details["selects"], strict=True)):
             keys, others = keys_from_json(told["keys"]), read_rows(released.rows)

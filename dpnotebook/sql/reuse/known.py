@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +22,10 @@ from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import expected, groups_need, unit
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.prices import SelectGroups, StatementBooks, split, threshold_delta
+from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, split, threshold_delta
 from dpnotebook.sql.profile import certain_clips
 from dpnotebook.sql.reuse.cover import Cover, cover
+from dpnotebook.sql.reuse.outlines import Outline, columns_of, outline
 from dpnotebook.sql.reuse.rows import wider_keys
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -33,26 +34,6 @@ from dpnotebook.sql.statement_json import keys_from_json, keys_to_json, statemen
 EQUAL = 1 + 1e-9  # errors that are so much larger are not
 # By the bounds of its parts: what an epsilon alone would measure, and how wrong that is; None where nothing could be.
 Alone = dict[tuple[tuple[Fraction, ...] | None, ...], tuple[Measuring, Sequence[Expectation]] | None]
-
-
-class RecordedStatement(Protocol):
-    """A release of a statement, as the ledger has it."""
-
-    @property
-    def number(self) -> int:
-        """Its number in the ledger."""
-
-    @property
-    def plan(self) -> Mapping[str, Any]:
-        """What was planned."""
-
-    @property
-    def answers(self) -> Sequence[NDArray[np.int64]]:
-        """Noisy numbers of the groups that were shown, one array a private aggregation."""
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """The keys of these groups, and what was measured of them."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +93,7 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
         if found is None:
             continue
         measured = Measuring.from_json(told["measuring"])
-        if all(measured.parts[i].found for i in found.aggregates):
+        if all(measured.parts[i].found for numbers in found.aggregates for i in numbers):
             numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
             return AnsweredSelect(
                 record.number,
@@ -122,17 +103,22 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
                 found.measuring(measured),
                 found.keys,
                 found.numbers(numbers),
-                _beside(told, found),
+                _beside(told, found, measured),
             )
     return None
 
 
-def _beside(told: Mapping[str, Any], found: Cover) -> dict[str, Any]:
+def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[str, Any]:
     """Return what is told of aggregates beside their answers, for those of the answer."""
     beside = {}
+    own = {
+        place: str(numbers[0])
+        for place, (numbers, one) in enumerate(zip(found.aggregates, found.asked, strict=True))
+        if len(numbers) == 1 and measured.parts[numbers[0]].kind == one.kind
+    }
     for part in ("lost", "lost_about", "cut", "cut_about", "cut_answer"):
         if of := told.get(part):
-            kept = {str(place): of[str(i)] for place, i in enumerate(found.aggregates) if str(i) in of}
+            kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much
             beside[part] = {place: taken * times for place, taken in kept.items()}
     return {part: taken for part, taken in beside.items() if taken}
@@ -169,11 +155,27 @@ def most_accurate(statement: Statement, books: StatementBooks) -> AnsweredSelect
 
 
 def _candidates(statement: Statement, books: StatementBooks) -> Iterator[AnsweredSelect]:
+    """Yield the releases that answer a statement, but for those beside which another one has no more noise anywhere.
+
+    Of releases that differ in nothing but their noise, one tells whether all of them answer it.
+    """
     keys = wider_keys(statement.selects[0]) if len(statement.selects) == 1 else []
-    for record in (record for key in keys for record in books.records(key)):
-        one = answered(statement, record)
-        if one is not None:
-            yield one
+    outlines = {one.number: one for key in keys for one in books.told(key, outline)}
+    columns = columns_of(statement.selects[0])
+    answering: dict[bytes, list[Outline]] = {}
+    in_vain: set[bytes] = set()
+    for one in sorted(outlines.values(), key=lambda one: (one.units, one.number), reverse=True):
+        if not one.may_answer(columns) or one.shown in in_vain:
+            continue
+        better = answering.setdefault(one.alike, [])
+        if any(other.has_no_more_noise_than(one) for other in better):
+            continue
+        found = answered(statement, books.get(one.number))
+        if found is None:
+            in_vain.add(one.shown)
+        else:
+            better.append(one)
+            yield found
 
 
 def estimates(one: AnsweredSelect, confidence: float) -> list[Estimates]:
