@@ -110,8 +110,8 @@ def test_where_little_is_to_be_chosen_all_is_measured_at_once(noise, rows):
         assert release.frame.notna().all(axis=None)
         plain = table.answer(dpn.marginals(2), epsilon=1.0, fresh=True).plan
         width = (release.frame["upper"] - release.frame["lower"]).max() / 2
-        # Pure plans may measure other queries than cells, which are a little better here.
-        assert width <= (1.1 if noise == "gaussian" else 1.25) * plain.error
+        # Errors of plans are told in whole rows. Pure ones may measure other queries than cells, a little better ones.
+        assert width <= (1.1 if noise == "gaussian" else 1.15) * (plain.error + 1)
         assert "were counted at once" in release.notes[0]
         pd.testing.assert_frame_equal(query.run().frame, release.frame)
 
@@ -137,7 +137,7 @@ def test_asked_again_it_is_free_and_the_same_in_another_session_too(noise, tmp_p
 
 
 def test_what_was_not_measured_has_no_interval(session):
-    release = asked(session, way=2).run()
+    release = asked(session, epsilon=0.3, way=2).run()
     first, wider = release.frame, release.again(0.99).frame
     (chosen,) = (one["chosen"] for one in session.ledger.get(release.number).details["rounds"])
     pairs = {(list(LEVELS)[i], list(LEVELS)[j]) for i, j in chosen}
@@ -152,7 +152,7 @@ def test_what_was_not_measured_has_no_interval(session):
     assert (wider["upper"] >= first["upper"])[told].all()
     assert (wider["lower"] <= first["lower"])[told].all()
     assert wider["upper"].notna().equals(told)
-    for shown in (repr(release), release._repr_html_()):
+    for shown in (repr(release), release._repr_mimebundle_()["text/html"]):
         assert "have no interval" in shown
 
 
