@@ -1,9 +1,9 @@
 """Errors of adaptive answers beside those of all marginals: python tests/benchmarks/adaptive.py [runs [words]].
 
 Root mean square errors of least squares, of `nonnegative()` and of `adaptive=True` at the same epsilon, their standard
-deviation over runs, what share of the intervals there are holds the exact count, and seconds of an adaptive run. AIM as quoted when
-this was begun: 16.6 for CPS1988 (its 3-way marginals at (0.5, 1e-6)), in 108 s. With words only tables are run whose
-name has one of them.
+deviation over runs, what share of the intervals there are holds the exact count, and seconds of an adaptive run. AIM
+as quoted when this was begun: 16.6 for CPS1988 (its 3-way marginals at (0.5, 1e-6)), in 108 s. With words only tables
+are run whose name has one of them.
 """
 
 import itertools
