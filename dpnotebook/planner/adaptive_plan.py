@@ -264,7 +264,7 @@ def _steps(rounds: Rounds, accountant: Accountant) -> tuple[str, ...]:
         )
     return (
         f"the whole price is charged to every cell first; then {columns} columns are counted one by one",
-        "if the noise of all combinations of columns is then below what a twentieth of the rows would make of them, "
+        "if the noise of all combinations of columns is then below what a fiftieth of the rows would make of them, "
         "they are all counted at once, else:",
         "of every pair of columns it is found out with noise how far its counts are from what single columns say; "
         "those that are farther off than their noise would be are counted"
