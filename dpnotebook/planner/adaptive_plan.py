@@ -37,12 +37,12 @@ from dpnotebook.workload import Identity, Marginals, Ones, Workload
 
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 CONDITIONAL = (
-    "intervals are of noise: of a table of counts that was not measured itself they do not tell how far it is from "
-    "what smaller tables say of it"
+    "tables of counts that are not measured themselves follow from smaller tables and get no interval: how far they "
+    "are off nobody measures"
 )
 WHERE_IT_HELPS = (
-    "where rows are many and cells few, the same epsilon without adaptive=True, and .nonnegative(), is as good or "
-    "better; adaptive=True is for many columns, small epsilon and few rows"
+    "where rows are many and cells few everything is measured, and the same epsilon without adaptive=True, and "
+    ".nonnegative(), is as good or better; adaptive=True is for many columns, small epsilon and few rows"
 )
 
 
@@ -165,6 +165,7 @@ def adaptive_plan(
         raise DomainError(f"these are {told.workload.shape[0]:,} answers; at most {MAX_ANSWERS:,} can be given")
     rounds = told.rounds()
     units = accountant.units(accuracy.epsilon)
+    warnings = () if rounds.few_cells else (CONDITIONAL, WHERE_IT_HELPS)
     expected, best = _errors(told, rounds, units, accuracy.confidence)
     number = None if fresh else _recorded(question, units, ledger)
     first = () if number is not None else (first_planned(told, rounds, units),)
@@ -197,7 +198,7 @@ def adaptive_plan(
         reused=() if number is None else (number,),
         affordable=ledger.spent + price <= accountant.total,
         assumption="",
-        warnings=(CONDITIONAL, WHERE_IT_HELPS),
+        warnings=warnings,
         steps=explain.repeated_steps(number)[1] if number is not None else _steps(rounds, accountant),
         code=_code(question, accuracy),
         noise=accountant.noise,
@@ -210,9 +211,9 @@ def adaptive_plan(
 
 
 def first_planned(told: AdaptiveTable, rounds: Rounds, units: int) -> Planned:
-    """Return the measurement of the columns one by one, which is the same whatever the table is."""
-    share = part_of(units, RoundShares.of(rounds.law).columns)
-    return told.planned(rounds.operator(rounds.columns, share), share)
+    """Return the first measurement, which is the same whatever is in the table."""
+    share = units if rounds.few_cells else part_of(units, RoundShares.of(rounds.law).columns)
+    return told.planned(rounds.first(share, units), share)
 
 
 def part_of(units: int, share: Fraction) -> int:
@@ -225,11 +226,13 @@ def _errors(
 ) -> tuple[tuple[NDArray[np.float64], float], float]:
     """Return the errors if every marginal has to be measured, and the half-width if single columns tell it all."""
     shares, steps = RoundShares.of(rounds.law), rounds.order - 1
-    last = units - part_of(units, shares.columns) - steps * part_of(units, shares.scores)
+    last = units if rounds.few_cells else units - part_of(units, shares.columns) - steps * part_of(units, shares.scores)
     noise = told.accountant.noise
 
     def expected(workload: Workload) -> tuple[NDArray[np.float64], float]:
         operator: Workload = opt_residual(workload).operator if rounds.measured.residual else workload
+        if rounds.few_cells:
+            operator = rounds.everything(units)
         scale = told.planned(operator, max(last, 1)).scale
         algebra = marginal_algebra(workload, operator)
         assert algebra is not None
@@ -240,6 +243,8 @@ def _errors(
     columns = Marginals(factors, dict.fromkeys(rounds.columns, 1))
     everything = told.workload
     found = expected(everything)
+    if rounds.few_cells:
+        return found, found[1]
     return found, min(expected(columns)[1], found[1])
 
 
@@ -251,8 +256,16 @@ def _recorded(question: Question, units: int, ledger: LedgerView) -> int | None:
 
 def _steps(rounds: Rounds, accountant: Accountant) -> tuple[str, ...]:
     law, columns = accountant.law, len(rounds.columns)
+    if rounds.few_cells:
+        return (
+            "the whole price is charged to every cell first; the cells are so few that all is counted at once",
+            f"all noise is exact {law.drawn} noise",
+            "the counts of at least 0 that fit everything best are what is shown",
+        )
     return (
         f"the whole price is charged to every cell first; then {columns} columns are counted one by one",
+        "if the noise of all combinations of columns is then below what a fiftieth of the rows would make of them, "
+        "they are all counted at once, else:",
         "of every pair of columns it is found out with noise how far its counts are from what single columns say; "
         "those that are farther off than their noise would be are counted"
         + (", and of these larger tables in the same way" if rounds.order > 2 else ""),
@@ -297,5 +310,6 @@ def adaptive_estimates(details: Mapping[str, Any], noise: Noise, confidence: flo
     """Return recorded answers with intervals at a confidence; parameters as for `farthest_of`."""
     found = AdaptiveAnswers(**{name: unpacked(text) for name, text in details["adaptive"].items()})
     width = farthest_of(found.spread, noise, confidence, 1.0, scale)
-    lower = np.minimum(np.maximum(found.middle - width, 0.0), found.values)
-    return Estimates(found.values, found.std_errors, lower, np.maximum(found.middle + width, found.values))
+    lower = np.minimum(np.maximum(found.middle - width, 0.0), found.values)  # NaN of what was not measured
+    std_errors = np.where(np.isnan(found.spread), np.nan, found.std_errors)
+    return Estimates(found.values, std_errors, lower, np.maximum(found.middle + width, found.values))

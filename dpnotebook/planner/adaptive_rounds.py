@@ -5,7 +5,8 @@ workload of marginals is answered order by order: the columns one by one are mea
 with noise, how far it is from what the columns say; those that are farther off than their noise would be are measured;
 then triples of such pairs are held against what pairs say, and so on. Choose, measure, fit: the idea of AIM (McKenna,
 Mullins, Sheldon and Miklau, "AIM: an adaptive and iterative mechanism for differentially private synthetic data",
-2022), here with all candidates of a round scored at once, and on the residuals of marginals.
+2022), here with all candidates of a round scored at once, and on the residuals of marginals. Where there is little to
+choose, because cells are few or rows are many for the noise, all is measured at once, which is what helps there.
 
 Everything in this file is public: it sees the noisy numbers only, and decides from them what is measured next.
 
@@ -30,9 +31,10 @@ from numpy.typing import NDArray
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.inference.consistent import nearest_marginals
 from dpnotebook.inference.interactions import without_interaction
-from dpnotebook.inference.marginal_algebra import MarginalAlgebra
+from dpnotebook.inference.marginal_algebra import MarginalAlgebra, as_marginals
 from dpnotebook.inference.nonnegative import Counts, best_total
 from dpnotebook.privacy.laws import Law
+from dpnotebook.strategy.marginals import opt_marginals
 from dpnotebook.strategy.residual import opt_residual
 from dpnotebook.workload import Centred, Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
@@ -45,6 +47,10 @@ DOUBTED = 1.25  # times the squared error that scores say of what is left out: t
 SHRUNK = 0.3  # of its noise, what a count near 0 is off by once no count is below 0
 WEIGHT_BITS = 10  # of the largest weight of what is measured at once
 NORM_BITS = 55  # of the squared norm of the largest product of queries: norms are whole numbers of 64 bits
+MOST_WHOLE_CELLS = 2**16  # of a whole table that pure noise may be added to, instead of to its marginals
+MOST_COMPARED = 8  # columns whose marginals are weighed against each other for pure noise
+FEW_CELLS = 100  # of a whole table that is measured at once, without asking how much there is to choose
+DEPENDENT = 0.02  # of all rows, that a table is taken to be wrong by while nothing but its columns is known
 REDRAWS = 20  # of what was measured, for intervals
 HALVINGS = 100  # of the interval that a scale is in: it ends within floating point
 SEED = 16  # the noise for intervals is not secret, and is the same whenever the same was recorded
@@ -196,7 +202,8 @@ class AdaptiveAnswers:
         How far redrawn noise moves them: what interactions that were not measured would add is not in it.
     middle, spread
         Of their intervals: of marginals that were measured the unbiased answers and their standard errors, so that
-        these intervals hold the exact answers as often as they say; of others the answers and `std_errors`.
+        these intervals hold the exact answers as often as they say; of others the answers, and NaN, for they have no
+        intervals: how far smaller marginals are from them nobody measured.
     """
 
     values: Array
@@ -246,6 +253,15 @@ class Rounds:
     def columns(self) -> list[Subset]:
         """Every attribute that is asked about, by itself."""
         return sorted({(i,) for subset in self.wanted for i in subset})
+
+    @property
+    def few_cells(self) -> bool:
+        """Whether the whole table has so few cells that finding out what to measure costs more than measuring all."""
+        return math.prod(self.sizes[i] for (i,) in self.columns) <= FEW_CELLS
+
+    def first(self, share: int, units: int) -> Marginals:
+        """Return what is measured first, whatever is in the table: all if cells are few, else columns for a share."""
+        return self.everything(units) if self.few_cells else self.operator(self.columns, share)
 
     @property
     def order(self) -> int:
@@ -303,6 +319,46 @@ class Rounds:
         inside = {part for one in chosen for part in itertools.combinations(one, len(one) - 1)}
         return [*(one for one in self.chosen if one not in inside), *chosen]
 
+    def everything(self, units: int) -> Marginals:
+        """Return how to measure all that is asked about at once, beside what is known of it."""
+        subsets = [subset for subset in self.wanted if subset]
+        if self.measured.residual:
+            return self.operator(subsets, units)
+        ways = [Marginals(self.measured.factors, dict.fromkeys(subsets, 1))]
+        asked = tuple(sorted({i for subset in subsets for i in subset}))
+        if math.prod(self.sizes[i] for i in asked) <= MOST_WHOLE_CELLS:
+            ways.append(Marginals(self.measured.factors, {asked: 1}))
+        if len(asked) <= MOST_COMPARED:
+            best = as_marginals(opt_marginals(ways[0], self.law.name).operator)
+            if best is not None and all(isinstance(factor, Identity) for factor in best.factors):
+                ways.append(best)
+        return min(ways, key=lambda way: self._squared_errors(way, units).sum())
+
+    def takes_everything(self, units: int) -> bool:
+        """Return whether to measure all at once: where what is known says that its noise is less than what tables add.
+
+        Of tables that nothing but single columns are known of, nobody knows yet how much they add. As far as the noise
+        of all of them is below what `DEPENDENT` of all rows would make of them, choosing can only cost.
+        """
+        noise = np.sqrt(self._squared_errors(self.everything(units), units))
+        noisy = _squared_noise(noise, np.maximum(self._told(self.counts), 0.0))
+        score = DEPENDENT * self.counts.total
+        added = sum(
+            _squared_miss(score, 0.0, np.maximum(predicted(self.counts, one), 0.0).ravel())
+            for one in (together(term.axes, self.sizes) for term in self.terms)
+            if len(one) > 1
+        )
+        return noisy < added
+
+    def _squared_errors(self, operator: Marginals, units: int) -> Array:
+        """Return the variances of unbiased answers once this is measured for so many units, shape (answers,)."""
+        variance = float(operator.max_column_norm(self.law.power)) ** (2 / self.law.power) / self.per_norm(units)
+        known = self.measured
+        after = MeasuredMarginals(known.sizes, known.residual, dict(known.precisions), dict(known.values))
+        after.add(operator, np.zeros(operator.shape[0]), variance)
+        everything, variance = after.operator()
+        return MarginalAlgebra(everything, self.terms).variances() * variance
+
     def take(self, chosen: Sequence[Subset], units: int) -> Marginals:
         """Return what to measure of the chosen subsets, and of what is in none of them, for so many units."""
         subsets = self._to_measure(chosen)
@@ -340,7 +396,7 @@ class Rounds:
         spread = np.sqrt(algebra.variances() * variance)
         known = np.isfinite(spread)
         middle = np.where(known, algebra.answers(self.measured.noisy()), values)
-        return AdaptiveAnswers(values, std_errors, middle, np.where(known, spread, std_errors))
+        return AdaptiveAnswers(values, std_errors, middle, np.where(known, spread, np.nan))
 
     def _told(self, counts: Counts) -> Array:
         found: dict[Subset, Array] = {}
@@ -362,7 +418,7 @@ def _squared_miss(score: float, std: float, table: Array) -> float:
     return DOUBTED * squared * concentrated
 
 
-def _squared_noise(std: float, table: Array) -> float:
+def _squared_noise(std: float | Array, table: Array) -> float:
     """Return about how large the squared errors of a table are that is measured, once no count is below 0."""
     return float((np.minimum(std, SHRUNK * std + table) ** 2).sum())
 

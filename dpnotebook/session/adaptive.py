@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOTE = (
-    "measured adaptively: {measured} of {candidates} combinations of columns were counted; intervals are of noise, and "
-    "where a combination was not counted they do not tell how far it is from what smaller ones say"
+    "measured adaptively: {measured} of {candidates} combinations of columns were counted; the others follow from "
+    "smaller ones and have no interval, for how far they are off nobody measured"
 )
+EVERYTHING = "all combinations of columns were counted at once: with these rows and cells, choosing would only cost"
 
 Integers = NDArray[np.int64]
 
@@ -149,9 +150,11 @@ def _revealed(record: Record, question: Question, domain: Domain, accountant: Ac
     estimates = adaptive_estimates(record.details, accountant.noise, confidence, scale)
     frame, ordered = answer_frame(question, domain, [estimates])
     rounds = record.details["rounds"]
-    note = NOTE.format(
-        measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
-    )
+    note = EVERYTHING
+    if rounds:
+        note = NOTE.format(
+            measured=sum(len(one["chosen"]) for one in rounds), candidates=sum(len(one["candidates"]) for one in rounds)
+        )
     return Release(
         frame=frame,
         question=question,
@@ -189,10 +192,17 @@ class _Run:
         """Go through all rounds; see `AdaptiveMarginals.measure`."""
         units, shares = self.left, RoundShares.of(self.rounds.law)
         (first,) = planned_from_json(self.charge.plan, self.domain)
-        self.pay(part_of(units, shares.columns))
-        self.report(0.2, "counting columns")
+        whole = self.rounds.few_cells
+        self.pay(units if whole else part_of(units, shares.columns))
+        self.report(0.2, "counting everything at once" if whole else "counting columns")
         self.measure(first)
-        candidates, order = self.rounds.candidates(2), 2
+        candidates, order = [] if whole else self.rounds.candidates(2), 2
+        if candidates and self.rounds.takes_everything(self.left):
+            item = self.told.planned(self.rounds.everything(self.left), self.left)
+            self.pay(self.left)
+            self.chosen.append(item)
+            self.measure(item)
+            candidates = []
         while candidates:
             self.report(0.2 + 0.6 * (order - 1) / self.rounds.order, f"choosing among {len(candidates):,} combinations")
             chosen = self.choose(candidates, order, part_of(units, shares.scores))

@@ -754,8 +754,8 @@ class Verbs(Grouped):
             Of marginals: whether what is measured is chosen round by round from noisy answers, and what is left out
             follows from smaller tables (see `dpnotebook.planner.adaptive_rounds`). Takes `epsilon=` alone, all of which
             is charged to every cell first. Far better for many columns, few rows or a small epsilon; not where rows
-            are many and cells few, where `.nonnegative()` of a plain answer is as good or better. Intervals are of
-            noise: they do not tell what combinations of columns that were not measured would add.
+            are many and cells few, where everything is measured, and `.nonnegative()` of a plain answer is as good or
+            better. Combinations of columns that were not measured have no interval (NaN).
 
         Raises
         ------
