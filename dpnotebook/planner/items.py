@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,12 @@ class Item:
     noisy: Floats = field(repr=False)
     refines: Key | None = None
     group: str | None = None
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it tells something about."""
+        asked = self.measurement
+        return frozenset(axis.attribute for axis in asked.axes) | frozenset(asked.where.attributes)
 
 
 def item_of(planned: Planned, key: Key, noisy: NDArray[Any] | None, law: Law) -> Item:

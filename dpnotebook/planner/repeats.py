@@ -6,8 +6,9 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import parts_of, projected
 from dpnotebook.query.measurement import Measurement
+
+FEW = 32  # different queries that are supposed, each of which a block has by itself
 
 
 @dataclass(eq=False)
@@ -130,6 +133,68 @@ class RecordedRepeats:
         while first.refines in self.items:
             first = self.items[first.refines]
         known.add(item, first.key)
+
+
+class SupposedRepeats:
+    """What further measurements of one summand say, ready for many blocks.
+
+    Of many, those that tell no attribute of a block apart say of it how many rows there are, and nothing else: they are
+    added up before they are put in, so that as many columns as are measured together take time in proportion.
+
+    Parameters
+    ----------
+    recorded
+        What was measured.
+    items
+        What comes beside it.
+    """
+
+    def __init__(self, recorded: RecordedRepeats, items: Sequence[Item]) -> None:
+        self.by_queries = recorded.supposed(items)
+        self._near: dict[str, set[str]] = {}
+        for item in items:
+            for name in item.attributes:
+                self._near.setdefault(name, set()).add(item.measurement.key)
+        self._rows: dict[str, list[Observation]] = {}
+
+    def told(self, block: LeastSquaresState) -> Iterator[Observation]:
+        """Yield what they say about the attributes of a block."""
+        if len(self.by_queries) <= FEW:
+            near = set(self.by_queries)
+        else:
+            near = set().union(*(self._near.get(name, ()) for name in block.names))
+        alike: dict[tuple[Any, ...], list[Observation]] = {}
+        for name, known in self.by_queries.items():
+            if name in near:
+                yield from told(known, block.names, block.domain)
+                continue
+            if name not in self._rows:
+                self._rows[name] = told(known, (), block.domain)
+            for one in self._rows[name]:
+                if one.name in block.sources:  # of these it is known how much they said before
+                    yield one
+                else:
+                    alike.setdefault(_form(one), []).append(one)
+        yield from map(_added_up, alike.values())
+
+
+def _form(one: Observation) -> tuple[Any, ...]:
+    """Return what is equal for counts of all rows that are made of noisy numbers in the same way."""
+    part = one.part
+    totals = b"" if part.totals is None else part.totals.tobytes()
+    return one.index, part.weight, part.columns.shape, part.columns.tobytes(), totals
+
+
+def _added_up(alike: Sequence[Observation]) -> Observation:
+    """Return counts of all rows, of different measurements, as if these had asked the same."""
+    if len(alike) == 1:
+        return alike[0]
+    repeats = {key: precision for one in alike for key, precision in one.repeats.items()}
+    weighted = np.sum([one.weighted for one in alike], axis=0)
+    asked = "\n".join(one.asked for one in alike)
+    return replace(
+        alike[0], asked=asked, precision=sum(one.precision for one in alike), weighted=weighted, repeats=repeats
+    )
 
 
 def told(known: Repeats, names: Sequence[str], domain: Domain) -> list[Observation]:
