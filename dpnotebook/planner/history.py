@@ -131,6 +131,7 @@ class History:
         self._attributes: dict[Summand, set[str]] = {}
         self._summed: dict[str, set[str]] = {}  # by the attribute of a value's ends: what its sums tell apart
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
+        self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
@@ -289,7 +290,7 @@ class History:
         self._make_room(beside.attributes)
         asked = self._ordered(part.attributes)
         known = self._attributes.get(summand, set()) | beside.attributes
-        everything = {*asked, *(name for name in known if name in self.domain)}
+        everything = {*asked, *known.intersection(self.domain.names)}
         sums = {*asked, *(told for name in asked for told in self._summed.get(name, ()))}
         ends = [name for name in asked if name not in self.domain]
         sums.update(name for end in ends for item in beside.by_attribute.get(end, ()) for name in item.attributes)
@@ -351,17 +352,19 @@ class History:
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        block, position = (
-            self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.with_ends, names), 0)
-        )
+        block, position = LeastSquaresState(self.with_ends, names), 0
+        if key in self._blocks:
+            block, position = self._blocks.pop(key)
+            self._entries -= block.atoms.count**2
         block.domain = self.with_ends  # which values were summed since then
         recorded = self._known(summand)
         if not taken(block, recorded.changed(position)):
             self._too_many.add(key)
             return None
         self._blocks[key] = block, recorded.count
-        while len(self._blocks) > 1 and sum(kept.atoms.count**2 for kept, _ in self._blocks.values()) > MOST_KEPT:
-            self._blocks.popitem(last=False)
+        self._entries += block.atoms.count**2
+        while len(self._blocks) > 1 and self._entries > MOST_KEPT:
+            self._entries -= self._blocks.popitem(last=False)[1][0].atoms.count ** 2
         return block
 
     def _for(
@@ -402,7 +405,7 @@ class History:
 
     def _make_room(self, names: Iterable[str]) -> None:
         """Give the domain the ends of values that are asked about."""
-        missing = {name for name in {*names, *self._summed} if name not in self.with_ends}
+        missing = {*names, *self._summed}.difference(self.with_ends.names)
         if missing:
             self.with_ends = with_ends(self.domain, {*missing, *self.with_ends} - {*self.domain})
             self._closed.clear()  # attributes may have other places

@@ -155,27 +155,34 @@ class SupposedRepeats:
         for item in items:
             for name in item.attributes:
                 self._near.setdefault(name, set()).add(item.measurement.key)
-        self._rows: dict[str, list[Observation]] = {}
+        self._places = {name: place for place, name in enumerate(self.by_queries)}
+        self._rows: list[list[tuple[str, Observation]]] | None = None
 
     def told(self, block: LeastSquaresState) -> Iterator[Observation]:
         """Yield what they say about the attributes of a block."""
         if len(self.by_queries) <= FEW:
-            near = set(self.by_queries)
-        else:
-            near = set().union(*(self._near.get(name, ()) for name in block.names))
-        alike: dict[tuple[Any, ...], list[Observation]] = {}
-        for name, known in self.by_queries.items():
-            if name in near:
+            for known in self.by_queries.values():
                 yield from told(known, block.names, block.domain)
-                continue
-            if name not in self._rows:
-                self._rows[name] = told(known, (), block.domain)
-            for one in self._rows[name]:
-                if one.name in block.sources:  # of these it is known how much they said before
-                    yield one
-                else:
-                    alike.setdefault(_form(one), []).append(one)
-        yield from map(_added_up, alike.values())
+            return
+        near = set[str]().union(*(self._near.get(name, ()) for name in block.names))
+        for name in sorted(near, key=self._places.__getitem__):
+            yield from told(self.by_queries[name], block.names, block.domain)
+        for alike in self._rows_by_form(block.domain):
+            others = [one for name, one in alike if name not in near]
+            # Of what the block has already it is known how much that said before.
+            yield from (one for one in others if one.name in block.sources)
+            if new := [one for one in others if one.name not in block.sources]:
+                yield _added_up(new)
+
+    def _rows_by_form(self, domain: Domain) -> list[list[tuple[str, Observation]]]:
+        """Return what is said of all rows, by how it is made of noisy numbers, each with the queries it is of."""
+        if self._rows is None:
+            found: dict[tuple[Any, ...], list[tuple[str, Observation]]] = {}
+            for name, known in self.by_queries.items():
+                for one in told(known, (), domain):
+                    found.setdefault(_form(one), []).append((name, one))
+            self._rows = list(found.values())
+        return self._rows
 
 
 def _form(one: Observation) -> tuple[Any, ...]:

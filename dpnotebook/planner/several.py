@@ -184,14 +184,19 @@ class SeveralMeasures:
         accountant, table = self.ledger.accountant, self.table
         history = History(table.domain, accountant.noise) if self.history is None else self.history
         nearby = _Nearby([item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)])
-        expected, sources = [], set[int]()
+        expected, sources = list[Expected](), set[int]()
+        told: dict[str, Expected] = {}
         for one in self._asked:
+            if one.key in told:  # as the rows that several columns have values in are counted once
+                expected.append(told[one.key])
+                continue
             answer, near = self._answers[one.key], nearby.to(one)
             error = _expected(one, answer, history, near, confidence)
             if error is None and len(near) < len(nearby.all):
                 error = _expected(one, answer, history, nearby.all, confidence)
             if error is None:
                 return None
+            told[one.key] = error[0]
             expected.append(error[0])
             sources.update(error[1])
         kinds = [(measure.kind, measure.column) for measure in self.question.measures]
@@ -338,9 +343,14 @@ def details_of(
             return None if means is None else means.details(confidence)
         return combined_details(history, question, confidence, promise, also, **own)
     also = Supposed.of(also)
-    found = [details_of(one, history, confidence, Promise(), also) for one in apart(question)]
-    told = [one["estimates"] for one in found if one is not None]
-    if len(told) < len(found):
-        return None
+    found: dict[str, dict[str, Any]] = {}
+    asked = apart(question)
+    for one in asked:
+        if one.key not in found:
+            details = details_of(one, history, confidence, Promise(), also)
+            if details is None:
+                return None
+            found[one.key] = details["estimates"]
+    told = [found[one.key] for one in asked]
     sources = sorted({number for one in told for number in one["sources"]})
     return {"estimates": told[0] | {"sources": sources}, "others": told[1:]}
