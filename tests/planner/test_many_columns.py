@@ -6,10 +6,10 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.planner import repeats
+from dpnotebook.planner.combining import Promise
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
 from dpnotebook.planner.several import details_of
-from dpnotebook.planner.combining import Promise
 from dpnotebook.privacy.laws import law_of
 
 
