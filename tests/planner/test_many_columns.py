@@ -8,7 +8,7 @@ from dpnotebook.planner import repeats
 from dpnotebook.planner.combining import Promise
 from dpnotebook.planner.history import History
 from dpnotebook.planner.items import item_of
-from dpnotebook.planner.plan_json import combined_from_json
+from dpnotebook.planner.plan_json import estimates_from_json
 from dpnotebook.planner.several import details_of
 from dpnotebook.privacy.laws import law_of
 
@@ -39,7 +39,7 @@ def test_measurements_of_other_columns_added_up_say_what_each_of_them_does(monke
     each = details_of(question, history, 0.95, Promise(), also)
     for one, other in zip([found["estimates"], *found["others"]], [each["estimates"], *each["others"]], strict=True):
         assert one["sources"] == other["sources"]
-    for one, other in zip(combined_from_json(found), combined_from_json(each), strict=True):
+        one, other = (estimates_from_json(told, history.noise, 0.95) for told in (one, other))
         for name in ("value", "std_error", "lower", "upper"):
             np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-7, atol=1e-9)
 
