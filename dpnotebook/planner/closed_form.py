@@ -193,6 +193,11 @@ class ClosedForm:
             self._marginals[rows.key].known[measurement.key] = known, parts
         self._sources.pop(at, None)
 
+    @property
+    def whole(self) -> bool:
+        """Whether all that was measured is one source, so that this is least squares over everything."""
+        return len(self._marginals) == 1 and not self._others
+
     def known(self, part: ProductTerm, step: float, least_scale: float) -> InClosedForm | None:
         """Return what is known about a question; None where it has no such form, or nothing is known.
 
@@ -214,10 +219,9 @@ class ClosedForm:
         if asked.queries > MAX_CELLS:
             return None
         told = [one for source in self._candidates(asked) if (one := asked.of(source)) is not None]
-        whole = len(self._marginals) == 1 and not self._others
         symmetric = all(isinstance(one.source.operator, Marginals) for one in told)
         alike = asked.alike if symmetric else np.arange(asked.queries)
-        return InClosedForm(tuple(told), step, least_scale, whole, alike) if told else None
+        return InClosedForm(tuple(told), step, least_scale, self.whole, alike) if told else None
 
     def _candidates(self, asked: _Asked) -> Iterator[MeasuredHistogram]:
         """Yield the sources whose rows may hold all those of a question, the latest first."""

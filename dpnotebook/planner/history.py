@@ -22,9 +22,10 @@ from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.plan_json import planned_from_json, with_chosen
 from dpnotebook.planner.product_terms import ProductTerm
 from dpnotebook.planner.recorded_answers import AnsweredQuestions
-from dpnotebook.planner.repeats import RecordedRepeats, taken
+from dpnotebook.planner.repeats import RecordedRepeats, SupposedRepeats, taken
 from dpnotebook.planner.ski_rental import Rent
-from dpnotebook.planner.value_ends import COUNT, as_counts, counts_levels, ends_name, with_ends
+from dpnotebook.planner.supposed import Supposed, Telling, counts_of
+from dpnotebook.planner.value_ends import COUNT, counts_levels, ends_name, with_ends
 from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.laws import Law, Noise, law_of
 from dpnotebook.query.measurement import Measurement
@@ -130,9 +131,13 @@ class History:
         self._attributes: dict[Summand, set[str]] = {}
         self._summed: dict[str, set[str]] = {}  # by the attribute of a value's ends: what its sums tell apart
         self._blocks: OrderedDict[Names, tuple[LeastSquaresState, int]] = OrderedDict()
+        self._entries = 0  # of the matrices of these blocks
         self._too_many: set[Names] = set()
         self._focused: OrderedDict[tuple[Any, ...], LeastSquaresState | None] = OrderedDict()
         self._closed: dict[Summand, tuple[ClosedForm, int]] = {}
+        # Beside what is supposed, of the latest that was: a question of many measures looks at it for each of them.
+        self._supposed: dict[Summand, tuple[Telling, int, SupposedRepeats]] = {}
+        self._closed_beside: dict[Summand, tuple[Telling, int, ClosedForm]] = {}
 
     def take(self, releases: Iterable[RecordedRelease], version: int = 0) -> None:
         """Add releases that were recorded.
@@ -193,32 +198,29 @@ class History:
         self._by_identity.setdefault(item.measurement.key, []).append(key)
         summand = item.measurement.summand
         told = self._attributes.setdefault(summand, set())
-        told.update(_attributes(item))
-        counted = summand == COUNT
-        if not counted:
+        told.update(item.attributes)
+        if summand != COUNT:
             self._sums.setdefault(summand, RecordedRepeats()).add(item)
-        if (seen := item if counted else as_counts(item)) is not None:
+        if (seen := counts_of(item)) is not None:
             self._counts.add(seen)
             if counts_levels(item.measurement):
-                self._attributes.setdefault(COUNT, set()).update(_attributes(seen))
-            elif not counted:
-                self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(_attributes(seen))
+                self._attributes.setdefault(COUNT, set()).update(seen.attributes)
+            elif summand != COUNT:
+                self._summed.setdefault(ends_name(summand, item.measurement.where), set()).update(seen.attributes)
         if item.refines is not None:
             self.refined.add(item.refines)
-
-    def _as_counts(self, item: Item) -> Item | None:
-        """Return a measurement as one of counts; None where sums cannot be told as such."""
-        return item if item.measurement.summand == COUNT else as_counts(item)
 
     def _known(self, summand: Summand) -> RecordedRepeats:
         """Return the measurements that say something about sums of a summand, or about counts."""
         return self._counts if summand == COUNT else self._sums.get(summand, NOTHING)
 
-    def _supposed(self, summand: Summand, also: Sequence[Item]) -> list[Item]:
-        """Return those of some measurements that say something about sums of a summand, or about counts."""
-        if summand == COUNT:
-            return [seen for item in also if (seen := self._as_counts(item)) is not None]
-        return [item for item in also if item.measurement.summand == summand]
+    def _beside(self, summand: Summand, also: Telling) -> SupposedRepeats:
+        """Return what further measurements say beside what was recorded; those of the latest are kept."""
+        recorded = self._known(summand)
+        kept = self._supposed.get(summand)
+        if kept is None or kept[0] is not also or kept[1] != recorded.count:
+            kept = self._supposed[summand] = also, recorded.count, SupposedRepeats(recorded, also.items)
+        return kept[2]
 
     def summed(self, summand: Summand, where: Predicate, also: Sequence[Item] = ()) -> bool:
         """Return whether values of a summand were added up, in sums or for means, or are to be.
@@ -231,18 +233,15 @@ class History:
             What comes beside the history.
         """
         name = ends_name(summand, where)
-        beside = (item.measurement for item in also if item.measurement.summand != COUNT)
-        return name in self._summed or any(ends_name(one.summand, one.where) == name for one in beside)
+        return name in self._summed or name in Supposed.of(also).summed
 
     def counted(self, also: Sequence[Item] = ()) -> bool:
         """Return whether something was counted, or is to be."""
-        return COUNT in self._attributes or any(_is_count(item) for item in also)
+        return COUNT in self._attributes or Supposed.of(also).counts
 
     def counted_by(self, column: str | None, also: Sequence[Item] = ()) -> bool:
         """Return whether something was counted that depends on a column, or is to be."""
-        return column in self._attributes.get(COUNT, ()) or any(
-            _is_count(item) and column in {*_attributes(item), item.measurement.summand.column} for item in also
-        )
+        return column in self._attributes.get(COUNT, ()) or column in Supposed.of(also).counted
 
     @property
     def recent(self) -> Sequence[Mapping[str, Any]]:
@@ -287,25 +286,25 @@ class History:
         whole
             Whether to return None rather than what matters to the question alone.
         """
-        also = self._supposed(summand, also)
-        self._make_room(name for item in also for name in _attributes(item))
+        beside = Supposed.of(also).telling(summand)
+        self._make_room(beside.attributes)
         asked = self._ordered(part.attributes)
-        known = {*self._attributes.get(summand, ()), *(name for item in also for name in _attributes(item))}
-        everything = {*asked, *(name for name in known if name in self.domain)}
+        known = self._attributes.get(summand, set()) | beside.attributes
+        everything = {*asked, *known.intersection(self.domain.names)}
         sums = {*asked, *(told for name in asked for told in self._summed.get(name, ()))}
         ends = [name for name in asked if name not in self.domain]
-        sums.update(name for item in also for name in _attributes(item) if not _attributes(item).isdisjoint(ends))
+        sums.update(name for end in ends for item in beside.by_attribute.get(end, ()) for name in item.attributes)
         tries = [self._ordered(everything | sums), *([self._ordered(sums)] if len(sums) > len(asked) else []), asked]
         for names in dict.fromkeys(tries):
             block = self._whole(summand, names)
-            if block is None or not also:
+            if block is None or not beside.items:
                 found = block
             else:
                 found = block.twin()
-                found = found if taken(found, self._known(summand).supposed(also).values()) else None
+                found = found if found.add_all(self._beside(summand, beside).told(found)) else None
             if found is not None:
                 return found
-        return None if whole else self._for(part, summand, asked, also)
+        return None if whole else self._for(part, summand, asked, beside)
 
     def along(self, part: ProductTerm, summand: Summand) -> LeastSquaresState | None:
         """Return least squares over what was measured of the one attribute of a question, or None for too many levels.
@@ -317,7 +316,7 @@ class History:
         """
         names = self._ordered(part.attributes)
         block = self._whole(summand, names)
-        return self._for(part, summand, names, ()) if block is None else block
+        return self._for(part, summand, names, Telling(())) if block is None else block
 
     def closed_form(self, summand: Summand, also: Sequence[Item] = ()) -> ClosedForm:
         """Return what was measured as independent sources, of any size.
@@ -327,55 +326,62 @@ class History:
         summand, also
             As for `block`.
         """
-        also = self._supposed(summand, also)
-        self._make_room(name for item in also for name in _attributes(item))
+        beside = Supposed.of(also).telling(summand)
+        self._make_room(beside.attributes)
         found, position = self._closed.get(summand, (ClosedForm(self.with_ends), 0))
         recorded = self._known(summand)
         for known in recorded.changed(position):
             found.put(known)
         self._closed[summand] = found, recorded.count
-        if also:
-            found = found.copy()
-            for known in recorded.supposed(also).values():
-                found.put(known)
+        if beside.items:
+            kept = self._closed_beside.get(summand)
+            if kept is None or kept[0] is not beside or kept[1] != recorded.count or kept[2].domain is not found.domain:
+                together = found.copy()
+                for known in self._beside(summand, beside).by_queries.values():
+                    together.put(known)
+                kept = self._closed_beside[summand] = beside, recorded.count, together
+            return kept[2]
         return found
 
     def _whole(self, summand: Summand, names: tuple[str, ...]) -> LeastSquaresState | None:
         """Return least squares over all that was measured of some attributes, or None where there is no room for it."""
         key = summand, names
-        if any(one == summand and set(less) <= set(names) for one, less in self._too_many):
+        wanted = set(names)
+        if any(one == summand and wanted.issuperset(less) for one, less in self._too_many):
             return None
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             self._too_many.add(key)
             return None
-        block, position = (
-            self._blocks.pop(key) if key in self._blocks else (LeastSquaresState(self.with_ends, names), 0)
-        )
+        block, position = LeastSquaresState(self.with_ends, names), 0
+        if key in self._blocks:
+            block, position = self._blocks.pop(key)
+            self._entries -= block.atoms.count**2
         block.domain = self.with_ends  # which values were summed since then
         recorded = self._known(summand)
         if not taken(block, recorded.changed(position)):
             self._too_many.add(key)
             return None
         self._blocks[key] = block, recorded.count
-        while len(self._blocks) > 1 and sum(kept.atoms.count**2 for kept, _ in self._blocks.values()) > MOST_KEPT:
-            self._blocks.popitem(last=False)
+        self._entries += block.atoms.count**2
+        while len(self._blocks) > 1 and self._entries > MOST_KEPT:
+            self._entries -= self._blocks.popitem(last=False)[1][0].atoms.count ** 2
         return block
 
     def _for(
-        self, part: ProductTerm, summand: Summand, names: tuple[str, ...], also: Sequence[Item]
+        self, part: ProductTerm, summand: Summand, names: tuple[str, ...], beside: Telling
     ) -> LeastSquaresState | None:
         """Return least squares over what matters most to a question."""
         if math.prod(self.with_ends[name].size for name in names) > MOST_CELLS:
             return None
         recorded = self._known(summand)
         key = Measurement(part.operator, part.axes, part.where, summand).key, recorded.count, names
-        if not also and key in self._focused:
+        if not beside.items and key in self._focused:
             self._focused.move_to_end(key)
             return self._focused[key]
-        known = recorded.by_queries | recorded.supposed(also)
+        known = recorded.by_queries | self._beside(summand, beside).by_queries
         # What comes now first, then what was asked of the same rows, then of many numbers, then the latest: a refined
         # one has the place of the one that it refines.
-        first = dict.fromkeys(item.measurement.key for item in also if item.refines is None)
+        first = dict.fromkeys(item.measurement.key for item in beside.items if item.refines is None)
         rows = part.where.key
         others = sorted(
             (each for name, each in known.items() if name not in first),
@@ -386,7 +392,7 @@ class History:
             ),
         )
         block = focused(self.with_ends, names, part, [*(known[name] for name in first), *others])
-        if not also:
+        if not beside.items:
             self._focused[key] = block
             while len(self._focused) > FOCUSED:
                 self._focused.popitem(last=False)
@@ -399,16 +405,7 @@ class History:
 
     def _make_room(self, names: Iterable[str]) -> None:
         """Give the domain the ends of values that are asked about."""
-        missing = {name for name in {*names, *self._summed} if name not in self.with_ends}
+        missing = {*names, *self._summed}.difference(self.with_ends.names)
         if missing:
             self.with_ends = with_ends(self.domain, {*missing, *self.with_ends} - {*self.domain})
             self._closed.clear()  # attributes may have other places
-
-
-def _is_count(item: Item) -> bool:
-    return item.measurement.summand == COUNT or counts_levels(item.measurement)
-
-
-def _attributes(item: Item) -> frozenset[str]:
-    """Return the attributes that a measurement tells something about."""
-    return frozenset(axis.attribute for axis in item.measurement.axes) | frozenset(item.measurement.where.attributes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,12 @@ class Item:
     noisy: Floats = field(repr=False)
     refines: Key | None = None
     group: str | None = None
+
+    @cached_property
+    def attributes(self) -> frozenset[str]:
+        """The attributes that it tells something about."""
+        asked = self.measurement
+        return frozenset(axis.attribute for axis in asked.axes) | frozenset(asked.where.attributes)
 
 
 @lru_cache(maxsize=SCALES)

@@ -21,6 +21,7 @@ from dpnotebook.planner.least_squares_state import FEW, Estimate, Key, KnownPart
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import Pricing, added_precision, more_precise
 from dpnotebook.planner.product_terms import ProductTerm
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.to_linear import answer_axes, asked_workload
 from dpnotebook.planner.value_ends import COUNT, ValueCounts, over_ends, over_levels
 from dpnotebook.predicate import Predicate
@@ -218,11 +219,13 @@ def asked_of(
 
 def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atoms: bool = False) -> LinearTarget | None:
     """Return what is known about a form of a question; parameters as for `asked_of`."""
+    also = Supposed.of(also)
     part, summand, least = form.part, form.summand, least_scale(history, also)
-    closed = _closed(form, history, also)
-    if closed is not None and closed.whole and not over_atoms:
+    # Atoms that hold everything are never worse: only where they do not, more than one source is worth a look.
+    closed = _closed(form, history, also) if (whole := history.closed_form(summand, also).whole) else None
+    if closed is not None and not over_atoms:
         return closed
-    block = history.block(part, summand, also, whole=closed is not None and closed.whole)
+    block = history.block(part, summand, also, whole=closed is not None)
     queries = None if block is None else block.queries(part)
     if queries is not None and not ((weights := row_weights(part.operator)) == 1).all():
         queries = Queries(queries.columns / weights[:, None], queries.cells, False)
@@ -231,6 +234,7 @@ def known_in(form: LinearForm, history: History, also: Sequence[Item], over_atom
         atoms = OverAtoms(block, queries, block.known(queries), form.step, least, form.reach)
     if atoms is not None and not atoms.partial:
         return atoms
+    closed = closed if whole else _closed(form, history, also)
     return closed if closed is not None and (atoms is None or _better(closed.variances, atoms.variances)) else atoms
 
 
@@ -321,7 +325,7 @@ def part_of(question: Question, domain: Domain) -> ProductTerm:
 
 def least_scale(history: History, also: Sequence[Item]) -> float:
     """Return the least scale of the noise of what was recorded and of what comes beside it."""
-    return min([history.least_scale, *(float(item.scale) for item in also)])
+    return min([history.least_scale, *Supposed.of(also).scales])
 
 
 def _better(one: Floats, other: Floats) -> bool:

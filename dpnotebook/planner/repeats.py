@@ -6,8 +6,9 @@ squares needs (Gauss-Markov): ten thousand measurements of one histogram take no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from dpnotebook.planner.items import Item
 from dpnotebook.planner.least_squares_state import Key, LeastSquaresState, Observation
 from dpnotebook.planner.product_terms import parts_of, projected
 from dpnotebook.query.measurement import Measurement
+
+FEW = 32  # different queries that are supposed, each of which a block has by itself
 
 
 @dataclass(eq=False)
@@ -130,6 +133,75 @@ class RecordedRepeats:
         while first.refines in self.items:
             first = self.items[first.refines]
         known.add(item, first.key)
+
+
+class SupposedRepeats:
+    """What further measurements of one summand say, ready for many blocks.
+
+    Of many, those that tell no attribute of a block apart say of it how many rows there are, and nothing else: they are
+    added up before they are put in, so that as many columns as are measured together take time in proportion.
+
+    Parameters
+    ----------
+    recorded
+        What was measured.
+    items
+        What comes beside it.
+    """
+
+    def __init__(self, recorded: RecordedRepeats, items: Sequence[Item]) -> None:
+        self.by_queries = recorded.supposed(items)
+        self._near: dict[str, set[str]] = {}
+        for item in items:
+            for name in item.attributes:
+                self._near.setdefault(name, set()).add(item.measurement.key)
+        self._places = {name: place for place, name in enumerate(self.by_queries)}
+        self._rows: list[list[tuple[str, Observation]]] | None = None
+
+    def told(self, block: LeastSquaresState) -> Iterator[Observation]:
+        """Yield what they say about the attributes of a block."""
+        if len(self.by_queries) <= FEW:
+            for known in self.by_queries.values():
+                yield from told(known, block.names, block.domain)
+            return
+        near = set[str]().union(*(self._near.get(name, ()) for name in block.names))
+        for name in sorted(near, key=self._places.__getitem__):
+            yield from told(self.by_queries[name], block.names, block.domain)
+        for alike in self._rows_by_form(block.domain):
+            others = [one for name, one in alike if name not in near]
+            # Of what the block has already it is known how much that said before.
+            yield from (one for one in others if one.name in block.sources)
+            if new := [one for one in others if one.name not in block.sources]:
+                yield _added_up(new)
+
+    def _rows_by_form(self, domain: Domain) -> list[list[tuple[str, Observation]]]:
+        """Return what is said of all rows, by how it is made of noisy numbers, each with the queries it is of."""
+        if self._rows is None:
+            found: dict[tuple[Any, ...], list[tuple[str, Observation]]] = {}
+            for name, known in self.by_queries.items():
+                for one in told(known, (), domain):
+                    found.setdefault(_form(one), []).append((name, one))
+            self._rows = list(found.values())
+        return self._rows
+
+
+def _form(one: Observation) -> tuple[Any, ...]:
+    """Return what is equal for counts of all rows that are made of noisy numbers in the same way."""
+    part = one.part
+    totals = b"" if part.totals is None else part.totals.tobytes()
+    return one.index, part.weight, part.columns.shape, part.columns.tobytes(), totals
+
+
+def _added_up(alike: Sequence[Observation]) -> Observation:
+    """Return counts of all rows, of different measurements, as if these had asked the same."""
+    if len(alike) == 1:
+        return alike[0]
+    repeats = {key: precision for one in alike for key, precision in one.repeats.items()}
+    weighted = np.sum([one.weighted for one in alike], axis=0)
+    asked = "\n".join(one.asked for one in alike)
+    return replace(
+        alike[0], asked=asked, precision=sum(one.precision for one in alike), weighted=weighted, repeats=repeats
+    )
 
 
 def told(known: Repeats, names: Sequence[str], domain: Domain) -> list[Observation]:

@@ -27,8 +27,10 @@ from dpnotebook.planner.options import at_price, with_history
 from dpnotebook.planner.plan import Planned
 from dpnotebook.planner.pricing import cost_of, units_for, units_of
 from dpnotebook.planner.problem import LedgerView, Option, PlanningProblem
+from dpnotebook.planner.supposed import Supposed
 from dpnotebook.planner.table import TableSchema
 from dpnotebook.planner.to_linear import Assumption, to_linear
+from dpnotebook.predicate import Predicate
 from dpnotebook.privacy.accountant import LEAST_UNITS
 from dpnotebook.query.question import Accuracy, Question
 
@@ -181,15 +183,20 @@ class SeveralMeasures:
         """
         accountant, table = self.ledger.accountant, self.table
         history = History(table.domain, accountant.noise) if self.history is None else self.history
-        also = [item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)]
-        expected, sources = [], set[int]()
+        nearby = _Nearby([item_of(item, (0, place), None, accountant.law) for place, item in enumerate(items)])
+        expected, sources = list[Expected](), set[int]()
+        told: dict[str, Expected] = {}
         for one in self._asked:
-            answer, near = self._answers[one.key], _near(one, also)
+            if one.key in told:  # as the rows that several columns have values in are counted once
+                expected.append(told[one.key])
+                continue
+            answer, near = self._answers[one.key], nearby.to(one)
             error = _expected(one, answer, history, near, confidence)
-            if error is None and len(near) < len(also):
-                error = _expected(one, answer, history, also, confidence)
+            if error is None and len(near) < len(nearby.all):
+                error = _expected(one, answer, history, nearby.all, confidence)
             if error is None:
                 return None
+            told[one.key] = error[0]
             expected.append(error[0])
             sources.update(error[1])
         kinds = [(measure.kind, measure.column) for measure in self.question.measures]
@@ -234,15 +241,55 @@ def _times(option: Option, accuracy: Accuracy) -> float:
     return math.sqrt(float(np.max(option.std_errors)) ** 2 / (accuracy.variance * SLACK))
 
 
-def _near(question: Question, also: Sequence[Item]) -> Sequence[Item]:
-    """Return of many measurements those of rows that a question is about: the others tell hardly anything of it."""
-    if len(also) <= FEW:
-        return also
-    of_rows = [item for item in also if not (item.measurement.where & question.where).is_empty]
-    if len(of_rows) <= MANY:
-        return of_rows
-    named = {*question.keys, *question.where.attributes, *(measure.column for measure in question.measures)}
-    return [item for item in of_rows if not named.isdisjoint(_columns(item)) or not _columns(item)]
+class _Nearby:
+    """Measurements, and of many those that tell something of a question.
+
+    Parameters
+    ----------
+    also
+        The measurements.
+    """
+
+    def __init__(self, also: Sequence[Item]) -> None:
+        self.all = Supposed(also)
+        self._of_rows: dict[str, Sequence[int]] = {}
+        self._found: dict[tuple[int, ...], Supposed] = {}
+
+    def to(self, question: Question) -> Supposed:
+        """Return of many those of rows that a question is about: the others tell hardly anything of it."""
+        if len(self.all) <= FEW:
+            return self.all
+        places = self._meeting(question.where)
+        if len(places) > MANY:
+            named = {*question.keys, *question.where.attributes, *(measure.column for measure in question.measures)}
+            wanted = {place for name in (*named, None) for place in self._by_column.get(name, ())}
+            places = sorted(wanted.intersection(places))
+        return self._found.setdefault(tuple(places), Supposed([self.all[place] for place in places]))
+
+    def _meeting(self, rows: Predicate) -> Sequence[int]:
+        """Return where measurements of some of these rows are."""
+        if rows.key not in self._of_rows:
+            found = [places for where, places in self._by_rows.values() if not (where & rows).is_empty]
+            self._of_rows[rows.key] = sorted(itertools.chain(*found))
+        return self._of_rows[rows.key]
+
+    @cached_property
+    def _by_rows(self) -> dict[str, tuple[Predicate, list[int]]]:
+        """Where measurements of the same rows are."""
+        found: dict[str, tuple[Predicate, list[int]]] = {}
+        for place, item in enumerate(self.all):
+            where = item.measurement.where
+            found.setdefault(where.key, (where, []))[1].append(place)
+        return found
+
+    @cached_property
+    def _by_column(self) -> dict[str | None, list[int]]:
+        """Where measurements that are about each column are; by None those that are about no column."""
+        found: dict[str | None, list[int]] = {}
+        for place, item in enumerate(self.all):
+            for name in _columns(item) or {None}:
+                found.setdefault(name, []).append(place)
+        return found
 
 
 def _columns(item: Item) -> set[str | None]:
@@ -295,9 +342,15 @@ def details_of(
             means = known_means(question, history, also)
             return None if means is None else means.details(confidence)
         return combined_details(history, question, confidence, promise, also, **own)
-    found = [details_of(one, history, confidence, Promise(), also) for one in apart(question)]
-    told = [one["estimates"] for one in found if one is not None]
-    if len(told) < len(found):
-        return None
+    also = Supposed.of(also)
+    found: dict[str, dict[str, Any]] = {}
+    asked = apart(question)
+    for one in asked:
+        if one.key not in found:
+            details = details_of(one, history, confidence, Promise(), also)
+            if details is None:
+                return None
+            found[one.key] = details["estimates"]
+    told = [found[one.key] for one in asked]
     sources = sorted({number for one in told for number in one["sources"]})
     return {"estimates": told[0] | {"sources": sources}, "others": told[1:]}
