@@ -280,8 +280,8 @@ def test_in_a_terminal_with_a_browser(installed, tour, tmp_path):
     assert get(f"{base}/lab/tree/sql.ipynb?token={token}")[0] == 200
     assert base != tour.address.partition("/lab")[0]
     assert (tmp_path / "my tour/sql.ipynb").exists()
-    wait_until((tmp_path / "opened.html").exists)
-    assert f"/lab/tree/sql.ipynb?token={token}" in (tmp_path / "opened.html").read_text()
+    opened = tmp_path / "opened.html"  # which is there before anything is in it
+    assert wait_until(lambda: opened.exists() and f"/lab/tree/sql.ipynb?token={token}" in opened.read_text())
     terminal.sendcontrol("c")
     terminal.expect(r"Stopped\. The notebooks are in")
     terminal.expect(pexpect.EOF)

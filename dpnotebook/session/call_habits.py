@@ -87,7 +87,7 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
     Parameters
     ----------
     keys
-        The keys; None where they are named by `by=`.
+        The keys; an empty tuple where there are none, or where they are named by `by=`.
     options
         Arguments of pandas: those that say what is done anyway are allowed.
     table
@@ -98,8 +98,9 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
     ArgumentError
         If one says something else.
     """
+    missing = isinstance(keys, tuple) and not keys
     for name, given in options.items():
-        if name == "by" and keys is None:
+        if name == "by" and missing:
             continue
         if name not in GROUPED:
             known = "by=, as_index=False, observed=False, sort=True, dropna="
@@ -108,10 +109,9 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
         allowed, said = GROUPED[name]
         if given is not allowed:
             raise ArgumentError(f"groupby() takes no {name}={shorten(given)}: {said}")
-    keys = options.get("by") if keys is None else keys
-    if keys is None:
+    if missing and "by" not in options:
         raise ArgumentError(f"groupby() cannot be called so: missing a required argument: 'keys'; {_keys(table)}")
-    return keys
+    return options["by"] if missing else keys
 
 
 # What is done anyway, and why the other is not.

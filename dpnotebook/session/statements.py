@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpnotebook.errors import DPError, EngineError, NotProtected, SQLError, shorten
+from dpnotebook.errors import DPError, EngineError, FrameChanged, NotProtected, SQLError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.moment import Moment
 from dpnotebook.planner.plan import Plan, PlannedMeasure
@@ -297,7 +297,12 @@ class Statements:
         for table in () if isinstance(charge, Record) else map(self._table, self.asked_in(charge).tables):
             if not table.complete:
                 raise incomplete_table(table)
-        self.relations.check_same(charge, self.asked_in(charge))
+        asked = self.asked_in(charge)
+        try:
+            self.relations.check_same(charge, asked)
+        except FrameChanged:
+            self._check_profiles(asked)  # asked anew it would go by them again, so that is no way out
+            raise
 
     def again(self, session: SessionProtocol, record: Record) -> Release:
         """Return what a record answered, at no cost; the plain answer where nothing can be worked out from it."""

@@ -527,7 +527,7 @@ class Grouped(StatementVerbs):
 class Verbs(Grouped):
     """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
 
-    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None] | None = None, **options: Any) -> Grouped:
+    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None] = (), **options: Any) -> Grouped:
         """Return the verbs for answers grouped by declared attributes; every declared level is present.
 
         Parameters

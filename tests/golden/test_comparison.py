@@ -114,7 +114,7 @@ def test_a_whole_number_is_no_float_and_no_truth():
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
 def test_sql_is_compared_as_trees(statements, dialect):
     steps = [(name, place) for name, step in statements.items() for place, _ in enumerate(step.get("sql", ()))]
-    whole = (step for step in steps if "sql" in statements[step[0]]["sql"][step[1]].get(dialect, ()))
+    whole = (step for step in steps if " AS " in statements[step[0]]["sql"][step[1]].get(dialect, {}).get("sql", ""))
     path = next((name, "sql", place, dialect) for name, place in whole)
     text = statements[path[0]]["sql"][path[2]][dialect]["sql"]
     spaced = changed(statements, *path, "sql", to=text.replace(" AS ", "\n  as  "))
