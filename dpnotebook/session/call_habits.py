@@ -87,7 +87,7 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
     Parameters
     ----------
     keys
-        The keys; an empty tuple where there are none, or where they are named by `by=`.
+        The keys; `...` where there are none, or where they are named by `by=`.
     options
         Arguments of pandas: those that say what is done anyway are allowed.
     table
@@ -98,9 +98,8 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
     ArgumentError
         If one says something else.
     """
-    missing = isinstance(keys, tuple) and not keys
     for name, given in options.items():
-        if name == "by" and missing:
+        if name == "by" and keys is ...:
             continue
         if name not in GROUPED:
             known = "by=, as_index=False, observed=False, sort=True, dropna="
@@ -109,9 +108,9 @@ def grouping_keys(keys: Any, options: Mapping[str, Any], table: TableSchema) -> 
         allowed, said = GROUPED[name]
         if given is not allowed:
             raise ArgumentError(f"groupby() takes no {name}={shorten(given)}: {said}")
-    if missing and "by" not in options:
+    if keys is ... and "by" not in options:
         raise ArgumentError(f"groupby() cannot be called so: missing a required argument: 'keys'; {_keys(table)}")
-    return options["by"] if missing else keys
+    return options["by"] if keys is ... else keys
 
 
 # What is done anyway, and why the other is not.

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
@@ -527,7 +528,9 @@ class Grouped(StatementVerbs):
 class Verbs(Grouped):
     """All questions about one protected table; see `Grouped` for how to say how accurate an answer must be."""
 
-    def groupby(self, keys: str | Sequence[Any] | Mapping[str, str | None] = (), **options: Any) -> Grouped:
+    def groupby(
+        self, keys: str | Sequence[Any] | Mapping[str, str | None] | EllipsisType = ..., **options: Any
+    ) -> Grouped:
         """Return the verbs for answers grouped by declared attributes; every declared level is present.
 
         Parameters
