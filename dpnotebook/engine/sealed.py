@@ -72,19 +72,25 @@ def without_files(sample: int = SAMPLE) -> duckdb.DuckDBPyConnection:
     try:
         return _cursor(sample)
     except duckdb.Error:  # after a failure inside of DuckDB a database answers nothing any more
-        _database.cache_clear()
+        empty_database.cache_clear()
         return _cursor(sample)
 
 
 def _cursor(sample: int) -> duckdb.DuckDBPyConnection:
-    connection = opened(_database(os.getpid(), sample).cursor())
+    connection = opened(empty_database(os.getpid(), sample).cursor())
     connection.execute("SELECT 1").fetchall()
     return connection
 
 
 @functools.cache
-def _database(process: int, sample: int) -> duckdb.DuckDBPyConnection:
-    """Return a database without tables, one a process: to open one takes longer than most that it is asked."""
+def empty_database(process: int, sample: int = SAMPLE) -> duckdb.DuckDBPyConnection:
+    """Return a sealed database without tables, one a process: to open one takes longer than most that it is asked.
+
+    Parameters
+    ----------
+    process, sample
+        The number of this process, and what `without_files` takes.
+    """
     import duckdb
 
     connection = opened(duckdb.connect())

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import datetime
-import functools
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpnotebook.dialect.attributes import identifier
 from dpnotebook.domain.values import plain
-from dpnotebook.engine.sealed import seal
+from dpnotebook.engine.sealed import empty_database
 from dpnotebook.errors import SQLError, shorten
-from dpnotebook.ledger.forks import lock, opened
+from dpnotebook.ledger.forks import lock
 from dpnotebook.sql.analysis.release_names import interval_columns
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
@@ -57,7 +55,7 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
     if not all(all(columns.values()) for columns in tables.values()):
         return  # what some column holds is not known: then only the rows themselves can tell
     with _lock:
-        connection = _empty_database(os.getpid())
+        connection = empty_database(os.getpid())
         connection.execute("BEGIN")
         try:
             for name, columns in tables.items():
@@ -74,22 +72,6 @@ def check_outer(statement: Statement, relations: Mapping[str, Relation]) -> None
             ) from None
         finally:
             connection.execute("ROLLBACK")
-
-
-@functools.cache
-def _empty_database(process: int) -> duckdb.DuckDBPyConnection:
-    """Return a database without tables, one a process: to open it takes longer than all else here."""
-    import duckdb
-
-    connection = opened(duckdb.connect())
-    seal(connection)
-    atexit.register(_close, connection, process)
-    return connection
-
-
-def _close(connection: duckdb.DuckDBPyConnection, process: int) -> None:
-    if process == os.getpid():
-        connection.close()
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, name: str, select: PrivateSelect) -> None:

@@ -44,7 +44,7 @@ def test_closing_one_leaves_the_others():
 
 def test_a_database_that_failed_is_opened_anew():
     """After an internal error DuckDB answers nothing any more; closing it stands for that here."""
-    sealed_module._database.cache_clear()
-    broken = sealed_module._database(sealed_module.os.getpid(), sealed_module.SAMPLE)
+    sealed_module.empty_database.cache_clear()
+    broken = sealed_module.empty_database(sealed_module.os.getpid(), sealed_module.SAMPLE)
     broken.close()
     assert without_files().execute("SELECT 1").fetchone() == (1,)

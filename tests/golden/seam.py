@@ -66,12 +66,12 @@ def listening():
     """Yield a `Heard` of all connections that are made to DuckDB meanwhile."""
     heard, connect = Heard(), duckdb.connect
     duckdb.connect = lambda *arguments, **options: _Connection(connect(*arguments, **options), heard)
-    sealed._database.cache_clear()  # one that is open already was not listened to, and is not to be afterwards
+    sealed.empty_database.cache_clear()  # one that is open already was not listened to, and is not to be afterwards
     try:
         yield heard
     finally:
         duckdb.connect = connect
-        sealed._database.cache_clear()
+        sealed.empty_database.cache_clear()
 
 
 @contextlib.contextmanager
