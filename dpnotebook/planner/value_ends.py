@@ -71,12 +71,14 @@ def _widened(summand: Summand, where: Predicate) -> Summand:
 
     So sums of values that a condition bounds more tightly are told by the same two ends as all others of the column.
     """
-    if summand.column is None or (found := value_range(where, summand.column)) is None:
-        return summand
-    declared = where.domain[summand.column].bounds
-    if declared is None or found[0] < summand.low or found[1] > summand.high:
+    declared = None if summand.column is None else where.domain[summand.column].bounds
+    if summand.column is None or declared is None:
         return summand
     low, high = (Fraction(repr(float(end))) for end in declared)
+    if (summand.low, summand.high) == (low, high):  # as most are: nothing to look for
+        return summand
+    if (found := value_range(where, summand.column)) is None or found[0] < summand.low or found[1] > summand.high:
+        return summand
     whole = ((summand.low - low) / summand.step).denominator == ((high - low) / summand.step).denominator == 1
     return replace(summand, low=low, high=high) if whole else summand
 

@@ -245,7 +245,7 @@ def narrowed(question: Question) -> Question:
 
 
 def _narrowed(summand: Summand, where: Predicate) -> Summand:
-    if summand.column is None or (found := value_range(where, summand.column)) is None:
+    if summand.column not in where.attributes or (found := value_range(where, summand.column)) is None:
         return summand
     below, above = ((end - summand.low) / summand.step for end in found)
     least = min(max(math.floor(below), 0), summand.steps - 1)
