@@ -58,6 +58,8 @@ INTEGERS = (
     exp.Month,
     exp.Day,
     exp.Quarter,
+    exp.Hour,
+    exp.Minute,
     exp.Week,
     exp.Sign,
     exp.DateDiff,

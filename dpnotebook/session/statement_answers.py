@@ -301,10 +301,13 @@ def _samples(redraw: Redraw, draws: int) -> Mapping[str, NDArray[Any]]:
 
 def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
     """Return what was found of the rows of units, and which aggregates have no answer as noise hid their bounds."""
-    found = tuple(
-        f"{select.aggregates[i].words}: {text}"
-        for told, select in zip(record.details["selects"], statement.selects, strict=True)
-        for i, text in (*_clipped(told), *_at_the_end(told, select))
+    found = (
+        *dict.fromkeys(select.drawn for select in statement.selects if select.drawn),
+        *(
+            f"{select.aggregates[i].words}: {text}"
+            for told, select in zip(record.details["selects"], statement.selects, strict=True)
+            for i, text in (*_clipped(told), *_at_the_end(told, select))
+        ),
     )
     words = [
         aggregate.words or aggregate.name

@@ -157,7 +157,7 @@ def make_statement_plan(
         reused=() if past is None else (number,),
         affordable=affordable,
         assumption="; ".join(dict.fromkeys(part.note for part in parts if part.note)),
-        warnings=_warnings(priced, accuracy.confidence),
+        warnings=_warnings(statement, priced, accuracy.confidence),
         steps=_steps(statement, priced) if past is None else _repeated_steps(number),
         recorded=None if past is None else number,
         shares=priced.shares,
@@ -337,8 +337,8 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
     return min(found, USUAL_ROWS) if select.conditions else found
 
 
-def _warnings(priced: Priced, confidence: float) -> tuple[str, ...]:
-    found: list[str] = []
+def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[str, ...]:
+    found = [select.drawn for select in statement.selects if select.drawn]
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
         lost, cut = (_known({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
         found += warnings(measured, confidence, lost, cut)

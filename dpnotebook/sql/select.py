@@ -75,7 +75,8 @@ class Aggregate:
         Lower and upper: of a unit's aggregate in a group for "groups", of a row's value for "rows" and for variances
         and quantiles, of the norm (the upper) for "l2". None: to be found from the data, privately (AUTO).
     bounds_from
-        "written" in the statement, "declared" of the column or table, or "auto".
+        "written" in the statement, "declared" of the column or table, what "follows" from both for an expression, or
+        "auto".
     epsilon
         Its own share, where the statement says so.
     fractions
@@ -100,7 +101,7 @@ class Aggregate:
     name: str
     input: int | None = None
     bounds: tuple[Fraction, ...] | None = None
-    bounds_from: Literal["written", "declared", "auto"] = "written"
+    bounds_from: Literal["written", "declared", "follows", "auto"] = "written"
     epsilon: Fraction | None = None
     fractions: tuple[float, ...] = ()
     array: bool = False
@@ -202,6 +203,8 @@ class PrivateSelect:
     conditions
         Of one that is of the rows of one table: the conditions on them that all have to hold, as they were read; None
         where it is of anything else.
+    drawn
+        What drawing rows of a unit does to the answer, where nobody has said how many it has; else empty.
     """
 
     rows: str
@@ -222,6 +225,7 @@ class PrivateSelect:
     written: bool = False
     tree: exp.Select | None = field(default=None, compare=False, repr=False)
     conditions: tuple[exp.Expr, ...] | None = field(default=None, compare=False, repr=False)
+    drawn: str = ""
 
     @property
     def canonical(self) -> dict[str, Any]:

@@ -259,7 +259,8 @@ def test_bounds_that_are_declared():
 
 def test_bounds_that_are_written_or_found():
     assert bounds("SELECT SUM(cost) FROM visits") == [(None, "auto")]
-    assert bounds("SELECT SUM(age * 2) FROM visits") == [(None, "auto")]
+    assert bounds("SELECT SUM(age * 2) FROM visits") == [((0, 230), "follows")]
+    assert bounds("SELECT SUM(age * cost) FROM visits") == [(None, "auto")]
     assert bounds(DP + "COUNT(*), SUM(cost, contribution_bounds_per_group => (-1, 2.5)) FROM visits") == [
         (None, "auto"),
         ((-1, 2.5), "written"),

@@ -389,10 +389,9 @@ REFUSED = [
         "there is no column 'height' here; there are age, sex, region, income, smoker, grade, odd n",
         "height",
     ),
-    ("SELECT COUNT(*) FROM visits GROUP BY ALL", "after GROUP BY stand columns, without ALL or DISTINCT", "GROUP BY"),
     (
         "SELECT COUNT(*) FROM visits GROUP BY DISTINCT sex",
-        "after GROUP BY stand columns, without ALL or DISTINCT",
+        "after GROUP BY stand columns, without DISTINCT",
         "GROUP BY",
     ),
     ("SELECT COUNT(*) FROM visits AS n GROUP BY", "after GROUP BY stand columns", "GROUP BY"),

@@ -73,7 +73,10 @@ class Quantiles(AggregateFunction):
         **{f"{private}MIN": Spelling(fractions=(0.0,)) for private in ("", "ANON_")},
         **{f"{private}MAX": Spelling(fractions=(1.0,)) for private in ("", "ANON_")},
         **{f"{private}MEDIAN": Spelling(fractions=(0.5,)) for private in ("", "ANON_")},
-        **dict.fromkeys(("NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "ANON_NTILE", "ANON_PERCENTILE_CONT"), FRACTION),
+        **dict.fromkeys(
+            ("NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE", "ANON_NTILE", "ANON_PERCENTILE_CONT"),
+            FRACTION,
+        ),
         **dict.fromkeys(("APPROX_QUANTILES", "ANON_QUANTILES"), PARTS),
     }
     said = ("MIN", "MAX", "MEDIAN", "PERCENTILE_CONT", "APPROX_QUANTILES")

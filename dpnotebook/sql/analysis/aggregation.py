@@ -94,7 +94,9 @@ def private_aggregation(
         )
     private = clause is not None or any(call_at(node).private for node in calls)
     asked = [call_at(node) for node in calls]
-    limits, notes = contribution_of(clause, private, contribution, source, relations, len(group.all), text, asked)
+    limits, notes, drawn = contribution_of(
+        clause, private, contribution, source, relations, len(group.all), text, asked
+    )
     names = Names(text)
     keys = key_columns(list(group.all), names.keys(group, select), relations, text)
     aggregates, called, inputs = asked_aggregates(select, source, environment, reader, limits, names)
@@ -126,6 +128,7 @@ def private_aggregation(
         source.single,
         tuple(dict.fromkeys([*notes, *reader.notes, *told])),
         private,
+        drawn=drawn,
     )
     return Aggregation(measured, keys, called, group, source)
 
@@ -180,6 +183,9 @@ def _public_keys(select: exp.Select, group: Grouping, source: From, reader: Read
     return [key.node for key in group.all]
 
 
+BOUNDED = {"declared": "as declared", "follows": "as follows from what it is made of"}
+
+
 def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
     """Return what a plan says of bounds; norms that vectors are clipped to are spoken of when it is known of them."""
     found = []
@@ -189,9 +195,9 @@ def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
             if operand.bounds_from == "auto" and not clipped:
                 found.append(f"bounds of {words} are found from the data, with half of its share (AUTO)")
-            elif function_of(operand.kind).of == "numbers" and operand.bounds_from == "declared" and operand.bounds:
+            elif function_of(operand.kind).of == "numbers" and operand.bounds_from in BOUNDED and operand.bounds:
                 low, high = map(_shown, operand.bounds)
-                found.append(f"{words} is bounded by {low} and {high}, as declared")
+                found.append(f"{words} is bounded by {low} and {high}, {BOUNDED[operand.bounds_from]}")
     return found
 
 

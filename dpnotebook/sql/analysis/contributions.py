@@ -19,9 +19,12 @@ from dpnotebook.sql.select import Contribution
 from dpnotebook.sql.statement import Relation
 
 Bounds = tuple[Fraction, ...]
-From_ = Literal["written", "declared", "auto"]
+From_ = Literal["written", "declared", "follows", "auto"]
 
 MAX_EDGES = 1_024
+# Rows of a unit that count where nobody has said how many, of what is neither a count nor a sum: as many as GoogleSQL
+# draws for variances and percentiles. With more of them noise grows, with fewer those of large units count less.
+USUAL_ROWS = 5
 
 
 def contribution_of(
@@ -33,8 +36,8 @@ def contribution_of(
     keys: int,
     text: Text,
     calls: Sequence[Call] = (),
-) -> tuple[Limits, list[str]]:
-    """Return how a unit is bounded, and what the plan says about it.
+) -> tuple[Limits, list[str], str]:
+    """Return how a unit is bounded, what the plan says about it, and a warning where rows are drawn.
 
     Parameters
     ----------
@@ -66,6 +69,7 @@ def contribution_of(
     max_rows = None if None in said else max(most for most in said if most is not None)
     unit = source.owner.one
     notes: list[str] = []
+    drawn = ""
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
     planned = wanted == "planned" and not private and not source.single and max_rows != 1 and _can_be_clipped(calls)
     if limits and wanted in ("l2", "rows"):
@@ -82,10 +86,17 @@ def contribution_of(
         if not limits and keys and not (source.single and source.owner.unit is None):
             notes.append(f"at most 1 group of each {unit} counts: say max_groups_contributed=... for more")
     else:
-        if max_rows is None and not source.single:
-            raise text.error(_unbounded(calls, tables, said, wanted), None if clause is None else clause.token)
-        kind = Contribution("rows", 1 if source.single else max_rows or 1)
-        if not source.single:
+        unsaid = next((table for table, most in zip(tables, said, strict=True) if most is None), None)
+        if unsaid is not None and not source.single:
+            if not all(_is_scale_free(call) for call in calls):
+                raise text.error(_unbounded(calls, unsaid, wanted), None if clause is None else clause.token)
+            drawn = (
+                f"{USUAL_ROWS} rows of each {unit} are drawn, as nobody said how many one has, so that who has more "
+                f"counts less: session.protect(..., {shorten(unsaid.name, 120)}, max_rows=...) draws more, with more "
+                "noise"
+            )
+        kind = Contribution("rows", 1 if source.single else max_rows or USUAL_ROWS)
+        if not source.single and not drawn:
             rows = "1 row" if max_rows == 1 else f"{kind.most:,} rows"
             why = ", as declared" if source.owner.unit is not None else ""
             why += ", also where a join multiplies them" if len(source.joined) > 1 else ""
@@ -93,14 +104,11 @@ def contribution_of(
     for table in tables:
         if table.unit is not None:
             notes.append(f"rows of {table.name} without a {table.unit} belong to nobody and are left out")
-    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes
+    return Limits(kind, max_rows, source.single, source.owner.unit is None, not private, text), notes, drawn
 
 
-def _unbounded(
-    calls: Sequence[Call], tables: Sequence[Relation], said: Sequence[int | None], wanted: str | None
-) -> str:
-    """Return what to tell who asks what needs a bound on the rows of a unit, which nobody has given."""
-    table = next(table for table, most in zip(tables, said, strict=True) if most is None)
+def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> str:
+    """Return what to tell who asks what needs a bound on the rows of a unit of a table, which nobody has given."""
     one = table.population or table.unit
     asked = next((call for call in calls if not function_of(call.kind).clipped or isinstance(call.bounds, tuple)), None)
     what = "this" if asked is None or wanted != "planned" else asked.words
@@ -108,8 +116,13 @@ def _unbounded(
         f"{what} needs to know how many rows of one {one} count in {table.name}: "
         f"session.protect(..., {shorten(table.name, 120)}, max_rows=8) says so, or OPTIONS(max_rows_contributed = 8) "
         "behind SELECT WITH DIFFERENTIAL_PRIVACY. Where noise is Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it "
-        "by themselves"
+        "by themselves, in a statement without others; averages and quantiles without a count or sum need none"
     )
+
+
+def _is_scale_free(call: Call) -> bool:
+    """Return whether an answer stays about the same where only some rows of each unit count."""
+    return not function_of(call.kind).adds
 
 
 def _can_be_clipped(calls: Sequence[Call]) -> bool:
@@ -119,7 +132,7 @@ def _can_be_clipped(calls: Sequence[Call]) -> bool:
 
 
 def bounds_of(
-    call: Call, attribute: Attribute | None, lost: str | None, limits: Limits, node: exp.Expr
+    call: Call, values: Bounds | None, lost: str | None, limits: Limits, node: exp.Expr
 ) -> tuple[Bounds | None, From_]:
     """Return the bounds of an aggregate and where they are from; None: to be found privately.
 
@@ -127,8 +140,8 @@ def bounds_of(
     ----------
     call
         The aggregate.
-    attribute
-        What is declared of the column that it is about, if it is a declared column as it is in its table.
+    values
+        Between which values it is about, as far as what is declared and written says so.
     lost
         The declared column whose name was given to another value below.
     limits
@@ -157,10 +170,7 @@ def bounds_of(
         return function.declared(None, limits), "declared"
     if call.bounds == "auto":
         return None, "auto"
-    values = None
-    if isinstance(attribute, Range | Bins):
-        values = Fraction(attribute.bounds[0]), Fraction(attribute.bounds[1])
-    elif function.of == "numbers":
+    if function.of == "numbers" and values is None:
         if lost is not None:
             raise text.error(
                 f"{lost} was given another value below, so the bounds that are declared of {lost} no longer hold: give "
@@ -173,15 +183,13 @@ def bounds_of(
     return bounds, "auto" if bounds is None else "declared"
 
 
-def values_of(call: Call, attribute: Attribute | None, limits: Limits) -> Bounds | None:
+def values_of(call: Call, values: Bounds | None, limits: Limits) -> Bounds | None:
     """Return between which values rows lie, as written or declared, where a norm is to be found; None if unknown."""
     if limits.contribution.kind != "l2":
         return None
     if isinstance(call.bounds, tuple):
         return call.bounds if function_of(call.kind).centres else None
-    if call.bounds == "auto" or not isinstance(attribute, Range | Bins):
-        return None
-    return Fraction(attribute.bounds[0]), Fraction(attribute.bounds[1])
+    return None if call.bounds == "auto" else values
 
 
 def _check_written(call: Call, limits: Limits, node: exp.Expr) -> None:

@@ -15,6 +15,8 @@ from dpnotebook.dialect.types import Kind
 from dpnotebook.domain import Attribute, Bins, Boolean, Categories, Dates, Range
 from dpnotebook.domain.calendar import SPANS
 from dpnotebook.errors import DomainError
+from dpnotebook.sql.analysis.value_bounds import PARTS
+from dpnotebook.sql.ownership.date_spans import part_of_times
 from dpnotebook.sql.ownership.expressions import bare, total
 from dpnotebook.sql.ownership.grouping import GroupKey
 from dpnotebook.sql.ownership.scope import Column
@@ -102,13 +104,12 @@ def _canonical(group: GroupKey, text: Text) -> Kind:
 
 KINDS: dict[type[Attribute], Kind] = {Range: "integer", Bins: "text", Boolean: "boolean", Dates: "time"}
 KINDS_OF_LITERALS: dict[type, Kind] = {str: "text", int: "integer", bool: "boolean"}
-PARTS = {"QUARTER": (1, 4), "MONTH": (1, 12), "ISODOW": (1, 7), "DAY": (1, 31), "HOUR": (0, 23)}
 
 
 def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | None:
     """Return what is known of a key: a column as it is in its table, spans of its dates, or what a CASE can give."""
     if group.span is not None:
-        return _declared_spans(*group.span, relations)
+        return _declared_spans(*group.span, relations) or _part(group.span[1])
     column = group.column
     if column is None:
         return _written_out(group)
@@ -124,12 +125,14 @@ def declared(group: GroupKey, relations: Mapping[str, Relation]) -> Attribute | 
 
 
 def _written_out(group: GroupKey) -> Attribute | None:
-    """Return the values that an expression can have whatever the rows hold: of a condition, or of a CASE of literals.
+    """Return the values that an expression can have whatever the rows hold: a condition, a CASE of literals, an hour.
 
     What is missing has a level wherever it could be: without ELSE, and of conditions.
     """
     kind = kind_of(group.node)
     results = _results(group.written)
+    if (part := part_of_times(group.written)) is not None:
+        return _part(part[1])
     if results is None:
         return Boolean(nullable=True) if kind == "boolean" else None
     levels = list(dict.fromkeys(value for value in results if value is not None))
@@ -169,6 +172,12 @@ def _results(written: exp.Expr) -> list[str | int | bool | None] | None:
         else:
             return None
     return found
+
+
+def _part(by: str) -> Attribute | None:
+    """Return the numbers that a part of times can be, and nothing where there is no time; None where it has no ends."""
+    ends = PARTS.get(by)
+    return None if ends is None else Range(*ends, nullable=True)
 
 
 def _declared_spans(column: Column, by: str, relations: Mapping[str, Relation]) -> Attribute | None:

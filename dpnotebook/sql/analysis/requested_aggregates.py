@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
 from dpnotebook.dialect.expressions import kind_of
 from dpnotebook.dialect.types import Kind
-from dpnotebook.domain import Attribute, Range
+from dpnotebook.domain import Range
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
 from dpnotebook.sql.analysis.contributions import bounds_of, edges_of, values_of
 from dpnotebook.sql.analysis.release_names import Names
+from dpnotebook.sql.analysis.value_bounds import declared_attribute, value_bounds
 from dpnotebook.sql.ownership.expressions import bare, column_of, resolve, total
 from dpnotebook.sql.ownership.queries import Environment, From
 from dpnotebook.sql.ownership.reader import Reader
-from dpnotebook.sql.ownership.scope import Column
 from dpnotebook.sql.ownership.select_parts import calls_of
 from dpnotebook.sql.parse.statement_parser import Call, call_of
 from dpnotebook.sql.select import Aggregate, plainly
-from dpnotebook.sql.statement import Relation
 
 CAST = "CAST it to DOUBLE, declare it in domain= as Range or Bins, or convert the column"
 HELD = {  # what is no number, in words, and what to write instead
@@ -136,8 +134,11 @@ def _of_numbers(
     function, text = function_of(call.kind), reader.text
     column = column_of(written, source.scope, text)
     resolved = resolve(written, source.scope, environment, reader)
-    kind, attribute = kind_of(resolved), _attribute(column, reader.relations)
-    bounds, origin = bounds_of(call, attribute, None if column is None else column.lost, limits, node)
+    kind, attribute = kind_of(resolved), declared_attribute(written, source.scope, reader.relations, text)
+    values = value_bounds(written, source.scope, reader.relations, text)
+    bounds, origin = bounds_of(call, values, None if column is None else column.lost, limits, node)
+    if origin == "declared" and attribute is None:
+        origin = "follows"
     if kind in ("text", "time") or (kind == "other" and column is not None):
         held, instead = HELD[kind]
         raise text.error(
@@ -160,7 +161,7 @@ def _of_numbers(
         integer,
         edges,
         words,
-        values=values_of(call, attribute, limits) if bounds is None else None,
+        values=values_of(call, values, limits) if bounds is None else None,
     )
 
 
@@ -176,14 +177,6 @@ def _input(node: exp.Expr, inputs: list[exp.Expr]) -> int:
     if node not in inputs:
         inputs.append(node)
     return inputs.index(node)
-
-
-def _attribute(column: Column | None, relations: Mapping[str, Relation]) -> Attribute | None:
-    """Return what is declared of the values of a column."""
-    if column is None or column.origin is None:
-        return None
-    domain = relations[column.origin[0]].domain
-    return None if domain is None else domain.get(column.origin[1])
 
 
 def _same(one: Aggregate, other: Aggregate) -> bool:

@@ -33,13 +33,14 @@ from dpnotebook.sql.ownership.date_spans import truncation
 from dpnotebook.sql.parse.calls import Call, call_of
 from dpnotebook.sql.parse.completeness import check_complete
 from dpnotebook.sql.parse.marking import CONDITIONS
+from dpnotebook.sql.parse.spellings import groups_by_all
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Statement
 
 # The parts of a SELECT that such a question has; without the underscore that some versions of sqlglot put behind them.
 PARTS = frozenset({"kind", "expressions", "from", "where", "group"})
 # Words that are read as others, so that a tree that is written out again has not the words of the statement.
-QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT")
+QUANTILES = ("MEDIAN", "NTILE", "PERCENTILE_CONT", "QUANTILE_CONT", "APPROX_QUANTILE")
 REWRITTEN = frozenset({*CONDITIONS, *QUANTILES, "FILTER", "OVER", "DATE", "TIMESTAMP", "DATE_TRUNC", "TIMESTAMP_TRUNC"})
 
 
@@ -84,7 +85,7 @@ def linear_question(
     spans = any(isinstance(table.domain[name], Dates) for name in question.keys)
     if spans and any(key.levels is None for key in statement.selects[0].keys):
         return None  # what a name means that is both an alias and a column was decided when the statement was read
-    if not any(token.text.upper() in REWRITTEN for token in surface.tokens):
+    if not (any(token.text.upper() in REWRITTEN for token in surface.tokens) or groups_by_all(surface.tokens)):
         check_complete(surface.tree, replace(surface.text, tokens=surface.tokens))
     return question
 

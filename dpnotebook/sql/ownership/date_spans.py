@@ -44,6 +44,6 @@ def part_of_times(node: exp.Expr) -> tuple[exp.Expr, str] | None:
     node = bare(node)
     if isinstance(node, exp.Extract):
         return bare(node.expression), node.name.upper()
-    if isinstance(node, exp.Year | exp.Month):
+    if isinstance(node, exp.Year | exp.Quarter | exp.Month | exp.Day | exp.Hour | exp.Minute):
         return bare(node.this), type(node).__name__.upper()
     return None

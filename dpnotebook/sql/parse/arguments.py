@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from dpnotebook.dialect.safe.typed import TYPES
 from dpnotebook.dialect.text import Text
+from dpnotebook.sql.parse.spellings import FORMATS, pieces_of
 
 MAX_CHARACTERS = 1_000_000
 MAX_DECIMALS = 15
@@ -109,6 +110,15 @@ def _part(node: exp.Expr, text: Text) -> None:
         raise text.error(f"EXTRACT takes {', '.join(allowed)}", node)
 
 
+def _format(node: exp.Expr, text: Text) -> None:
+    written = node.args.get("format")
+    hint = f"a format is a text that is written out, '%Y-%m', with some of {', '.join(f'%{code}' for code in FORMATS)}"
+    if not isinstance(written, exp.Literal) or not written.is_string or not written.name:
+        raise text.error(hint, written or node)
+    if any(piece.startswith("%") and piece[1:] not in FORMATS for piece in pieces_of(written.name)):
+        raise text.error(hint, written)
+
+
 def _unit(*units: str) -> Callable[[exp.Expr, Text], None]:
     def check(node: exp.Expr, text: Text) -> None:
         unit = node.args.get("unit")
@@ -162,6 +172,7 @@ CHECKS: dict[type[exp.Expr], Callable[[exp.Expr, Text], None]] = {
     exp.TryCast: _cast,
     exp.Date: _date,
     exp.Extract: _part,
+    exp.TimeToStr: _format,
     exp.DateTrunc: _unit(*PERIODS),
     exp.TimestampTrunc: _unit(*PERIODS),
     exp.DateDiff: _unit(*DIFFERENCES),

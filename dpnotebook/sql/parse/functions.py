@@ -138,6 +138,9 @@ EXPRESSIONS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Day: UNARY,
     exp.Hour: UNARY,
     exp.Minute: UNARY,
+    exp.Dayname: UNARY | {"abbreviated"},
+    exp.Monthname: UNARY | {"abbreviated"},
+    exp.TimeToStr: UNARY | {"format"},
     exp.DateTrunc: frozenset({"this", "unit"}),
     exp.TimestampTrunc: frozenset({"this", "unit"}),
     exp.DateDiff: DATES,
@@ -229,7 +232,7 @@ PLACES_OF_VARS = (
 COPIED: tuple[type[exp.Expr], ...] = (
     *(exp.Least, exp.Greatest, exp.Case, exp.Cast, exp.TryCast, exp.Pow, exp.Sqrt),
     *(exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute),
-    *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date),
+    *(exp.TimestampTrunc, exp.DateTrunc, exp.DateDiff, exp.Date, exp.TimeToStr),
 )
 MAX_COPIES = 8
 LISTS = (exp.Select, exp.Pivot)

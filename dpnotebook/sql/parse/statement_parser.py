@@ -27,6 +27,7 @@ from dpnotebook.sql.parse.clause import Clause
 from dpnotebook.sql.parse.functions import check_nodes
 from dpnotebook.sql.parse.literals import Tokens, bind, is_bare
 from dpnotebook.sql.parse.marking import MARK, Marking
+from dpnotebook.sql.parse.spellings import in_usual_words, without_names_of_days
 from dpnotebook.sql.parse.strictness import check_read, check_written
 from dpnotebook.sql.parse.windows import check_frames, write_out_names
 
@@ -35,7 +36,7 @@ __all__ = ["Call", "Clause", "Surface", "call_of", "clause_of", "read_surface"]
 NO_STATEMENT = "there is no statement: write SELECT COUNT(*) FROM a_protected_table, for example"
 # Signs that have a place in a statement; the parser reads more, with other meanings than were meant.
 SIGNS = frozenset(["(", ")", "[", "]", ",", ".", ":", "::", ";", "=", "==", "<>", "!=", "<", "<=", ">", ">="])
-SIGNS |= {"+", "-", "*", "/", "%", "||"}
+SIGNS |= {"+", "-", "*", "/", "//", "%", "||"}
 HINTS = {
     "?": "give the parameter a name: :limit",
     "$": "write parameters with a colon, :limit",
@@ -44,7 +45,6 @@ HINTS = {
     "!": "write NOT for !",
     "`": 'write odd names in double quotes: "a name"',
     "=>": "arguments with names are for aggregate functions",
-    "//": "write FLOOR(a / b)",
     "^": "write POWER(a, b)",
     "**": "write POWER(a, b)",
 }
@@ -95,12 +95,12 @@ def read_surface(statement: str, parameters: Mapping[str, Any]) -> Surface:
         check_written(body, text)
         bound = bind(body, parameters, text)
         tokens = marking.mark(bound)
-        tree = marking.attach(_parse(tokens, text))
+        tree = in_usual_words(marking.attach(_parse(tokens, text)), text)
         check_nodes(tree, text)
         check_read(tree, tokens, text)
         check_frames(bound, text)
         write_out_names(tree, text)
-        tree = _one_meaning(tree, text)
+        tree = without_names_of_days(_one_meaning(tree, text))
     except RecursionError:
         raise text.error("the statement is nested too deeply; write it flatter") from None
     return Surface(text, tree, text.dialect, tuple(bound))
