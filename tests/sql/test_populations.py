@@ -22,12 +22,18 @@ INNER = {
     "USING": "{x} s JOIN {y} t USING (id)",
     "ON and more": "{x} s JOIN {y} t ON t.id = s.id AND (s.k = t.k OR t.x > 0)",
     "subqueries": "(SELECT id, k FROM {x}) s JOIN (SELECT id, MAX(k) AS k FROM {y} GROUP BY id) t ON s.id = t.id",
+    "EXISTS": "{x} t WHERE EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id AND s.x > 0)",
+    "IN": "{x} t WHERE id IN (SELECT id FROM {y} WHERE x > 0)",
 }
 OUTER = {
     "LEFT": "{x} s LEFT JOIN {y} t ON s.id = t.id",
     "RIGHT": "{x} s RIGHT JOIN {y} t USING (id)",
     "FULL": "{x} s FULL JOIN {y} t ON s.id = t.id",
     "FULL USING": "{x} s FULL JOIN {y} t USING (id)",
+    "NOT EXISTS": "{x} t WHERE NOT EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id AND s.x > 0)",
+    "NOT IN": "{x} t WHERE t.id NOT IN (SELECT id FROM {y} WHERE x > 0)",
+    "IN, or else": "{x} t WHERE id IN (SELECT id FROM {y} WHERE x > 0) OR x > 1",
+    "a number": "{x} t WHERE (SELECT COUNT(*) FROM {y} s WHERE s.id = t.id) < 2",
     "FULL of queries": "(SELECT * FROM {x}) s FULL JOIN (SELECT DISTINCT id, k FROM {y}) t USING (id)",
     "WITH in a query": "(WITH w AS (SELECT id, k FROM {y}) SELECT s.id, w.k FROM {x} s LEFT JOIN w USING (id)) t",
 }
@@ -48,10 +54,6 @@ NEVER = {
     "BY NAME": "(SELECT id, k FROM {x} UNION ALL BY NAME SELECT k, id FROM {y}) t",
     "LATERAL": "{x} s, LATERAL (SELECT * FROM {y} q WHERE q.id = s.id) t",
     "a cast": "{x} s JOIN {y} t ON CAST(s.id AS TEXT) = CAST(t.id AS TEXT)",
-    "EXISTS": "{x} t WHERE EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id)",
-    "NOT EXISTS": "{x} t WHERE NOT EXISTS (SELECT 1 FROM {y} s WHERE s.id = t.id)",
-    "IN": "{x} t WHERE id IN (SELECT id FROM {y})",
-    "NOT IN": "{x} t WHERE t.id NOT IN (SELECT id FROM {y})",
     "a value": "{x} t WHERE x > (SELECT MAX(x) FROM {y})",
 }
 

@@ -15,6 +15,7 @@ from dpnotebook.sql.analysis.outer import NOTHING_PRIVATE, Outer
 from dpnotebook.sql.analysis.plain import plain_tree, row_conditions
 from dpnotebook.sql.ownership.reader import Reader
 from dpnotebook.sql.ownership.select_parts import from_of
+from dpnotebook.sql.ownership.semi_joins import with_semi_joins
 from dpnotebook.sql.parse.statement_parser import read_surface
 from dpnotebook.sql.statement import Relation, Statement
 
@@ -53,7 +54,8 @@ def analyse(
     _check_writable(statement, *(parameters or {}).values())
     surface = read_surface(statement, parameters or {})
     try:
-        found = _analyse(surface.tree, Reader(surface.text, relations), contribution)
+        tree = with_semi_joins(surface.tree, relations)
+        found = _analyse(tree, Reader(surface.text, relations), contribution)
     except Misfit as error:
         raise surface.text.error(str(error), error.node) from None
     except RecursionError:

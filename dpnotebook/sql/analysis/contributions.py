@@ -65,7 +65,8 @@ def contribution_of(
     """
     assert source.owner is not None
     tables = [relations[name] for name in source.tables]
-    said = [1 if table.unit is None else table.max_rows for table in tables]
+    multiplying = [relations[name] for name in _multiplying(source)]
+    said = [1 if table.unit is None else table.max_rows for table in multiplying]
     max_rows = None if None in said else max(most for most in said if most is not None)
     unit = source.owner.one
     notes: list[str] = []
@@ -86,7 +87,7 @@ def contribution_of(
         if not limits and keys and not (source.single and source.owner.unit is None):
             notes.append(f"at most 1 group of each {unit} counts: say max_groups_contributed=... for more")
     else:
-        unsaid = next((table for table, most in zip(tables, said, strict=True) if most is None), None)
+        unsaid = next((table for table, most in zip(multiplying, said, strict=True) if most is None), None)
         if unsaid is not None and not source.single:
             if not all(_is_scale_free(call) for call in calls):
                 raise text.error(_unbounded(calls, unsaid, wanted), None if clause is None else clause.token)
@@ -118,6 +119,13 @@ def _unbounded(calls: Sequence[Call], table: Relation, wanted: str | None) -> st
         "behind SELECT WITH DIFFERENTIAL_PRIVACY. Where noise is Gaussian, COUNT, SUM, AVG, VAR and STDDEV find it "
         "by themselves, in a statement without others; averages and quantiles without a count or sum need none"
     )
+
+
+def _multiplying(source: From) -> tuple[str, ...]:
+    """Return the tables of which a unit may have several rows here: not those of joined queries with one row a unit."""
+    owned = [item.source for item in source.joined if item.source.owner is not None]
+    several = [item for item in owned if not item.single] or owned
+    return tuple(dict.fromkeys(name for item in several for name in item.tables))
 
 
 def _is_scale_free(call: Call) -> bool:

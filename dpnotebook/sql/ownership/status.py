@@ -67,13 +67,16 @@ def refuse_private(query: exp.Expr, environment: Environment, reader: ReaderProt
     SQLError
         Naming the table.
     """
-    if reader.status(query, environment) == "public":
+    status = reader.status(query, environment)
+    if status == "public":
         return
     names = [node for node in query.find_all(exp.Table) if _is_private(node, environment, reader)]
     name = names[0].name if names else "a private table"
+    instead = "move it to FROM, and join it on the unit"
+    if status == "released":
+        instead += "; or ask for it by itself first, and bind its answer, as in > :average"
     raise reader.text.error(
-        f"{name} is private and stands in a subquery of an expression: move it to FROM, and join it on the unit",
-        names[0] if names else query,
+        f"{name} is private and stands in a subquery of an expression: {instead}", names[0] if names else query
     )
 
 

@@ -1,0 +1,184 @@
+"""Subqueries that ask whether a unit is in another private table, or what it has there, written as joins on the unit.
+
+`patient IN (SELECT patient FROM visits WHERE ...)`, `EXISTS (SELECT ... WHERE visits.patient = patients.patient)` and
+`(SELECT COUNT(*) FROM visits WHERE visits.patient = patients.patient)` say of a row nothing but what the other rows of
+its own unit say. A join with a query that has one row a unit means the same; what may be joined is decided there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpnotebook.sql.ownership.expressions import bare
+from dpnotebook.sql.ownership.select_parts import calls_of, source_nodes
+from dpnotebook.sql.statement import Relation
+
+CALLED = "the query in parentheses"  # in the messages of joins; nobody calls a table that
+UNIT, VALUE = "its unit", "its value"
+
+
+@dataclass
+class _AboutUnits:
+    """A subquery that can be joined: what its unit equals outside, and the query with one row for each unit."""
+
+    outside: exp.Expr
+    query: exp.Select
+    value: bool = False  # whether it stands for a value, and not for whether there is a row
+    counts: bool = False  # whether that is 0 where there is no row
+
+
+def with_semi_joins(tree: exp.Expr, relations: Mapping[str, Relation]) -> exp.Expr:
+    """Return a statement in which such subqueries are joins; it is changed in place.
+
+    Parameters
+    ----------
+    tree
+        The statement as it was read.
+    relations
+        What its tables are.
+    """
+    names = _private_names(tree, relations)
+    units = {table.unit.casefold() for table in relations.values() if table.private and table.unit is not None}
+    number = 0
+    for select in reversed(list(tree.find_all(exp.Select))):  # those inside first: they are copied with those around
+        where = select.args.get("where")
+        sides = [node for node in _own_queries(select) if _reads(node, names)]
+        for node in sides:
+            found = _found(node, units)
+            if found is None:
+                continue
+            number += 1
+            called = CALLED if number == 1 else f"{CALLED} ({number})"
+            _join(select, node, found, called, None if where is None else where.this)
+    return tree
+
+
+def _private_names(tree: exp.Expr, relations: Mapping[str, Relation]) -> set[str]:
+    """Return the names of private tables, and of queries of WITH clauses that read some."""
+    names = {name.casefold() for name, relation in relations.items() if relation.private}
+    for common in tree.find_all(exp.CTE, bfs=False):
+        if _reads(common.this, names):
+            names.add(common.alias.casefold())
+    return names
+
+
+def _reads(query: exp.Expr, names: set[str]) -> bool:
+    return any(table.name.casefold() in names for table in query.find_all(exp.Table))
+
+
+def _own_queries(select: exp.Select) -> Iterator[exp.Expr]:
+    """Return the nodes of a select's own expressions that ask of a subquery: IN, EXISTS, and values."""
+    parts = ("where", "group", "having")
+    roots = [*select.expressions, *(node for part in parts if (node := select.args.get(part)) is not None)]
+    for root in roots:
+        for node in list(root.walk(prune=lambda node: isinstance(node, exp.Query))):
+            holds = isinstance(node, exp.In) and node.args.get("query") is not None
+            alone = isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.In | exp.Exists)
+            if holds or alone or isinstance(node, exp.Exists):
+                yield node
+
+
+def _found(node: exp.Expr, units: set[str]) -> _AboutUnits | None:
+    inner = node.args["query"] if isinstance(node, exp.In) else node.this
+    while isinstance(inner, exp.Subquery) and not inner.args.get("alias"):
+        inner = inner.this
+    if isinstance(node, exp.In):
+        left = bare(node.this)
+        listed = inner.selects if isinstance(inner, exp.Query) else []
+        if not (_is_unit(left, units) and len(listed) == 1 and _is_unit(bare(listed[0].unalias()), units)):
+            return None
+        name = exp.column(exp.to_identifier(listed[0].alias_or_name, quoted=True))
+        return _AboutUnits(left, _one_row_a_unit(name, exp.Subquery(this=inner.copy(), alias=_alias("listed"))))
+    if not isinstance(inner, exp.Select) or any(inner.args.get(part) for part in ("limit", "offset", "with_", "group")):
+        return None
+    equality = _equality(inner, units)
+    if equality is None:
+        return None
+    inside, outside, rest = equality
+    query = inner.copy()
+    query.set("where", exp.Where(this=exp.and_(*(part.copy() for part in rest), copy=False)) if rest else None)
+    query.set("order", None)
+    unit = exp.alias_(inside.copy(), UNIT, quoted=True)
+    if isinstance(node, exp.Exists):
+        if calls_of(inner) or inner.args.get("having"):
+            return None
+        query.set("expressions", [unit])
+        query.set("distinct", exp.Distinct())
+        return _AboutUnits(outside, query)
+    if len(inner.expressions) != 1 or not calls_of(inner) or inner.args.get("having"):
+        return None
+    value = inner.expressions[0].unalias()
+    query.set("expressions", [unit, exp.alias_(value.copy(), VALUE, quoted=True)])
+    query.set("group", exp.Group(expressions=[inside.copy()]))
+    return _AboutUnits(outside, query, value=True, counts=isinstance(bare(value), exp.Count))
+
+
+def _is_unit(node: exp.Expr, units: set[str]) -> bool:
+    return isinstance(node, exp.Column) and not isinstance(node.this, exp.Star) and node.name.casefold() in units
+
+
+def _one_row_a_unit(name: exp.Column, source: exp.Subquery) -> exp.Select:
+    select = exp.Select(expressions=[exp.alias_(name, UNIT, quoted=True)], distinct=exp.Distinct())
+    return select.from_(source, copy=False)
+
+
+def _equality(inner: exp.Select, units: set[str]) -> tuple[exp.Expr, exp.Expr, list[exp.Expr]] | None:
+    """Return the unit inside that is equated with one outside, that one, and the other conditions."""
+    where = inner.args.get("where")
+    own = {node.alias_or_name.casefold() for node in source_nodes(inner)}
+    parts = [] if where is None else list(_conjuncts(where.this))
+    for part in parts:
+        sides = [bare(part.this), bare(part.expression)] if isinstance(part, exp.EQ) else []
+        if len(sides) != 2 or not all(_is_unit(side, units) for side in sides):
+            continue
+        of = ["" if side.args.get("table") is None else side.args["table"].name.casefold() for side in sides]
+        if all(of) and sum(name in own for name in of) == 1:
+            inside, outside = sides if of[0] in own else sides[::-1]
+            return inside, outside, [other for other in parts if other is not part]
+    return None
+
+
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
+    node = bare(node)
+    if isinstance(node, exp.And):
+        yield from _conjuncts(node.this)
+        yield from _conjuncts(node.expression)
+    else:
+        yield node
+
+
+def _join(select: exp.Select, node: exp.Expr, found: _AboutUnits, called: str, where: exp.Expr | None) -> None:
+    """Join the query, and write in the place of the subquery whether there is a row of it, or its value."""
+    source = exp.Subquery(this=found.query, alias=_alias(called))
+    equal = exp.EQ(this=found.outside.copy(), expression=_column(called, UNIT))
+    required = where is not None and any(part is node for part in _conjuncts(where))
+    side = {} if required else {"side": "LEFT"}
+    select.append("joins", exp.Join(this=source, on=equal, **side))
+    for star in select.expressions:
+        if isinstance(star, exp.Star):  # what is joined is not listed
+            listed = star.args.get("except_") or []
+            names = [UNIT, VALUE] if found.value else [UNIT]
+            star.set("except_", [*listed, *(exp.to_identifier(name, quoted=True) for name in names)])
+    if found.value:
+        value: exp.Expr = _column(called, VALUE)
+        made = exp.Coalesce(this=value, expressions=[exp.Literal.number(0)]) if found.counts else value
+    elif required:
+        made = exp.true()
+    else:
+        made = exp.Not(this=exp.Is(this=_column(called, UNIT), expression=exp.null()))
+    made = exp.Paren(this=made)
+    for place in ("line", "col", "start", "end"):
+        if place in node.meta:
+            made.meta[place] = node.meta[place]
+    node.replace(made)
+
+
+def _alias(name: str) -> exp.TableAlias:
+    return exp.TableAlias(this=exp.to_identifier(name, quoted=True))
+
+
+def _column(table: str, name: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
