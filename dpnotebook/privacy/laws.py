@@ -67,6 +67,8 @@ class Law(ABC):
         Whether a budget for it has a delta of which noise needs a part.
     on_integers
         Whether noise of counts is kept on the integers; otherwise it is drawn on a grid so fine that nothing is lost.
+    tail_ratio
+        How many times as wide normal noise is that is no less likely to be far out, down to 1e-10.
     """
 
     name: ClassVar[Noise]
@@ -77,6 +79,7 @@ class Law(ABC):
     refines: ClassVar[bool]
     needs_delta: ClassVar[bool]
     on_integers: ClassVar[bool]
+    tail_ratio: ClassVar[float]
 
     def __repr__(self) -> str:
         return f"{self.title} noise"
@@ -214,6 +217,7 @@ class LaplaceLaw(Law):
     refines = True
     needs_delta = False
     on_integers = True  # where the variance is least for its epsilon
+    tail_ratio = 2.5  # ln(1 / 2p) / sqrt(2) over the normal quantile of p, for p = 1e-10
 
     def sensitivity(self, norm: int) -> float:
         """Return the L1 norm as it is."""
@@ -327,6 +331,7 @@ class GaussianLaw(Law):
     refines = False  # another measurement beside the first is as good
     needs_delta = True
     on_integers = False
+    tail_ratio = 1.0
 
     def sensitivity(self, norm: int) -> float:
         """Return the L2 norm of a squared one."""

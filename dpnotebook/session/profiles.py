@@ -18,7 +18,7 @@ COLUMNS = ("release", "table", "statement", "of", "groups", "units", "half", "mo
 
 
 def profiles(ledger: Ledger, tables: Iterable[str]) -> pd.DataFrame:
-    """Return what was found of the norms of units' vectors, one row for each aggregate that it was measured for.
+    """Return what was found of the norms of units' vectors and of the values of rows, one row for each aggregate.
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ def profiles(ledger: Ledger, tables: Iterable[str]) -> pd.DataFrame:
 
 
 def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from dpnotebook.sql.profile import ranges_told
     from dpnotebook.sql.statement_json import statement_from_json
 
     found = []
@@ -48,6 +49,10 @@ def _rows(number: int, table: str, plan: dict[str, Any], selects: list[dict[str,
             aggregate = select.aggregates[i]
             said = (number, table, plan["words"], aggregate.words or aggregate.name, norms.groups, units)
             found.append(dict(zip(COLUMNS, (*said, half, most, low, high), strict=True)))
+        for i, (low, high) in ranges_told(select, told.get("profile", {})).items():
+            of = select.aggregates[i].words or select.aggregates[i].name
+            hidden = (math.nan,) * 4  # nothing is said of units, each row counts by itself
+            found.append(dict(zip(COLUMNS, (number, table, plan["words"], of, *hidden, low, high), strict=True)))
     return found
 
 

@@ -23,7 +23,7 @@ from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, Work
 from dpnotebook.session.redraws import Redraw, Redrawn
 from dpnotebook.session.release import Release
 from dpnotebook.sql.aggregates.bounds import MOST, find_bounds
-from dpnotebook.sql.aggregates.budget_split import needs_bounds, shares
+from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.estimating import estimate
@@ -34,7 +34,7 @@ from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import clips as clips_of
-from dpnotebook.sql.profile import measured_profile
+from dpnotebook.sql.profile import measured_profile, measured_ranges
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
@@ -178,7 +178,7 @@ def _measured(
         return execute(query, (*select.tables, *select.public))
 
     share = shares(select, units, accountant, clips)
-    unbounded = [aggregate for i, aggregate in enumerate(select.aggregates) if needs_bounds(select, i, clips)]
+    unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
     counted: dict[int, Integers] = {}
     profile: dict[str, Any] = {}
     lost: dict[int, Taken] = {}
@@ -194,8 +194,13 @@ def _measured(
         lost = {i: clip.lost for i, clip in chosen.items() if clip.lost.known}
         cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
     else:
-        found = all_magnitudes(select, unbounded, run, secret)
-        bounds = find_bounds(select, share, accountant, found.__getitem__, draw)
+        groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
+        ranges, profile = measured_ranges(select, share, accountant, groups, run, secret, draw)
+        rest = [i for i in unbounded if i not in ranges]
+        found = all_magnitudes(select, [select.aggregates[i] for i in rest], run, secret) if rest else {}
+        bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
+        bounds |= find_bounds(select, share, accountant, found.__getitem__, draw, rest)
+        cut |= {i: clip.cut for i, clip in ranges.items() if clip.cut.known}
     planned = measuring(select, share, accountant, delta, bounds)
     exact = totals(select, planned.components, run, secret)
     drawn = noisy(planned, exact, draw, counted)
@@ -306,7 +311,7 @@ def _notes(record: Record, statement: Statement) -> tuple[str, ...]:
         *(
             f"{select.aggregates[i].words}: {text}"
             for told, select in zip(record.details["selects"], statement.selects, strict=True)
-            for i, text in (*_clipped(told), *_at_the_end(told, select))
+            for i, text in (*_clipped(told, select), *_at_the_end(told, select))
         ),
     )
     words = [
@@ -335,13 +340,14 @@ def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]
                 yield f"{aggregate.words or aggregate.name}: noise hides it{where} too few values"
 
 
-def _clipped(told: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:
     """Return what norms and bounds that were found take from answers, in words, with the number of the aggregate."""
     lost, cut = taken_from_json("lost", told), taken_from_json("cut", told)
-    if not lost and not cut:
+    ranges = {i for i in range(len(select.aggregates)) if has_range(select, i)}
+    if not (lost or cut or ranges):
         return
     measured = Measuring.from_json(told["measuring"])
-    for i in sorted({**lost, **cut}):
+    for i in sorted({*lost, *cut, *ranges}):
         if measured.parts[i].found:
             yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
 

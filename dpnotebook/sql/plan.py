@@ -13,7 +13,7 @@ import numpy as np
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.plan import Alternative, BudgetState, Comparisons, Cost, Plan, PlannedMeasure
 from dpnotebook.query.question import Accuracy
-from dpnotebook.sql.aggregates.budget_split import needs_bounds
+from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.expected import steps, warnings
 from dpnotebook.sql.aggregates.function import USUAL_ROWS
@@ -243,18 +243,20 @@ def _answered_plan(
 
 
 def _missing(statement: Statement, priced: Priced) -> list[tuple[PrivateSelect, int]]:
-    """Return the aggregates whose norms have to be measured first."""
+    """Return the aggregates for which a part of a profile has to be measured first: norms, or bounds of values."""
     return [
         (select, i)
         for select, known in zip(statement.selects, priced.clips, strict=True)
         for i in range(len(select.aggregates))
-        if select.contribution.kind == "l2" and needs_bounds(select, i, known)
+        if needs_bounds(select, i, known) and (select.contribution.kind == "l2" or has_range(select, i))
     ]
 
 
 def _known_values(
     select: PrivateSelect, missing: Sequence[tuple[PrivateSelect, int]], books: StatementBooks
 ) -> dict[int, tuple[Bounds, Taken]]:
+    if select.contribution.kind != "l2":
+        return {}
     found = {i: known_values(one, i, books) for one, i in missing if one is select}
     return {i: told for i, told in found.items() if told is not None}
 

@@ -26,7 +26,7 @@ from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, unit
 from dpnotebook.sql.aggregates.function import KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
-from dpnotebook.sql.profile import Clip, Norms, certain_clips, clips, is_enough
+from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 from dpnotebook.sql.statement import Statement
 
@@ -118,6 +118,10 @@ def price(
         delta = threshold_delta(select, share, books)
         certain = certain_clips(select)
         costs = shares(select, share, accountant, certain)
+        for i, (clip, spent) in known_ranges(select, books).items():
+            if not renew or spent * COARSER >= _finding(select, costs, i):
+                certain[i] = clip
+        costs = shares(select, share, accountant, certain) if certain else costs
         told = known[place] if known else {}
         usable = {
             i: norms

@@ -23,7 +23,16 @@ from numpy.typing import NDArray
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, cost_of, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.budget_split import (
+    FIRST,
+    HISTOGRAMS,
+    Shares,
+    cost_of,
+    found_with,
+    has_range,
+    needs_bounds,
+    operands,
+)
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.hidden_tail import Taken
@@ -32,8 +41,10 @@ from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
+    Answer,
     located,
     range_edges,
+    spanned,
     trimmed,
     wider,
     with_margins,
@@ -132,13 +143,33 @@ class Clip:
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
     """Return by what the parts of a profile are found that an aggregate needs: of norms, and of values where needed."""
+    if select.contribution.kind != "l2":
+        return [_range_key(select, index)] if has_range(select, index) else []
     return _keys(select, index, _key)
+
+
+def _range_key(select: PrivateSelect, index: int) -> str:
+    aggregate = select.aggregates[index]
+    function = function_of(aggregate.kind)
+    return _key("sums" if function.adds else "values" if function.centres else "range", select, aggregate)
 
 
 def norms_told(select: PrivateSelect, index: int, told: Mapping[str, Any]) -> Norms | None:
     """Return the norms of an aggregate in a recorded profile; None where there are none."""
     found = [told[keys[0]] for keys in _all_keys(select, index) if keys[0] in told]
     return Norms.from_json(found[0]) if found else None
+
+
+def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
+    """Return between which values rows lie by a recorded profile, by aggregates' numbers; NaN where noise hides them."""
+    found = {}
+    for i in range(len(select.aggregates)):
+        if has_range(select, i) and (part := told.get(_range_key(select, i))) is not None:
+            found[i] = (math.nan, math.nan)
+            if part["values"] is not None:
+                low, high = map(Fraction, part["values"])
+                found[i] = float(low), float(high)
+    return found
 
 
 def _keys(select: PrivateSelect, index: int, key: Callable[[str, PrivateSelect, Aggregate], str]) -> list[str]:
@@ -162,6 +193,19 @@ def certain_clips(select: PrivateSelect) -> dict[int, Clip]:
         if select.contribution.kind == "l2" and not select.keys and function_of(aggregate.kind).of == "units"
         if needs_bounds(select, i)
     }
+
+
+def known_ranges(select: PrivateSelect, books: Books) -> dict[int, tuple[Clip, int]]:
+    """Return bounds of the values of rows that were found before, and what that cost, by the numbers of the aggregates.
+
+    Parameters
+    ----------
+    select, books
+        The private aggregation, and the ledger.
+    """
+    wanted = [i for i in range(len(select.aggregates)) if has_range(select, i)]
+    found = {i: _best_values([_range_key(select, i)], books) for i in wanted}
+    return {i: (Clip(best[0], cut=best[1]), best[2]) for i, best in found.items() if best is not None}
 
 
 def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> dict[int, Norms]:
@@ -189,12 +233,12 @@ def known_norms(select: PrivateSelect, books: Books, *, wider: bool = False) -> 
 
 def profiled(select: PrivateSelect, books: Books) -> list[Any]:
     """Return the records that a private aggregation may take norms or values from: all must be of the rows of today."""
-    if select.contribution.kind != "l2":
-        return []
     seen = _Consulted(books)
-    known_norms(select, seen, wider=True)
-    for i in range(len(select.aggregates)):
-        known_values(select, i, seen)
+    known_ranges(select, seen)
+    if select.contribution.kind == "l2":
+        known_norms(select, seen, wider=True)
+        for i in range(len(select.aggregates)):
+            known_values(select, i, seen)
     return list(seen.found.values())
 
 
@@ -272,13 +316,18 @@ def _with_usual_norms(select: PrivateSelect) -> PrivateSelect:
 
 def known_values(select: PrivateSelect, index: int, books: Books) -> tuple[Bounds, Taken] | None:
     """Return between which values most rows were found to lie before, and what that takes from an answer at most."""
-    keys = [keys[1] for keys in _all_keys(select, index) if len(keys) > 1]
+    best = _best_values([keys[1] for keys in _all_keys(select, index) if len(keys) > 1], books)
+    return None if best is None else best[:2]
+
+
+def _best_values(keys: Iterable[str], books: Books) -> tuple[Bounds, Taken, int] | None:
+    """Return the bounds that were found from the least noisy histograms, what they take at most, and what they cost."""
     told = (part for key in keys for part in _recorded(books.records(key), key))
     parts = [part for part in told if part["values"] is not None]
     if not parts:
         return None
     best = max(parts, key=lambda part: int(part["units"]))
-    return tuple(map(Fraction, best["values"])), _cut(best)
+    return tuple(map(Fraction, best["values"])), _cut(best), int(best["units"])
 
 
 def _cut(told: Mapping[str, Any]) -> Taken:
@@ -425,6 +474,88 @@ def measured_profile(
     return {i: found[of] for i, of in first.items()}, told
 
 
+def measured_ranges(
+    select: PrivateSelect,
+    shares: Shares,
+    accountant: Accountant,
+    groups: int,
+    run: Run,
+    secret: str,
+    draw: Draw,
+) -> tuple[dict[int, Clip], dict[str, Any]]:
+    """Measure between which values rows lie, where each of them counts by itself and nothing is known of that.
+
+    Parameters
+    ----------
+    select, shares, accountant, groups, run, secret, draw
+        As for `measured_profile`.
+
+    Returns
+    -------
+    The bounds by the number of the aggregate, without any where noise hides them, and what is recorded, by what it is
+    found by.
+    """
+    found: dict[int, Clip] = {}
+    told: dict[str, Any] = {}
+    searched: dict[int, _Located] = {}
+    for at, (i, aggregate) in enumerate(operands(select)):
+        if i in shares.known or not has_range(select, i):
+            continue
+        first = found_with(select, at, shares.known)
+        if first not in searched:
+            most = math.floor(shares.auto[first] * FIRST)
+            costs = most, (shares.auto[first] - most) // ROUNDS
+            searched[first] = _located(select, aggregate, accountant, costs, run, secret, draw)
+        scale = accountant.scale(cost_of(select, shares, i), select.contribution.most)
+        bounds, cut = searched[first].bounds(aggregate, groups * math.sqrt(accountant.law.variance(scale)))
+        found[i] = Clip(bounds, cut=cut)
+        values = None if bounds is None else [str(bound) for bound in bounds]
+        told[_range_key(select, i)] = {"values": values, "units": shares.auto[first]} | _told_cut(cut)
+    return found, told
+
+
+@dataclass(frozen=True)
+class _Located:
+    """Where the values of a column were found to be, at finer and finer bins.
+
+    Parameters
+    ----------
+    between
+        What surely holds most of them, with a margin where finer bins told them; None where noise hides them all.
+    edges, counts
+        Bins that are narrow there and wider away from there, and the noisy number of units in each.
+    scale, tail_ratio
+        Standard deviation of the noise on each, and how many times as wide Gaussian noise is that is far out as often.
+    rounds
+        From how many histograms that was found.
+    """
+
+    between: Bounds | None
+    edges: NDArray[np.float64]
+    counts: NDArray[np.int64]
+    scale: float
+    tail_ratio: float
+    rounds: int
+
+    def bounds(self, aggregate: Aggregate, noise: float) -> tuple[Bounds | None, Taken]:
+        """Return bounds that suit an aggregate, and what they take from its answer; see `trimmed`."""
+        if self.between is None:
+            return None, NOT_KNOWN
+        function = function_of(aggregate.kind)
+        if not (function.centres or function.adds):
+            span = spanned(self.counts, self.scale, self.edges, self.tail_ratio)
+            found = None if span is None else (span, NOT_KNOWN)
+        else:
+            of: Answer = "squares" if function.squares else "sums" if function.adds else "means"
+            found = trimmed(self.counts, self.scale, self.edges, noise, of, self.tail_ratio)
+        (low, high), cut = found or (self.between, NOT_KNOWN)
+        if function.adds:
+            low, high = min(low, Fraction(0)), max(high, Fraction(0))
+        if aggregate.integer and not function.centres:
+            low, high = Fraction(math.floor(low)), Fraction(math.ceil(high))
+        return (low, high), cut
+
+
 def _values(
     select: PrivateSelect,
     aggregate: Aggregate,
@@ -435,33 +566,46 @@ def _values(
     draw: Draw,
     noise: float,
 ) -> tuple[Bounds | None, Taken, int]:
-    """Return between which values most rows lie, what that takes from an answer, and from how many histograms.
+    """Return between which values most rows lie, what that takes from an answer, and from how many histograms."""
+    found = _located(select, aggregate, accountant, (cost, cost), run, secret, draw)
+    return *found.bounds(aggregate, noise), found.rounds
+
+
+def _located(
+    select: PrivateSelect,
+    aggregate: Aggregate,
+    accountant: Accountant,
+    costs: tuple[int, int],
+    run: Run,
+    secret: str,
+    draw: Draw,
+) -> _Located:
+    """Return where values are, from histograms of which the first costs so much, and so much each of the others.
 
     These are of magnitudes, then of finer bins where values are, then of few bins that get wider away from these.
     """
-    scale = histogram_scale(accountant, cost)
+    first, scale = (histogram_scale(accountant, cost) for cost in costs)
+    spread, ratio = math.sqrt(accountant.law.variance(scale)), accountant.law.tail_ratio
 
     def noisy(bins: int, between: Iterable[float | Fraction] | None) -> NDArray[np.int64]:
         edges = None if between is None else tuple(map(float, between))
         counts = histograms.values(select, aggregate.input or 0, bins, edges, run, secret)
-        return counts + draw(accountant.noise, scale, counts.size)
+        return counts + draw(accountant.noise, first if between is None else scale, counts.size)
 
-    bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), scale, accountant.noise)
+    bounds: Bounds | None = found_magnitudes(noisy(magnitude_edges().size - 1, None), first, accountant.noise)
     if bounds is None:
-        return None, NOT_KNOWN, 1
-    between, whole, rounds = wider(bounds), with_tails(bounds), 1
+        return _Located(None, np.zeros(0), np.zeros(0, dtype=np.int64), spread, ratio, 1)
+    between, whole, rounds, told = wider(bounds), with_tails(bounds), 1, bounds
     for _ in range(ROUNDS - 1):
-        found, rounds = located(noisy(FINE, between), float(scale), between), rounds + 1
+        found, rounds = located(noisy(FINE, between), spread * ratio, between), rounds + 1
         if found is None:
             break
         bounds, finer = found
-        between = with_margins(bounds, between)
+        between = told = with_margins(bounds, between)
         if not finer:
             break
     edges = range_edges(bounds, whole)
-    counts = noisy(edges.size - 1, edges)
-    squares = function_of(aggregate.kind).squares
-    return *(trimmed(counts, float(scale), edges, noise, squares=squares) or (between, NOT_KNOWN)), rounds + 1
+    return _Located(told, edges, noisy(edges.size - 1, edges), spread, ratio, rounds + 1)
 
 
 def _key(

@@ -155,7 +155,7 @@ def range_of(values, scale, noise, random, magnitude, squares=False):
             break
     edges = range_edges(found, whole)
     counts = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] + random.normal(0, scale, edges.size - 1)
-    return trimmed(counts, scale, edges, noise, squares=squares) or (between, Taken())
+    return trimmed(counts, scale, edges, noise, "squares" if squares else "means") or (between, Taken())
 
 
 def magnitude(values, scale):

@@ -27,6 +27,7 @@ from dpnotebook.sql.aggregates.function import (
     Statistic,
     input_of,
 )
+from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring
 from dpnotebook.sql.aggregates.ratios import of_mean, reads_mean
 from dpnotebook.sql.bounded_sums import Component
@@ -306,6 +307,10 @@ class Sum(Added):
     def usual_norm(self, values: Bounds | None, rows: int) -> Bounds | None:
         """Return what so many values come to, where their bounds are known."""
         return None if values is None else (Fraction(0), max(map(abs, values)) * rows)
+
+    def taken(self, cut: Taken) -> tuple[Taken, str]:
+        """Return what bounds of values take from each of them, of which the sum is."""
+        return cut, "value, on average"
 
     def build(self, builder: Builder, aggregate: Aggregate, bounds: Bounds, cost: int) -> AggregateInput:
         """Add up the sums of units; whole numbers in whole steps."""

@@ -12,7 +12,7 @@ that depend on what a mistake would do in place of one level that is lowered unt
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from fractions import Fraction
 from functools import lru_cache
 
@@ -54,8 +54,9 @@ def find_bounds(
     accountant: Accountant,
     magnitudes: Callable[[Aggregate], ArrayLike],
     draw: Draw = draw_integers,
+    wanted: Collection[int] | None = None,
 ) -> dict[int, Bounds | None]:
-    """Return the bounds of all aggregates that have none, by their numbers; None where they are not found.
+    """Return the bounds of aggregates that have none, by their numbers; None where they are not found.
 
     Parameters
     ----------
@@ -70,15 +71,19 @@ def find_bounds(
         (bins,).
     draw
         Draws noise of a law and a scale.
+    wanted
+        Numbers of the aggregates; all that need bounds when None.
     """
+    if wanted is None:
+        wanted = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
     noisy: dict[int, tuple[NDArray[np.int64], Fraction]] = {}
     bounds: dict[int, Bounds | None] = {}
     for at, (i, operand) in enumerate(operands(select)):
-        if not needs_bounds(select, i):
+        if i not in wanted:
             continue
         mine: Bounds | None = operand.bounds
         if mine is None:
-            first = found_with(select, at)
+            first = found_with(select, at, shares.known)
             if first == at:
                 exact = np.asarray(magnitudes(operand), dtype=np.int64)
                 scale = histogram_scale(accountant, shares.auto[at])
@@ -122,7 +127,7 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         measuring(select, shares, accountant, delta, unknown)
     for units in shares.auto:
         if units:
-            checked_scale(histogram_scale(accountant, max(units // HISTOGRAMS, 1) if clipped else units))
+            checked_scale(histogram_scale(accountant, max(units // HISTOGRAMS, 1)))
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

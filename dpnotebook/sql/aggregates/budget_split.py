@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from dpnotebook.errors import SQLError
 from dpnotebook.privacy.accountant import UNITS, Accountant
+from dpnotebook.privacy.laws import Law
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.select import Aggregate, PrivateSelect
 
@@ -23,6 +24,11 @@ HIDDEN_L2 = Fraction(1, 4)
 PROFILE = Fraction(1, 10)
 QUIET = 20
 HISTOGRAMS = 5  # of values between which vectors are centred, at finer and finer bins, and of lengths
+
+# Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
+# is given for finding bounds, and that is enough for its noise to be no more than this, but for half of all.
+FIRST = Fraction(3, 5)
+QUIET_RANGE = 10
 
 
 @dataclass(frozen=True)
@@ -91,7 +97,10 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     given = [each if share is None else share for share in own]
     columns = operands(select)
     sought = [at for at, (i, operand) in enumerate(columns) if i not in known and _is_sought(select, operand)]
-    finding = [_finding(select, i, share) if needs_bounds(select, i, known) else 0 for i, share in enumerate(given)]
+    law = accountant.law
+    finding = [
+        _finding(select, i, share, law) if needs_bounds(select, i, known) else 0 for i, share in enumerate(given)
+    ]
     main = [share - spent for share, spent in zip(given, finding, strict=True)]
     auto = [0] * len(columns)
     for at in sought:
@@ -103,8 +112,18 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     return Shares(tuple(main), tuple(auto), selection if hidden else 0, serving, frozenset(known))
 
 
-def _finding(select: PrivateSelect, index: int, share: int) -> int:
+def has_range(select: PrivateSelect, index: int) -> bool:
+    """Return whether bounds of an aggregate are those of the values of rows, each of which counts by itself."""
+    function = function_of(select.aggregates[index].kind)
+    of_rows = select.contribution.kind == "rows" and function.of == "numbers" and function.operands == 1
+    return of_rows and needs_bounds(select, index)
+
+
+def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     """Return what of the share of an aggregate is for finding its bounds."""
+    if has_range(select, index):
+        quiet = UNITS * Fraction(law.cost(1 / QUIET_RANGE**2)) / FIRST
+        return math.floor(min(max(share * PROFILE, quiet), Fraction(share, 2)))
     if select.contribution.kind != "l2":
         return share // 2
     aggregate = select.aggregates[index]

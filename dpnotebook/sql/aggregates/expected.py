@@ -174,6 +174,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     part = measuring.parts[index]
     assert part.bounds is not None
     function, norm = function_of(part.kind), float(part.bounds[-1])
+    if measuring.contribution.kind == "rows":
+        return _trimmed(part, cut)
     if function.centres:
         less = f"units with more than about {norm:,.3g} rows count less in averages than they would"
         return f"{_trimmed(part, cut)}; {less}" if cut.known else less
@@ -197,8 +199,9 @@ def _trimmed(part: AggregateInput, cut: Taken) -> str:
     """Return what bounds of values that were found from the data do to an answer, in words."""
     assert part.bounds is not None
     low, high = (float(bound) for bound in part.bounds[:2])
+    between = f"values are taken to be between {low:,.6g} and {high:,.6g}"
     cut, answer = function_of(part.kind).taken(cut)
-    return f"values are taken to be between {low:,.6g} and {high:,.6g}: {_taken(cut, answer)}"
+    return f"{between}: {_taken(cut, answer)}" if cut.known else between
 
 
 def _clipping(
@@ -216,7 +219,7 @@ def _clipping(
             f"{instead}"
         )
     if kind == "rows":
-        return found
+        return [_trimmed(part, cut[i]) for i, part in enumerate(measuring.parts) if i in cut and part.bounds]
     for i, part in enumerate(measuring.parts):
         if kind == "l2" and not measuring.grouped and function_of(part.kind).of == "units":
             continue  # a unit is one unit

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 
 Floats = NDArray[np.float64]
+Answer = Literal["means", "sums", "squares"]
 
 ROUNDS = HISTOGRAMS - 2  # histograms of values beside that of magnitudes: the last one is coarse
 FINE = 1024  # bins of equal width: many tell where values are
@@ -86,7 +88,7 @@ def range_edges(found: Bounds, bounds: Bounds) -> Floats:
 
 
 def trimmed(
-    counts: ArrayLike, scale: float, edges: Floats, noise: float, *, squares: bool
+    counts: ArrayLike, scale: float, edges: Floats, noise: float, of: Answer, tail_ratio: float = 1.0
 ) -> tuple[Bounds, Taken] | None:
     """Return the bounds between which values are kept for the least error of an answer; None where noise hides all.
 
@@ -95,21 +97,23 @@ def trimmed(
     counts
         Noisy number of units in each bin, shape (bins,).
     scale
-        Standard deviation of the Gaussian noise on each.
+        Standard deviation of the noise on each.
     edges
         Of the bins, as `range_edges` has them.
     noise
         About the standard deviation of the noise on a sum over all units, of values half-way between bounds 2 apart.
-    squares
-        Whether the answer is how far values are spread, and not their mean.
+    of
+        What the answer is: how large values are on average, all together, or how far they are spread.
+    tail_ratio
+        How many times as wide Gaussian noise would be that is far out as often.
 
     Returns
     -------
     The bounds, and what keeping values between them takes from a mean, or a variance, about and at most; of a variance
     also about how large it is between them.
     """
-    noisy = np.asarray(counts, dtype=float)
-    found = _found(noisy, scale, min(noisy.size // 2, MOST_BINS), SEEN, FILLED if squares else None)
+    noisy, squares = np.asarray(counts, dtype=float), of == "squares"
+    found = _found(noisy, scale * tail_ratio, min(noisy.size // 2, MOST_BINS), SEEN, FILLED if squares else None)
     if found is None:
         return None
     usual = USUAL_SQUARES if squares else USUAL
@@ -119,7 +123,7 @@ def trimmed(
     edges = np.interp(np.arange(likely.size + 1) / FINER, np.arange(edges.size), edges)
     low, high = (side.ravel() for side in np.meshgrid(edges, edges, indexing="ij"))
     low, high = low[low < high], high[low < high]
-    half = (high - low) / 2
+    half = np.maximum(np.maximum(-low, high), 0.0) if of == "sums" else (high - low) / 2
     error = noise / max(float(likely.sum()), 1.0) * (half**2 if squares else half)
     best = int(np.argmin(_bias(likely, edges, low, high, squares) ** 2 + error**2))
     cut, most = (
@@ -130,6 +134,22 @@ def trimmed(
     weights = likely / max(float(likely.sum()), 1.0)
     answer = float((places - places @ weights) ** 2 @ weights) if squares else math.nan
     return (Fraction(float(low[best])), Fraction(float(high[best]))), Taken(min(cut, most), most, answer)
+
+
+def spanned(counts: ArrayLike, scale: float, edges: Floats, tail_ratio: float = 1.0) -> Bounds | None:
+    """Return what nearly all values lie between: bins that surely hold some, and one more on either side.
+
+    Parameters
+    ----------
+    counts, scale, edges, tail_ratio
+        As for `trimmed`.
+    """
+    noisy = np.asarray(counts, dtype=float)
+    found = _found(noisy, scale * tail_ratio, min(noisy.size // 2, MOST_BINS), SEEN)
+    if found is None:
+        return None
+    first, end = max(found[0] - 1, 0), min(found[1] + 1, noisy.size)
+    return Fraction(float(edges[first])), Fraction(float(edges[end]))
 
 
 def _bias(counts: Floats, edges: Floats, low: Floats, high: Floats, squares: bool) -> Floats:

@@ -13,7 +13,6 @@ from dpnotebook.domain import Attribute, Bins, Range
 from dpnotebook.errors import shorten
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.function import Limits
-from dpnotebook.sql.analysis.value_bounds import value_bounds
 from dpnotebook.sql.ownership.queries import From
 from dpnotebook.sql.parse.statement_parser import Call, Clause
 from dpnotebook.sql.select import Contribution
@@ -73,9 +72,7 @@ def contribution_of(
     notes: list[str] = []
     drawn = ""
     limits = [] if clause is None else [limit for limit in (clause.max_groups, clause.max_rows) if limit is not None]
-    several = not source.single and max_rows != 1
-    planned = wanted == "planned" and not private and _can_be_clipped(calls)
-    planned = planned and (several or _are_sought(calls, source, relations, text))
+    planned = wanted == "planned" and not private and not source.single and max_rows != 1 and _can_be_clipped(calls)
     if limits and wanted in ("l2", "rows"):
         at = None if clause is None else clause.token
         raise text.error(f"contribution='{wanted}' says how a unit is bounded; leave max_..._contributed out", at)
@@ -140,12 +137,6 @@ def _can_be_clipped(calls: Sequence[Call]) -> bool:
     """Return whether all of a unit can be clipped to norms that are found, and nobody has written other bounds."""
     functions = [function_of(call.kind) for call in calls]
     return all(function.clipped for function in functions) and not any(isinstance(call.bounds, tuple) for call in calls)
-
-
-def _are_sought(calls: Sequence[Call], source: From, relations: Mapping[str, Relation], text: Text) -> bool:
-    """Return whether bounds of numbers are to be found: those of norms are finer, and are found once."""
-    numbers = (call for call in calls if function_of(call.kind).of == "numbers" and call.argument is not None)
-    return any(value_bounds(call.argument, source.scope, relations, text) is None for call in numbers)
 
 
 def bounds_of(
