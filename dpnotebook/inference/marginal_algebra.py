@@ -10,7 +10,7 @@ the eigenvalues).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -58,7 +58,12 @@ class MarginalAlgebra:
 
     def variances(self) -> Array:
         """Return the variance of each answer for measurements of unit variance, shape (queries,)."""
-        return np.concatenate([self._term_variances(term) for term in self.terms])
+        found = np.empty(sum(term.queries for term in self.terms))
+        first = 0
+        for term in self.terms:
+            found[first : first + term.queries] = self._term_variances(term)
+            first += term.queries
+        return found
 
     def weights(self, rows: Array) -> Array:
         """Return the coefficients of the measurements in the given answers, shape (rows, measurements)."""
@@ -184,8 +189,13 @@ class MarginalAlgebra:
             sums[subset] = spread.reshape(-1) / self.precisions[subset]
         return sums
 
-    def _term_variances(self, term: SparseTerm) -> Array:
-        told = [self.splits[i].parts(w) for i, w in zip(term.axes, term.factors, strict=True)]
+    def _term_variances(self, term: SparseTerm) -> Array | float:
+        """Return the variance of each answer of a term, shape (queries,), or that of all."""
+        told = [self._told_apart(axis, factor) for axis, factor in zip(term.axes, term.factors, strict=True)]
+        if all(rest.size == 1 for rest, _ in told):  # as the counts of one marginal, whose levels have no order
+            return self._single_variance(term, told)
+        sizes = [factor.shape[0] for factor in term.factors]
+        told = [tuple(np.broadcast_to(one, size) for one in pair) for pair, size in zip(told, sizes, strict=True)]
         total = np.zeros(term.queries)
         for subset, inside in _parts(term.axes):
             part: Array = np.ones(1)
@@ -194,13 +204,37 @@ class MarginalAlgebra:
             part[np.isnan(part)] = 0.0  # what is not determined does not matter where it is not asked for
             precision = self.precisions[subset]
             total += part / precision if precision > 0 else np.where(part > 0, np.inf, 0.0)
+        return np.asarray(float(term.weight) ** 2 * total)
+
+    def _single_variance(self, term: SparseTerm, told: Sequence[tuple[Array, ...]]) -> float:
+        """Return the variance of every answer of a term whose queries are all alike."""
+        pairs = [(float(rest[0]), float(squares[0])) for rest, squares in told]
+        total = 0.0
+        for subset, inside in _parts(term.axes):
+            part = math.prod(rest if chosen else squares for (rest, squares), chosen in zip(pairs, inside, strict=True))
+            if part > 0:  # not where it is infinity times nothing
+                precision = self.precisions[subset]
+                total += part / precision if precision > 0 else math.inf
         return float(term.weight) ** 2 * total
+
+    def _told_apart(self, axis: int, factor: Workload) -> tuple[Array, ...]:
+        """Return `AttributeSplit.parts`, each of shape (1,) where the queries are all alike."""
+        known = self._known_parts.get((axis, factor))
+        if known is None:
+            rest, squares = self.splits[axis].parts(factor)
+            alike = rest.size and (rest == rest[0]).all() and (squares == squares[0]).all()
+            known = self._known_parts[axis, factor] = (rest[:1], squares[:1]) if alike else (rest, squares)
+        return known
+
+    @cached_property
+    def _known_parts(self) -> dict[tuple[int, Workload], tuple[Array, ...]]:
+        return {}
 
     def _term_weights(self, term: SparseTerm, rows: Array) -> Array:
         where = np.unravel_index(rows, [factor.shape[0] for factor in term.factors]) if term.axes else ()
         wanted = {i: w.rows(index).astype(float) for i, w, index in zip(term.axes, term.factors, where, strict=True)}
         means = {i: queries @ self.splits[i].z for i, queries in wanted.items()}
-        if not np.isfinite(self._term_variances(term)[rows]).all():
+        if not np.isfinite(np.broadcast_to(self._term_variances(term), term.queries)[rows]).all():
             raise WorkloadError("the measurements do not determine every answer")
         out = np.zeros((rows.size, self.operator.shape[0]))
         for measured, weight, columns in self._measured():

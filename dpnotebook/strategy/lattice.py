@@ -25,10 +25,13 @@ from dpnotebook.workload.base import Array
 from dpnotebook.workload.terms import SparseTerm, sparse_terms
 
 ENTRIES = 2**25  # pairs of a product and a subset of its attributes
+PAIRS = 2**22  # of sets of attributes that are looked at at a time
+LOOK_UP = 16  # sets are compared with one in the time that one of its subsets is looked up
 BITS = 62  # attributes whose subsets are the bits of one integer
 
 Subset = tuple[int, ...]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -121,11 +124,8 @@ class Lattice:
 
     @cached_property
     def _indexed(self) -> tuple[list[Subset], Integers]:
-        largest = max(group.axes.shape[1] for group in self.groups)
         d = len(self.sizes)
-        narrow = d <= BITS
-        # Subsets are numbers to the base of two, or of as many as there are attributes: exact Python ones if need be.
-        kind: Any = np.int64 if narrow or (d + 1) ** largest < 2**BITS else object
+        narrow, kind = _numbering(d, max(group.axes.shape[1] for group in self.groups))
         keys = np.concatenate([_keys(group.axes, d, narrow, kind).ravel() for group in self.groups])
         unique, place = np.unique(keys, return_inverse=True)
         found = _decoded(unique, d, narrow)
@@ -186,6 +186,95 @@ def _grouped(sizes: tuple[int, ...], parts: Sequence[SparseTerm], adding: bool) 
         local = np.array([which for _, which, _ in mine], dtype=np.int64).reshape(len(mine), k)
         groups.append(Group(np.array([square for _, _, square in mine]), axes, offsets[axes] + local))
     return Lattice(sizes, tuple(tuple(found) for found in kinds), tuple(groups))
+
+
+def pairs_within(measured: Flags, asked: Flags) -> tuple[Integers, Integers]:
+    """Return which sets of attributes are within which others, pair by pair, in the order of the others.
+
+    Where a set has few subsets each is looked up; only where it has many all that is asked is gone through, so that
+    tens of thousands of small sets take neither the time nor the memory of a table of all pairs.
+
+    Parameters
+    ----------
+    measured, asked
+        Sets as rows of truth values, shapes (measured, attributes) and (asked, attributes); those asked are distinct.
+
+    Returns
+    -------
+    Two arrays of shape (pairs,): the number of the measured set, ascending, and that of the asked one within it,
+    ascending for each.
+    """
+    d = measured.shape[1]
+    outer, inner = _by_size(measured), _by_size(asked)
+    narrow, kind = _numbering(d, max((axes.shape[1] for _, axes in (*outer, *inner)), default=0))
+    order, numbers = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=kind)
+    if inner:
+        order = np.concatenate([rows for rows, _ in inner])
+        numbers = np.concatenate([_whole_keys(axes, d, narrow, kind) for _, axes in inner])
+        by_number = np.argsort(numbers, kind="stable")
+        order, numbers = order[by_number], numbers[by_number]
+    found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))]
+    for rows, axes in outer if inner else ():
+        k = axes.shape[1]
+        looked_up = 2**k * LOOK_UP <= len(asked)
+        step = max(1, PAIRS // (2**k if looked_up else len(asked)))
+        for first in range(0, len(rows), step):
+            some = slice(first, first + step)
+            if looked_up:
+                keys = _keys(axes[some], d, narrow, kind)
+                place = np.minimum(np.searchsorted(numbers, keys), len(numbers) - 1)
+                which, column = np.nonzero(numbers[place] == keys)
+                within = order[place[which, column]]
+            else:
+                which, within = np.nonzero(_inside(measured[rows[some]], asked))
+            found.append((rows[some][which], within))
+    ones, others = (np.concatenate(side) for side in zip(*found, strict=True))
+    ascending = np.lexsort((others, ones))
+    return ones[ascending], others[ascending]
+
+
+def _inside(measured: Flags, asked: Flags) -> Flags:
+    """Return which asked sets are within which measured ones, shape (measured, asked)."""
+    inside = np.ones((len(measured), len(asked)), dtype=bool)
+    for outside, needed in zip(~as_words(measured).T, as_words(asked).T, strict=True):
+        inside &= (outside[:, None] & needed[None, :]) == 0
+    return inside
+
+
+def as_words(sets: Flags) -> NDArray[np.uint64]:
+    """Return sets of attributes as bits, 64 to a number, shape (sets, numbers)."""
+    d = sets.shape[1]
+    padded = np.zeros((len(sets), -(-d // 64) * 64), dtype=bool)
+    padded[:, :d] = sets
+    return np.packbits(padded, axis=1).view(np.uint64)
+
+
+def _by_size(sets: Flags) -> list[tuple[Integers, Integers]]:
+    """Return the sets of each number of attributes: their numbers, and their attributes, ascending."""
+    sizes = sets.sum(axis=1)
+    groups = []
+    for k in np.unique(sizes).tolist():
+        rows = np.flatnonzero(sizes == k)
+        groups.append((rows, np.nonzero(sets[rows])[1].reshape(len(rows), k)))
+    return groups
+
+
+def _numbering(d: int, largest: int) -> tuple[bool, Any]:
+    """Return whether sets of d attributes, at most so many of them, are numbers to the base of two, and of which type.
+
+    Else to the base of as many as there are attributes: exact Python ones if need be.
+    """
+    narrow = d <= BITS
+    return narrow, np.int64 if narrow or (d + 1) ** largest < 2**BITS else object
+
+
+def _whole_keys(axes: Integers, d: int, narrow: bool, kind: Any) -> Array:
+    """Return the number of every row of attributes, shape (rows,): the last of `_keys`."""
+    keys = np.zeros(len(axes), dtype=kind)
+    for column in axes.T:
+        number = column.astype(kind)
+        keys = keys + 2**number if narrow else keys * (d + 1) + (number + 1)
+    return keys
 
 
 def _keys(axes: Integers, d: int, narrow: bool, kind: Any) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import lru_cache
 
@@ -12,7 +13,7 @@ from dpnotebook.query.objective import Objective, checked_objective
 from dpnotebook.strategy.blas import threads_for
 from dpnotebook.strategy.catalogue import candidates_of_this_package, made
 from dpnotebook.strategy.explicit import Effort
-from dpnotebook.strategy.hdmm import best_of, tried
+from dpnotebook.strategy.hdmm import ANSWERS, best_of, tried
 from dpnotebook.strategy.registry import REGISTERED, registered_strategies
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.strategy.worst_case import all_alike, best_worst, tried_for_worst
@@ -123,10 +124,13 @@ def _competitors(workload: Workload, noise: Noise) -> tuple[Strategy, ...]:
         return ()
     inner = workload.workload if isinstance(workload, Permuted) else workload
     searched = workload.shape[1] <= (FEW_CELLS if isinstance(inner, Prefix | AllRange) else SEARCHED)
+    countable = products is None or math.prod(products[0]) <= ANSWERS
     found = []
     with watched() as report:
         for candidate in candidates_of_this_package(workload, noise):
             if (candidate.optimized and not searched) or candidate.name in OWN:
+                continue
+            if candidate.name == "identity" and not countable:  # more cells than are measured, whatever its error
                 continue
             try:
                 found.append(made(candidate, workload, noise, report=report))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.progress import Progress, silent
+from dpnotebook.strategy.lattice import as_words, pairs_within
 from dpnotebook.workload.base import Array
 
 Rows = NDArray[np.bool_]
@@ -30,7 +31,6 @@ TRIALS = (0.1, 0.4, 0.7, 1.0, 1.3)  # share of a union, in terms of the shares o
 BARS = (0.9999, 1.003, 1.01, 1.03)  # ratios of errors up to which moves are made together
 PROMISING = 1.05  # ratio up to which they are tried at all
 VERIFIED = 40  # and how many
-ENTRIES = 2**24  # of a table of needed by measured subsets that is looked at at a time
 LOST = 1e-9  # of what is told of a subset: less than that is nothing
 
 
@@ -93,20 +93,14 @@ class Problem:
         """Return which measured subset contains which needed one, sparse, shape (needed, subsets)."""
         from scipy.sparse import csc_array
 
-        rows, ends = [], [0]
-        step = max(1, ENTRIES // max(1, len(self.needed)))
-        for first in range(0, len(subsets), step):
-            inside = self.inside(subsets[first : first + step])
-            columns, row = np.nonzero(inside.T)
-            rows.append(row)
-            ends.extend((ends[-1] + np.cumsum(np.bincount(columns, minlength=inside.shape[1]))).tolist())
-        index = np.concatenate(rows)
-        return csc_array((np.ones(index.size), index, np.array(ends)), shape=(len(self.needed), len(subsets)))
+        column, row = pairs_within(subsets, self.needed)
+        ends = np.concatenate(([0], np.cumsum(np.bincount(column, minlength=len(subsets)))))
+        return csc_array((np.ones(row.size), row, ends), shape=(len(self.needed), len(subsets)))
 
     def inside(self, subsets: Rows) -> Rows:
         """Return which needed subsets are within which of the given ones, shape (needed, subsets)."""
         inside = np.ones((len(self.needed), len(subsets)), dtype=bool)
-        for needed, outside in zip(_words(self.needed).T, ~_words(subsets).T, strict=True):
+        for needed, outside in zip(as_words(self.needed).T, ~as_words(subsets).T, strict=True):
             inside &= (needed[:, None] & outside[None, :]) == 0
         return inside
 
@@ -248,11 +242,3 @@ def _moves(problem: Problem, current: SubsetShares) -> Moves:
         np.concatenate(chosen)[order],
         np.concatenate(news)[order],
     )
-
-
-def _words(subsets: Rows) -> NDArray[np.uint64]:
-    """Return sets of attributes as bits, 64 to a number, shape (subsets, numbers)."""
-    d = subsets.shape[1]
-    padded = np.zeros((len(subsets), -(-d // 64) * 64), dtype=bool)
-    padded[:, :d] = subsets
-    return np.packbits(padded, axis=1).view(np.uint64)

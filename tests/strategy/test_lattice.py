@@ -1,13 +1,14 @@
 """Losses of subsets of attributes against dense matrices."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
 
 from dpnotebook.errors import WorkloadError
 from dpnotebook.inference.attribute_split import attribute_split
-from dpnotebook.strategy.lattice import lattice
+from dpnotebook.strategy.lattice import lattice, pairs_within
 from dpnotebook.workload import AllRange, Hierarchy, Identity, Kron, Marginals, Prefix, Stack, Total, marginals
 
 FULL_RANK = [Identity(3), Prefix(3), Hierarchy(3, 2), Stack(Identity(3), 2 * Total(3))]
@@ -89,3 +90,40 @@ def test_what_has_no_lattice():
         lattice(Stack(Kron(Identity(2), Identity(6)), Kron(Identity(4), Identity(3))))
     with pytest.raises(WorkloadError, match="too many"):
         lattice(Marginals([Identity(2)] * 40, [(tuple(range(40)), 1)]))
+
+
+# Numbers to the base of two; to that of 91, in one word; beyond one word. Few subsets are looked up, many compared.
+@pytest.mark.parametrize(("attributes", "largest"), [(8, 8), (62, 4), (90, 4), (90, 90)])
+@pytest.mark.parametrize("seed", range(3))
+def test_pairs_within_by_definition(attributes, largest, seed):
+    rng = np.random.default_rng(seed)
+    few = min(attributes, 8)  # so that many are within others
+
+    def sets(count):
+        flags = np.zeros((count, attributes), dtype=bool)
+        for row in flags:
+            row[rng.choice(few, rng.integers(0, min(few, largest) + 1), replace=False) * (attributes // few)] = True
+        flags[0] = False
+        flags[1] = np.arange(attributes) < largest
+        return flags
+
+    measured, asked = sets(150), np.unique(sets(300), axis=0)
+    one, other = pairs_within(measured, asked)
+    expected = np.argwhere((~asked[None] | measured[:, None]).all(axis=2))
+    assert np.array_equal(np.stack((one, other), axis=1), expected)
+    assert len(expected) > 150
+    for nothing in (measured[:0], measured):
+        assert [side.size for side in pairs_within(nothing, asked[:0])] == [0, 0]
+
+
+def test_tens_of_thousands_of_small_sets_take_no_table_of_all_pairs():
+    triples = np.zeros((19_600, 50), dtype=bool)
+    for row, axes in zip(triples, itertools.combinations(range(50), 3), strict=True):
+        row[list(axes)] = True
+    tracemalloc.start()
+    one, other = pairs_within(triples, triples)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(one, np.arange(19_600))
+    assert np.array_equal(other, one)
+    assert peak < 50e6  # a table of truth values takes 384 MB

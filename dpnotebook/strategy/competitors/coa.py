@@ -115,6 +115,8 @@ def _direction(inverse: Array, slope: Array) -> Array:
     rest = _off_diagonal(-slope)
     direction, search = np.zeros_like(rest), rest
     size = first = float(np.vdot(rest, rest))
+    if not size:  # the queries tell of each cell by itself, and nothing is to be gained
+        return direction
     for _ in range(INNER):
         half = inverse @ search @ slope
         curved = _off_diagonal(-(half + half.T))

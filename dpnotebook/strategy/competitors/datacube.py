@@ -8,11 +8,14 @@ its own. For every bound on that number, a greedy set cover finds few marginals 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpnotebook.errors import WorkloadError, shorten
 from dpnotebook.privacy.laws import Noise, law_of
+from dpnotebook.strategy.lattice import pairs_within
 from dpnotebook.strategy.strategy import Strategy
 from dpnotebook.workload import Identity, Marginals, Workload
 from dpnotebook.workload.base import Array
@@ -62,19 +65,39 @@ def datacube(workload: Workload, noise: Noise = "laplace", bound: float | None =
     sizes, terms = asked
     subsets = list(dict.fromkeys(term.axes for term in terms))
     summed = _summed_cells(subsets, sizes)
-    cover = _least_maximum(summed, noise) if bound is None else _greedy_cover(summed <= bound)
+    cover = _least_maximum(summed, noise) if bound is None else _greedy_cover(summed, bound)
     chosen = [subsets[i] for i in sorted(cover)]
     return Strategy(workload, Marginals(map(Identity, sizes), dict.fromkeys(chosen, 1)), noise, "DataCube")
 
 
-def _least_maximum(summed: Array, noise: Noise) -> list[int]:
+@dataclass(frozen=True, eq=False)
+class _Summed:
+    """Which marginals are sums of which others, pair by pair, by the number of the marginal that is measured.
+
+    Parameters
+    ----------
+    count
+        How many marginals there are.
+    measured, asked
+        Numbers of the two, shape (pairs,).
+    cells
+        How many cells of the measured one make one of the asked one, shape (pairs,).
+    """
+
+    count: int
+    measured: NDArray[np.int64]
+    asked: NDArray[np.int64]
+    cells: Array
+
+
+def _least_maximum(summed: _Summed, noise: Noise) -> list[int]:
     """Return the marginals to measure: those of the bound whose cover costs least."""
-    best: list[int] = list(range(len(summed)))
+    best: list[int] = list(range(summed.count))
     least = _price(1.0, len(best), noise)
-    for bound in np.unique(summed[np.isfinite(summed)]):
+    for bound in np.unique(summed.cells):
         if bound >= least:
             break  # even a single measurement would cost more
-        cover = _greedy_cover(summed <= bound)
+        cover = _greedy_cover(summed, bound)
         if _price(bound, len(cover), noise) < least:
             best, least = cover, _price(bound, len(cover), noise)
     return best
@@ -84,23 +107,30 @@ def _price(bound: float, measured: int, noise: Noise) -> float:
     return bound * law_of(noise).squared_sensitivity(measured)
 
 
-def _summed_cells(subsets: list[Subset], sizes: tuple[int, ...]) -> Array:
-    """Return, for measured i and asked j, how many cells of i make one of j; infinite where i does not tell j."""
-    inside = np.array([[axis in subset for axis in range(len(sizes))] for subset in map(set, subsets)])
+def _summed_cells(subsets: list[Subset], sizes: tuple[int, ...]) -> _Summed:
+    inside = np.zeros((len(subsets), len(sizes)), dtype=bool)
+    for row, subset in enumerate(subsets):
+        inside[row, list(subset)] = True
     logs = inside @ np.log([float(size) for size in sizes])
-    lacking = (~inside).astype(float) @ inside.T.astype(float)
-    ratio = np.exp(np.minimum(logs[:, None] - logs, math.log(MOST_SUMMED)))
-    return np.where(lacking == 0, np.round(ratio, WHOLE), np.inf)
+    measured, asked = pairs_within(inside, inside)
+    ratio = np.exp(np.minimum(logs[measured] - logs[asked], math.log(MOST_SUMMED)))
+    return _Summed(len(subsets), measured, asked, np.round(ratio, WHOLE))
 
 
-def _greedy_cover(covers: Array) -> list[int]:
-    """Return rows of a boolean matrix that together cover all columns, each the one that adds most (the first such)."""
+def _greedy_cover(summed: _Summed, bound: float) -> list[int]:
+    """Return marginals that together answer all within the bound, each the one that adds most (the first such)."""
+    kept = summed.cells <= bound
+    measured, asked = summed.measured[kept], summed.asked[kept]
+    ends = np.searchsorted(measured, np.arange(summed.count + 1))
+    by_asked = np.argsort(asked, kind="stable")
+    tellers, first = measured[by_asked], np.searchsorted(asked[by_asked], np.arange(summed.count + 1))
     chosen: list[int] = []
-    left = np.ones(covers.shape[1], dtype=bool)
-    adds = covers.sum(axis=1)
+    left = np.ones(summed.count, dtype=bool)
+    adds = np.diff(ends)
     while left.any():
         chosen.append(int(adds.argmax()))
-        covered = left & covers[chosen[-1]]
-        adds = adds - covers[:, covered].sum(axis=1)
-        left &= ~covered
+        told = asked[ends[chosen[-1]] : ends[chosen[-1] + 1]]
+        for one in told[left[told]].tolist():
+            adds[tellers[first[one] : first[one + 1]]] -= 1  # no marginal tells of another twice
+        left[told] = False
     return chosen

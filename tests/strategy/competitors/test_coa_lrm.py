@@ -141,6 +141,14 @@ def test_errors_by_brute_force(w, strategy, noise):
     assert found.objective <= identity(w, noise).objective * 1.004
 
 
+@pytest.mark.parametrize("w", [Explicit(np.diag([1, 2, 3])), Prefix(1)], ids=repr)
+def test_queries_of_single_cells_are_best_measured_by_counting_cells(w):
+    # Of a diagonal V, tr(X^-1 V) is least for X = 1: the diagonal of X^-1 is never below 1 / that of X.
+    gram = w.gram().astype(float)
+    assert np.array_equal(newton(gram), np.eye(len(gram)))
+    assert coa(w).objective == pytest.approx(np.trace(gram), rel=1e-9)
+
+
 def test_bad_input():
     with pytest.raises(WorkloadError, match="COA is for Gaussian noise"):
         coa(Prefix(4), "laplace")
