@@ -179,6 +179,28 @@ def test_where_zero_is_divided_by_anything_is_possible(session):
     assert "may be anything" in str(release) + release._repr_mimebundle_()["text/html"]
 
 
+def test_what_one_column_is_divided_by_says_nothing_of_another(session):
+    """A first row has none before it: growth is NULL there, and the running total beside it is what it is alone."""
+    running = "SUM(SUM(cost)) OVER (ORDER BY city) AS r"
+    growth = "SUM(cost) / LAG(SUM(cost)) OVER (ORDER BY city) - 1 AS g"
+    beside = session.sql(f"SELECT city, {growth}, {running} {OF} ORDER BY city", epsilon=1).run().frame
+    alone = session.sql(f"SELECT city, {running} {OF} ORDER BY city", epsilon=1).run().frame
+    assert np.isnan(beside["g"][0])
+    assert np.isnan(beside["g_upper"][0])
+    assert np.isfinite(alone["r_std_error"]).all()
+    assert np.allclose(beside["r_std_error"], alone["r_std_error"], rtol=1e-5)
+    assert np.allclose(beside["r_upper"] - beside["r_lower"], alone["r_upper"] - alone["r_lower"], rtol=1e-5)
+
+
+def test_a_column_may_read_one_that_stands_before_it(session):
+    """As DuckDB lets it: both have their intervals."""
+    inner = "SELECT city, SUM(cost) AS s, COUNT(*) AS n FROM visits GROUP BY city"
+    frame = session.sql(f"SELECT city, s / n AS mean, 2 * mean AS twice FROM ({inner})", epsilon=1).run().frame
+    for part in ("std_error", "lower", "upper"):
+        assert np.isfinite(frame[f"mean_{part}"]).all()
+        assert np.allclose(frame[f"twice_{part}"], 2 * frame[f"mean_{part}"], rtol=1e-5)
+
+
 # --- against the truth
 
 
