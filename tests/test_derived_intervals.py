@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,7 @@ import dpnotebook as dpn
 from dpnotebook.errors import EngineError, WorkloadError
 from dpnotebook.inference.redraws import redrawn_noise
 from dpnotebook.privacy.laws import draw_integers, law_of
-from dpnotebook.session.redraws import Drawn, draws_for, intervals
+from dpnotebook.session.redraws import Drawn, Redrawn, draws_for, intervals
 from dpnotebook.session.statement_answers import reveal_statement
 from dpnotebook.sql.aggregates.measuring import Measuring
 
@@ -179,6 +180,28 @@ def test_where_zero_is_divided_by_anything_is_possible(session):
     assert "may be anything" in str(release) + release._repr_mimebundle_()["text/html"]
 
 
+def test_what_one_column_is_divided_by_says_nothing_of_another(session):
+    """A first row has none before it: growth is NULL there, and the running total beside it is what it is alone."""
+    running = "SUM(SUM(cost)) OVER (ORDER BY city) AS r"
+    growth = "SUM(cost) / LAG(SUM(cost)) OVER (ORDER BY city) - 1 AS g"
+    beside = session.sql(f"SELECT city, {growth}, {running} {OF} ORDER BY city", epsilon=1).run().frame
+    alone = session.sql(f"SELECT city, {running} {OF} ORDER BY city", epsilon=1).run().frame
+    assert np.isnan(beside["g"][0])
+    assert np.isnan(beside["g_upper"][0])
+    assert np.isfinite(alone["r_std_error"]).all()
+    assert np.allclose(beside["r_std_error"], alone["r_std_error"], rtol=1e-5)
+    assert np.allclose(beside["r_upper"] - beside["r_lower"], alone["r_upper"] - alone["r_lower"], rtol=1e-5)
+
+
+def test_a_column_may_read_one_that_stands_before_it(session):
+    """As DuckDB lets it: both have their intervals."""
+    inner = "SELECT city, SUM(cost) AS s, COUNT(*) AS n FROM visits GROUP BY city"
+    frame = session.sql(f"SELECT city, s / n AS mean, 2 * mean AS twice FROM ({inner})", epsilon=1).run().frame
+    for part in ("std_error", "lower", "upper"):
+        assert np.isfinite(frame[f"mean_{part}"]).all()
+        assert np.allclose(frame[f"twice_{part}"], 2 * frame[f"mean_{part}"], rtol=1e-5)
+
+
 # --- against the truth
 
 
@@ -265,6 +288,34 @@ def test_rare_ends_are_not_narrower_than_noise_says():
         ends = intervals(Drawn(above / below, drawn), (), None, confidence)
         held += bool(((ends.lower <= truth) & (truth <= ends.upper)).all())
     assert held >= binom.ppf(RARE, 20, 0.95)
+
+
+@pytest.mark.statistical
+def test_shares_of_a_total_hold_one_by_one_and_all_at_once():
+    """Of counts with one Gaussian noise, 2,000 times: what the total has in common with each is counted once."""
+    random, runs, draws, scale = np.random.default_rng(17), 2_000, 600, 53
+    counts = np.array([6_200, 3_700, 2_110, 1_200, 540, 9_990, 500])
+    noise = np.rint(scale * random.normal(size=(draws // 2, counts.size)))
+    drawn_noise = np.stack([noise, -noise], axis=1).reshape(draws, -1)  # each with its mirror image, as redraws are
+    exact, held = counts / counts.sum(), {0.95: [], 1 - 0.05 / counts.size: []}
+    for _ in range(runs):
+        released = counts + np.rint(scale * random.normal(size=counts.size))
+        drawn = released + drawn_noise
+        total = drawn.sum(axis=1, keepdims=True)
+        one = Redrawn(
+            pd.DataFrame({"n": released}), {"n": drawn}, drawn_noise[:, :, None], (Fraction(scale),), "gaussian"
+        )
+        column = Drawn(released / released.sum(), drawn / total, [np.broadcast_to(total, drawn.shape)])
+        for confidence, told in held.items():
+            ends = intervals(column, [one], None, confidence)
+            told.append((ends.lower <= exact) & (exact <= ends.upper))
+    alone, joint = (np.array(told) for told in held.values())
+    low, high = binom.ppf([RARE / 20, 1 - RARE / 20], runs, [0.94, 0.96])
+    assert ((alone.sum(axis=0) >= low) & (alone.sum(axis=0) <= high)).all(), alone.mean(axis=0)
+    # Together they tell more, though not as much as if none had to do with another: a tenth too little noise fails.
+    low, high = binom.ppf([RARE / 2, 1 - RARE / 2], 4 * runs, [0.94, 0.96]) / (4 * runs)
+    assert low <= alone.mean() <= high
+    assert joint.all(axis=1).sum() >= binom.ppf(RARE / 20, runs, 0.935), joint.all(axis=1).mean()
 
 
 # --- of the planner's answers

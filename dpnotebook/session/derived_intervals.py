@@ -93,7 +93,8 @@ class Derivation:
                 drawn, divisors = answers
                 for column in missing:
                     values = frame.iloc[:, column.place].to_numpy(dtype=float, na_value=np.nan)
-                    one = intervals(Drawn(values, drawn[column.place], divisors), redrawn, row, confidence)
+                    over = [divisors[i] for i in found.divided[column.place]]
+                    one = intervals(Drawn(values, drawn[column.place], over), redrawn, row, confidence)
                     ends[column.name], notes = one, (*notes, *one.notes(column.name))
         known = [column for column in columns if column.complete or column.name in ends]
         return WorkedOut(_with_intervals(frame, ends), tuple(map(self._measure, known)), notes)

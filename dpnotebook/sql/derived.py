@@ -54,6 +54,8 @@ class DerivedColumns:
         How many columns tell rows apart beside those of the answer: of groups, their keys.
     divisors
         How many numbers that depend on noise are divided by.
+    divided
+        Of each column, the numbers of the divisors that are in it.
     """
 
     noisy: tuple[bool, ...]
@@ -63,6 +65,7 @@ class DerivedColumns:
     rows: bool
     apart: int
     divisors: int
+    divided: tuple[tuple[int, ...], ...]
 
 
 def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColumns | None:
@@ -100,16 +103,20 @@ def derived_columns(outer: str, selects: Sequence[PrivateSelect]) -> DerivedColu
     if not (rows and query.is_star):
         for node in apart:
             query.select(node, copy=False)
-    divisors = _divisors(tree, [noisy for _, noisy in found.columns])
+    noisy = tuple(noisy for _, noisy in found.columns)
+    each = _divisors(tree, noisy)
+    divisors = list({text: node for own in each for text, node in own.items()}.items())
+    places = {text: place for place, (text, _) in enumerate(divisors)}
     listed = {name: [*columns, ROW] if rows else list(columns) for name, columns in releases.items()}
     return DerivedColumns(
-        tuple(noisy for _, noisy in found.columns),
+        noisy,
         tuple(shown) if rows else (None,) * len(found.columns),
         query.sql(DIALECT) if apart else outer,
-        _redrawn(query, listed, divisors, found.rows).sql(DIALECT),
+        _redrawn(query, listed, [node for _, node in divisors], found.rows).sql(DIALECT),
         rows,
         len(apart),
         len(divisors),
+        tuple(tuple(places[text] for text in own) for own in each),
     )
 
 
@@ -200,6 +207,7 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
     rows = any(source.rows for _, source in named)
     rows = rows or any(_is_noisy(node, {**aliased, **names}, known, False) for node in deciding if node is not None)
     columns: list[tuple[str, bool]] = []
+    before: dict[str, bool] = {}  # a column of the answer may name one that stands before it
     for item in query.expressions:
         if _is_plain_star(item):
             columns += listed
@@ -208,7 +216,9 @@ def _selected(query: exp.Select, known: _Known, above: Mapping[str, bool]) -> _O
         elif item.is_star or isinstance(item, exp.Columns):
             return None
         else:
-            columns.append((item.alias_or_name, _is_noisy(item, names, known, rows)))
+            noisy = _is_noisy(item, {**before, **names}, known, rows)
+            columns.append((item.alias_or_name, noisy))
+            before[item.alias.casefold()] = noisy
     ordered = query.args.get("order")
     if query.args.get("limit") or query.args.get("offset"):
         rows = rows or ordered is None or _is_noisy(ordered, {**aliased, **names}, known, rows)
@@ -282,18 +292,23 @@ def _keys(tree: exp.Query) -> list[exp.Expr]:
     return [exp.alias_(node, KEY.format(i), quoted=True) for i, node in enumerate([*keys, *told])]
 
 
-def _divisors(tree: exp.Query, noisy: Sequence[bool]) -> list[exp.Expr]:
-    """Return what noisy columns of the answer are divided by, where that is more than a number."""
+def _divisors(tree: exp.Query, noisy: Sequence[bool]) -> list[dict[str, exp.Expr]]:
+    """Return what each noisy column of the answer is divided by, by its text, where that is more than a number."""
     if not isinstance(tree, exp.Select) or tree.is_star or len(tree.expressions) != len(noisy):
-        return []
-    nodes = [
-        node.expression
-        for item, depends in zip(tree.expressions, noisy, strict=True)
-        if depends
-        for node in item.find_all(exp.Div, exp.IntDiv)
-    ]
-    nodes = [node for node in nodes if node.find(exp.Column, exp.Query, exp.AggFunc) is not None]
-    return list({node.sql(DIALECT): node for node in nodes}.values())
+        return [{} for _ in noisy]
+    found: list[dict[str, exp.Expr]] = []
+    named: dict[str, dict[str, exp.Expr]] = {}
+    for item, depends in zip(tree.expressions, noisy, strict=True):
+        own = {
+            node.expression.sql(DIALECT): node.expression
+            for node in (item.find_all(exp.Div, exp.IntDiv) if depends else ())
+            if node.expression.find(exp.Column, exp.Query, exp.AggFunc) is not None
+        }
+        for column in item.find_all(exp.Column) if depends else ():  # which may be another column of the answer
+            own |= named.get(column.name.casefold(), {})
+        named[item.alias_or_name.casefold()] = own
+        found.append(own)
+    return found
 
 
 def _redrawn(

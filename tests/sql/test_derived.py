@@ -27,6 +27,11 @@ QUERIES = {
     "everything": ("SELECT * FROM release_0 ORDER BY n LIMIT 2", (0, *[1] * 8), True),
     "a condition on noise": ("SELECT city, paid / n AS mean FROM release_0 WHERE n > 90", (0, 1), True),
     "named after noise": ("SELECT city, CASE WHEN n > 100 THEN 'many' END AS size FROM release_0", (0, 1), True),
+    "of a column of the answer": (
+        "SELECT city, n / 2 AS h, h * 2 AS m, 1 AS one, one + 1 AS two FROM release_0",
+        (0, 1, 1, 0, 0),
+        True,
+    ),
     "a constant": ("SELECT city, 1 AS one FROM release_0", (0, 0), True),
     "added up": ("SELECT SUM(paid) / SUM(n) AS mean, COUNT(*) AS rows, MIN(city) FROM release_0", (1, 0, 0), False),
     "grouped again": ("SELECT left(city, 1) AS l, SUM(n) FROM release_0 GROUP BY 1 HAVING SUM(n) > 9", (0, 1), False),
@@ -169,3 +174,13 @@ def test_what_is_divided_by_is_worked_out_too():
     answers = outer(found.redrawn, {"redrawn_0": redrawn[0], "redraws": pd.DataFrame({DRAW: range(30)})})
     assert np.allclose(answers.iloc[:, -1], redrawn[0]["paid"])
     assert answers.iloc[:, -2].tolist() == redrawn[0][ROW].tolist()
+
+
+def test_each_column_has_its_own_divisors():
+    """And those of a column of the answer that it reads: what another is divided by says nothing of it."""
+    found = derived_columns(
+        "SELECT city, n AS m, n / paid AS p, p * 2 AS q, n / (paid - 5) / paid AS r FROM release_0", TWO
+    )
+    assert found.divisors == 2
+    assert found.divided[:4] == ((), (), (0,), (0,))
+    assert sorted(found.divided[4]) == [0, 1]
