@@ -135,3 +135,11 @@ def test_answers_of_statements_hold_at_once_too(frame, session):
         for name in names:
             wide, narrow = (one.frame[f"{name}_upper"] - one.frame[name] for one in (joint, release))
             assert (wide > narrow).all()
+
+
+def test_statements_are_told_so_too(frame, session, seen):
+    query = session.sql("SELECT COUNT(*) AS n FROM people WHERE x = 7", error=30)
+    assert (query.plan.picked.release, query.plan.picked.rows) == (1, CELLS)
+    release = query.run()
+    assert (release.paid, release.picked) == (0, query.plan.picked)
+    assert session.sql("SELECT x, COUNT(*) AS n FROM people GROUP BY x", error=40).plan.picked is None

@@ -266,11 +266,12 @@ class Statements:
         from dpnotebook.sql.reuse.known import as_recorded
 
         assert isinstance(query.question, Statement)
+        picked = None
         if record.question != query.question.key:
-            answers, details = as_recorded(query.question, record)
+            answers, details, picked = as_recorded(query.question, record)
             record = replace(record, answers=answers, details=details)
         found = self._revealed(record, query.question, query.accuracy.confidence)
-        release = replace(found, paid=self.ledger.accountant.epsilon(paid))
+        release = replace(found, paid=self.ledger.accountant.epsilon(paid), picked=picked)
         return release if query.shown is None else query.shown(release)
 
     def _revealed(self, record: Record, statement: Statement, confidence: float) -> Release:

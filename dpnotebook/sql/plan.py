@@ -119,14 +119,18 @@ def make_statement_plan(
         other = None if fresh else best_known(statement, accuracy, books, groups)
         if other is None:
             raise
-        return _answered_plan(statement, accuracy, books, other)
+        return _answered_plan(statement, accuracy, books, other, lambda: None)
     enough = units if accuracy.epsilon is None else accountant.least_units(accuracy.epsilon)
     past = None
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
     if past is None and not fresh and (other := best_known(statement, accuracy, books, groups)) is not None:
-        return _answered_plan(statement, accuracy, books, other)
+
+        def afresh() -> Plan:
+            return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows)
+
+        return _answered_plan(statement, accuracy, books, other, afresh)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
@@ -218,9 +222,13 @@ def least_units(statement: Statement, accuracy: Accuracy, books: StatementBooks)
 
 
 def _answered_plan(
-    statement: Statement, accuracy: Accuracy, books: StatementBooks, one: AnsweredSelect
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    one: AnsweredSelect,
+    afresh: Callable[[], Plan | None],
 ) -> StatementPlan:
-    """Return the plan of a statement that the release of another one answers."""
+    """Return the plan of a statement that the release of another one answers; `afresh` makes that of measuring anew."""
     parts = planned_measures(statement, one, accuracy.confidence)
     half_width = _leading(parts).half_width
     chosen = Alternative.at(books.accountant, books.spent, 0, half_width, one.units, True)
@@ -232,8 +240,9 @@ def _answered_plan(
         one.units,
         0,
         answers=len(one.keys),
-        comparisons=Comparisons(lambda: [chosen]),
+        comparisons=Comparisons(lambda: [chosen], afresh=afresh if one.picked is not None else lambda: None),
         reused=(one.number,),
+        picked=one.picked,
         affordable=True,
         assumption="",
         warnings=(),

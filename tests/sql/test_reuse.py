@@ -2,6 +2,7 @@
 
 import math
 
+import card_texts
 import numpy as np
 import pandas as pd
 import pytest
@@ -392,3 +393,36 @@ def test_beside_many_releases_the_least_noisy_answers_and_few_are_read(monkeypat
         assert len(read) == 1
         asked(parts.format("COUNT(cost), COUNT(*)"), 3.0, fresh=True).run()
         assert asked(f"{then} HAVING n > 2", 0.1).plan.recorded == 7
+
+
+def test_a_group_that_may_have_stood_out_is_said_to_be_picked(noisy):
+    """Its interval is too narrow: both cards say so, and what measuring it anew costs."""
+    noisy.sql("SELECT room, sex, COUNT(*) AS n FROM visits GROUP BY room, sex", epsilon=4.0).run()
+    then = "SELECT COUNT(*) AS n FROM visits WHERE room = 'r7' AND sex = 'f'"
+    query = noisy.sql(then, epsilon=0.5)
+    assert (query.plan.picked.release, query.plan.picked.rows) == (1, 60)
+    assert query.plan.afresh.cost == noisy.sql(then, epsilon=0.5, fresh=True).plan.cost
+    assert "stood out among the 60 rows of release #1" in card_texts.plan_text(query.plan)
+    release = query.run()
+    assert (release.paid, release.picked) == (0, query.plan.picked)
+    assert "stood out among the 60 rows of release #1" in card_texts.release_text(release)
+    anew = noisy.sql(then, epsilon=0.5, fresh=True)
+    assert anew.plan.picked is None
+    assert anew.run().picked is None
+
+
+@pytest.mark.parametrize(
+    ("then", "rows"),
+    [
+        ("SELECT sex, COUNT(*) AS n FROM visits WHERE room IN ('r1', 'r2') GROUP BY sex", 60),
+        ("SELECT room, COUNT(*) AS n FROM visits WHERE sex = 'f' GROUP BY room", None),  # one of two
+        ("SELECT sex, room, COUNT(*) AS n FROM visits GROUP BY sex, room", None),  # all, in another order
+        ("SELECT room, sex, COUNT(*) AS n FROM visits GROUP BY room, sex", None),  # the same again
+    ],
+)
+def test_only_parts_of_many_are_picked(noisy, then, rows):
+    noisy.sql("SELECT room, sex, COUNT(*) AS n FROM visits GROUP BY room, sex", epsilon=4.0).run()
+    query = noisy.sql(then, epsilon=0.5)
+    assert query.plan.free
+    for picked in (query.plan.picked, query.run().picked):
+        assert (picked and picked.rows) == rows

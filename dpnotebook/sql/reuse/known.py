@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.planner.answers import Estimates
+from dpnotebook.planner.picked import MANY, Picked
 from dpnotebook.planner.plan import PlannedMeasure
 from dpnotebook.privacy.laws import law_of
 from dpnotebook.query.question import Accuracy
@@ -50,6 +51,8 @@ class AnsweredSelect:
         What was measured, as that of the answer: its groups, and their noisy numbers.
     told
         What was found beside these, as `details` have it.
+    picked
+        The release, where its groups were many and the answer is of a few, which may have stood out; else None.
     """
 
     number: int
@@ -60,6 +63,7 @@ class AnsweredSelect:
     keys: tuple[tuple[Any, ...], ...]
     numbers: NDArray[np.int64]
     told: Mapping[str, Any]
+    picked: Picked | None
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -104,8 +108,20 @@ def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect 
                 found.keys,
                 found.numbers(numbers),
                 _beside(told, found, measured),
+                _picked(record.number, keys, found),
             )
     return None
+
+
+def _picked(number: int, shown: Sequence[tuple[Any, ...]], found: Cover) -> Picked | None:
+    """Return a release as one that a statement may have been picked from, as `planner.picked` has it for questions."""
+    used = {place for group in found.groups for place in group}
+    if len(used) == len(shown):  # all of it, in other words or added up
+        return None
+    columns = [list(map(repr, column)) for column in zip(*shown, strict=True)]
+    cut = [column for column in columns if len({column[place] for place in used}) < len(set(column))]
+    many = len(set(zip(*cut, strict=True))) >= MANY
+    return Picked(number, len(shown)) if many else None
 
 
 def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[str, Any]:
@@ -253,9 +269,12 @@ def _alone(select: PrivateSelect, one: AnsweredSelect, epsilon: float, books: St
 
 def as_recorded(
     statement: Statement, record: RecordedStatement
-) -> tuple[tuple[NDArray[np.int64], ...], dict[str, Any]]:
-    """Return answers and details of a record of a statement, had it been asked when the release was."""
+) -> tuple[tuple[NDArray[np.int64], ...], dict[str, Any], Picked | None]:
+    """Return answers and details of a record of a statement, had it been asked when the release was.
+
+    Beside them stands the release, where the statement may have been picked for what that showed.
+    """
     one = answered(statement, record)
     assert one is not None
     kept = {part: told for part, told in record.details.items() if part != "selects"}
-    return (one.numbers,), {**kept, "selects": [one.details]}
+    return (one.numbers,), {**kept, "selects": [one.details]}, one.picked
