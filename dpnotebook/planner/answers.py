@@ -377,15 +377,30 @@ def mean_of(
     low, high, span = float(summand.low), float(summand.high), float(summand.high - summand.low)
     above, below = noisy
     both = above + below
-    known = both > 3 * std_errors(np.ones((both.size, 2)))
-    safe = np.where(known, both, 1.0)
-    value = np.where(known, low + span * above / safe, (low + high) / 2)
-    weights = np.column_stack([below, -above]) * (span / safe**2)[:, None]
+    weights, known = weights_of(summand, noisy, std_errors)
+    value = np.where(known, low + span * above / np.where(known, both, 1.0), (low + high) / 2)
     std_error = np.where(known, std_errors(weights), span / 2)
     width = np.asarray(widths(weights))
     lower = np.where(known, np.clip(value - width, low, high), low)
     upper = np.where(known, np.clip(value + width, low, high), high)
     return Estimates(np.clip(value, low, high), std_error, lower, upper)
+
+
+def weights_of(
+    summand: Summand, noisy: Floats, std_errors: Callable[[Floats], Floats]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return what one integer of either sum is worth in each mean, and which groups surely have rows.
+
+    Parameters
+    ----------
+    summand, noisy, std_errors
+        As in `mean_of`.
+    """
+    above, below = noisy
+    both = above + below
+    known = np.asarray(both > 3 * std_errors(np.ones((both.size, 2))))
+    safe = np.where(known, both, 1.0)
+    return np.column_stack([below, -above]) * (float(summand.high - summand.low) / safe**2)[:, None], known
 
 
 @lru_cache(maxsize=256)

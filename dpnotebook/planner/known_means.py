@@ -6,7 +6,6 @@ what is known of the two together, and their ratio is the mean. What is missing 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.planner import explain
-from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of
+from dpnotebook.planner.answers import Estimates, Floats, MeanAnswers, mean_of, weights_of
 from dpnotebook.planner.closed_form import InClosedForm
 from dpnotebook.planner.combining import MOST_EXACT, draws_of
 from dpnotebook.planner.history import History
@@ -141,6 +140,23 @@ class KnownMeans:
 
         return mean_of(self.summand, noisy, self._std_errors, widths)
 
+    def weights(self, answer: MeanAnswers) -> Floats:
+        """Return what an integer of either sum is worth in each mean, shape (groups, 2).
+
+        As the means are known to be; as they are assumed to be where a group may as well have no rows.
+        """
+        noisy = self._tied.estimates()[0][self.order[:2]]
+        found, clear = weights_of(self.summand, noisy, self._std_errors)
+        return np.where(clear[:, None], found, answer.assumed_weights)
+
+    def std_errors_of(self, weights: Floats) -> Floats:
+        """Return the standard error of each mean in which the sums are worth so much, shape (groups,)."""
+        return self._std_errors(weights)
+
+    def width_of(self, weights: Floats, confidence: float) -> float:
+        """Return the half-width of the worst mean in which the sums are worth so much."""
+        return float(self._widths(confidence, self._std_errors(weights), weights).max(initial=0.0))
+
     def details(self, confidence: float) -> dict[str, Any] | None:
         """Return the means as what the ledger keeps; None where one is not known."""
         if not self.known:
@@ -249,38 +265,56 @@ def with_known(
         target = law.count_variance(alone.items[0].scale)
     else:
         target = target_of(accuracy, unit, law, means.history.least_scale)
-    if means.known:
-        width = means.width(share, accuracy.confidence) * unit
+    price = ledger.price(cost_of(alone.items, table, ledger.accountant))
+    told = means.estimates(accuracy.confidence) if means.known else None
+    if told is not None and told.finite:
+        # Where the means lie and how many rows they have was assumed; what was released tells both.
+        delivered = float(((told.upper - told.lower) / 2).max(initial=0.0))
         if accuracy.error is not None:
-            enough = width <= accuracy.error * SLACK
+            enough = delivered <= accuracy.error * (1 + 10.0**-MEANT)
         else:
             enough = float(means.worst(share).max(initial=0.0)) <= target * SLACK
-        if enough:
-            return _option(means, (), width, answer, alone, accuracy, table, ledger)
-        if accuracy.error is not None:
-            # Where the mean lies and how many rows it has was assumed; what was released tells both.
-            told = means.estimates(accuracy.confidence)
-            delivered = float(((told.upper - told.lower) / 2).max(initial=0.0)) if told.finite else math.inf
-            if delivered <= accuracy.error * (1 + 10.0**-MEANT):
-                found = _option(means, (), delivered, answer, alone, accuracy, table, ledger)
-                return replace(found, std_errors=told.std_error)
+        as_foretold = (
+            accuracy.error is not None and means.width(share, accuracy.confidence) * unit <= accuracy.error * SLACK
+        )
+        if enough or (as_foretold and _recorded(means, answer)):
+            found = _option(means, (), delivered, answer, alone, accuracy, table, ledger)
+            return replace(found, std_errors=told.std_error)
+    weights = means.weights(answer) if means.known else None
     pricing = Pricing(table, ledger.accountant, means.history)
     for _ in range(ATTEMPTS):
         if target <= 0:
             return None
         planned = more_precise(answer.measurement, _missing(means, share, target), pricing, answer.strategy)
-        if ledger.price(cost_of([planned], table, ledger.accountant)) >= ledger.price(
-            cost_of(alone.items, table, ledger.accountant)
-        ):
+        dearer = ledger.price(cost_of([planned], table, ledger.accountant)) >= price
+        if dearer and (accuracy.error is None or weights is None):
             return None
-        after = known_means(question, means.history, [item_of(planned, (0, 0), None, law)])
-        if after is None or not after.known or float(after.worst(share).max(initial=0.0)) > target * SLACK:
+        # No question costs more than it would alone: it is told what that gives in groups of the size that they have.
+        items = alone.items if dearer else (planned,)
+        supposed = [item_of(one, (0, place), None, law) for place, one in enumerate(items)]
+        after = known_means(question, means.history, supposed)
+        if after is None or not after.known:
+            return None
+        if not dearer and float(after.worst(share).max(initial=0.0)) > target * SLACK:
             return None
         width = after.width(share, accuracy.confidence) * unit
-        if accuracy.error is None or width <= accuracy.error * SLACK:
-            return _option(after, (planned,), width, answer, alone, accuracy, table, ledger)
+        if weights is not None:
+            width = max(width, after.width_of(weights, accuracy.confidence))
+        if dearer or accuracy.error is None or width <= accuracy.error * SLACK:
+            found = _option(after, items, width, answer, alone, accuracy, table, ledger)
+            return found if weights is None else replace(found, std_errors=after.std_errors_of(weights))
         target *= min((accuracy.error / width) ** 2, CLOSER)
     return None
+
+
+def _recorded(means: KnownMeans, answer: MeanAnswers) -> bool:
+    """Return whether exactly these sums were measured before.
+
+    To ask again as precisely costs nothing, whether or not the groups turned out as large as was assumed.
+    """
+    asked = answer.measurement
+    recorded = (item.measurement for item in means.history.items.values())
+    return any(one.summand == asked.summand and one.key == asked.key for one in recorded)
 
 
 def _option(

@@ -85,6 +85,26 @@ def test_a_row_is_free_at_the_error_that_the_screen_shows(asked):
     assert session.spent.epsilon == paid
 
 
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
+    """A city with few people was foretold the error of a city with an equal share."""
+    rng = np.random.default_rng(5)
+    people = pd.DataFrame({"city": rng.choice(LEVELS["city"], 8_000, p=[0.6, 0.2, 0.15, 0.05])})
+    people["stay"] = rng.integers(0, 60, 8_000)
+    with dpn.Session(budget=budget) as session:
+        session.protect(people, "people", domain={"city": LEVELS["city"], "stay": dpn.Range(0, 59)}, rows=8_000)
+        people.dp.groupby("city").mean("stay", epsilon=0.5).run()
+        for city in LEVELS["city"]:
+            shown = people.dp.mean("stay", where=f"city == '{city}'", epsilon=0.001).run()
+            assert shown.paid == 0
+            delivered = (shown.frame["upper"][0] - shown.frame["lower"][0]) / 2
+            for times in (0.5, 0.9, 1.001, 1.5, 3.0):
+                plan = people.dp.mean("stay", where=f"city == '{city}'", error=times * delivered).plan
+                assert plan.free == (times > 1)
+                if plan.free:
+                    assert plan.error == pytest.approx(delivered, rel=1e-5)
+
+
 def test_means_of_other_rows_or_bounds_tell_nothing(asked):
     _, people = asked
     people.dp.groupby("city").mean("stay", where="sex == 'F'", epsilon=0.5).run()
