@@ -52,6 +52,7 @@ CALLS = [  # ours without its price, and pandas' own
 
 LOOKS = [  # of a release as of its frame
     *("columns", "index", "shape", "dtypes", "empty", "values", "T", "loc[0]", "iloc[-1]", "head(1)", "tail(1)"),
+    *("get('value')", "xs(0)", "at[0, 'value']", "iat[0, 1]", "filter(['value'])", "drop(columns='sex')"),
     *("sort_values('value', ascending=False)", "sort_index()", "set_index('sex').loc['M']", "nlargest(1, 'value')"),
     *("nsmallest(1, 'value')", "query('value > 500')", "to_dict('records')", "to_numpy()", "to_json()", "to_string()"),
     *("round(1)", "rename(columns={'value': 'n'})", "sex", "std_error"),

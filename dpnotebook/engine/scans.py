@@ -158,9 +158,7 @@ def all_exact_answers(measurements: Sequence[Measurement], domain: Domain, table
         yield out
 
 
-def _same_axes(
-    measurements: Sequence[Measurement], first: int, _: Domain, read: Mapping[int, Integers]
-) -> list[int]:
+def _same_axes(measurements: Sequence[Measurement], first: int, _: Domain, read: Mapping[int, Integers]) -> list[int]:
     """Return which measurements are of the rows and axes of one, itself first: as many as are read and held at once."""
     own = measurements[first]
     most = min(TOGETHER, SCAN_CELLS // math.prod(axis.size for axis in own.axes))

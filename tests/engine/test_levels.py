@@ -133,11 +133,12 @@ def test_several_measurements_are_the_same_read_at_once(where, limit, monkeypatc
     frame = hostile(np.random.default_rng(6))
     predicate = Predicate.parse(where, SMALL) if where else Predicate.everything(SMALL)
 
-    def measured(names, summand=Summand(), rows=predicate, fewer=False):
+    def measured(names, summand=None, rows=predicate, fewer=False):
         axes = tuple(Axis(name, allowed_levels(rows, name, SMALL)[: -1 if fewer else None]) for name in names)
-        return Measurement(Identity(int(np.prod([axis.size for axis in axes]))), axes, rows, summand)
+        return Measurement(Identity(int(np.prod([axis.size for axis in axes]))), axes, rows, summand or Summand())
 
-    sums = [Summand("age", Fraction(0), Fraction(high), ends=ends) for high, ends in [(9, False), (7, True), (5, False)]]
+    bounds = [(9, False), (7, True), (5, False)]
+    sums = [Summand("age", Fraction(0), Fraction(high), ends=ends) for high, ends in bounds]
     asked_for = [
         *(measured([name]) for name in SMALL),
         measured([]),
