@@ -114,6 +114,11 @@ REFUSED = [  # what is not done, and what it says to write
     ("df.dp.corr(epsilon=1)", "name two columns"),
     ("df.dp.count(where=\"day.dt.day_name() == 'Mon'\", epsilon=1)", "'Mon' is none of Monday, Tuesday"),
     ("df.dp.count(where='day.dt.day_name() == 1', epsilon=1)", "1 is none of Monday, Tuesday"),
+    (
+        "df.dp[df.dp['day'].dt.day_name().isin(['Saturday', 'Sunday'])]",
+        "count(where=\"day.dt.day_name() in ['Saturday', 'Sunday']\", epsilon=0.1)",
+    ),
+    ("df.dp[df.dp['sex'].str.startswith('F')]", "count(where=\"sex.str.startswith('A')\", epsilon=0.1)"),
     ("df.dp.agg(n=pd.NamedAgg('age', len), epsilon=1)", "agg() takes the names of functions"),
 ]
 
