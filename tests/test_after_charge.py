@@ -303,7 +303,7 @@ class TestWhatCannotBeFinished:
         return path
 
     def test_the_table_can_be_protected(self, ledger, monkeypatch):
-        monkeypatch.setattr("dpnotebook.session.questions.exact_answers", fails_with(ValueError("never")))
+        monkeypatch.setattr("dpnotebook.session.questions.all_exact_answers", fails_with(ValueError("never")))
         with contextlib.closing(opened("pure", ledger)) as session:
             assert session.history()["state"].tolist() == ["charged"]
             with pytest.raises(EngineError, match=r"session.retry\(1\)"):

@@ -52,6 +52,7 @@ CALLS = [  # ours without its price, and pandas' own
 
 LOOKS = [  # of a release as of its frame
     *("columns", "index", "shape", "dtypes", "empty", "values", "T", "loc[0]", "iloc[-1]", "head(1)", "tail(1)"),
+    *("get('value')", "xs(0)", "at[0, 'value']", "iat[0, 1]", "filter(['value'])", "drop(columns='sex')"),
     *("sort_values('value', ascending=False)", "sort_index()", "set_index('sex').loc['M']", "nlargest(1, 'value')"),
     *("nsmallest(1, 'value')", "query('value > 500')", "to_dict('records')", "to_numpy()", "to_json()", "to_string()"),
     *("round(1)", "rename(columns={'value': 'n'})", "sex", "std_error"),
@@ -113,6 +114,11 @@ REFUSED = [  # what is not done, and what it says to write
     ("df.dp.corr(epsilon=1)", "name two columns"),
     ("df.dp.count(where=\"day.dt.day_name() == 'Mon'\", epsilon=1)", "'Mon' is none of Monday, Tuesday"),
     ("df.dp.count(where='day.dt.day_name() == 1', epsilon=1)", "1 is none of Monday, Tuesday"),
+    (
+        "df.dp[df.dp['day'].dt.day_name().isin(['Saturday', 'Sunday'])]",
+        "count(where=\"day.dt.day_name() in ['Saturday', 'Sunday']\", epsilon=0.1)",
+    ),
+    ("df.dp[df.dp['sex'].str.startswith('F')]", "count(where=\"sex.str.startswith('A')\", epsilon=0.1)"),
     ("df.dp.agg(n=pd.NamedAgg('age', len), epsilon=1)", "agg() takes the names of functions"),
 ]
 

@@ -180,6 +180,10 @@ class PartsEngine:
                 shown[...] = found.reshape(shown.shape)
         return totals.reshape(totals.shape[0], math.prod(sizes))
 
+    def totals_of(self, measurements: Sequence[Measurement]) -> list[NDArray[np.int64]]:
+        """Return the totals of measurements of the same rows and axes; see `TableEngine.totals_of`."""
+        return [self.totals(one) for one in measurements]
+
     def levels(self, measurement: Measurement) -> None:
         """Return nothing: parts are counted where they are; see `TableEngine.levels`."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +22,24 @@ from dpnotebook.workload.terms import SparseTerm, sparse_terms
 SCAN_CELLS = 10**6  # one histogram of so many cells is read rather than two smaller ones
 COUNTED_CELLS = 10**4  # the same where rows are counted here: a larger one does not stay near the processor
 MANY = 4  # histograms, from which on every row's levels are read once and counted here
+TOGETHER = 32  # measurements that are read at once: a statement stays short, and what is read of a frame small
 MOST = 2**62  # sums of two numbers below it are 64-bit integers
 
 Integers = NDArray[np.int64]
 Levels = list[NDArray[Any]]
+
+
+class Reader(Protocol):
+    """True histograms of a table; see `dpnotebook.engine.table.TableEngine`."""
+
+    def totals(self, measurement: Measurement) -> Integers:
+        """Return what the rows add up to in every cell of a measurement's histogram, shape (components, cells)."""
+
+    def totals_of(self, measurements: Sequence[Measurement]) -> list[Integers]:
+        """Return the totals of measurements of the same rows and axes, read at once."""
+
+    def levels(self, measurement: Measurement) -> Levels | None:
+        """Return which level of each axis every row is in that takes part; None where it does not."""
 
 
 @dataclass(frozen=True)
@@ -87,12 +102,7 @@ def scans(
     return [Scan(tuple(sorted(axes)), tuple(terms)) for axes, terms in chosen.items()]
 
 
-def exact_answers(
-    measurement: Measurement,
-    domain: Domain,
-    totals: Callable[[Measurement], Integers],
-    levels: Callable[[Measurement], Levels | None] = lambda _: None,
-) -> Integers:
+def exact_answers(measurement: Measurement, domain: Domain, table: Reader) -> Integers:
     """Return the exact answers of a measurement, int64, shape (components, queries).
 
     Parameters
@@ -101,11 +111,8 @@ def exact_answers(
         What is asked.
     domain
         The table's declared domain.
-    totals
-        Reads the histogram of a measurement, shape (components, cells).
-    levels
-        Reads which level of each axis every row is in that takes part; None where it does not. Of many histograms
-        that is faster than to read each.
+    table
+        Reads the histograms. Of many, which level every row is in is read once where it can be: that is faster.
 
     Raises
     ------
@@ -114,25 +121,97 @@ def exact_answers(
     """
     axes = measurement.axes
     sizes = [axis.size for axis in axes]
-    needed = frozenset(
-        i for i, axis in enumerate(axes) if axis.levels != allowed_levels(measurement.where, axis.attribute, domain)
-    )
-    chosen = scans(measurement.operator, sizes, needed)
-    rows = levels(measurement) if len(chosen) >= MANY else None
+    chosen = scans(measurement.operator, sizes, frozenset(_narrower(measurement, domain)))
+    rows = table.levels(measurement) if len(chosen) >= MANY else None
     if rows is not None:
         chosen = scans(measurement.operator, sizes, limit=COUNTED_CELLS)
     out = np.zeros((measurement.summand.components, measurement.operator.shape[0]), dtype=np.int64)
     for scan in chosen:
         if rows is None:
-            read = totals(replace(measurement, axes=tuple(axes[i] for i in scan.axes)))
+            read = table.totals(replace(measurement, axes=tuple(axes[i] for i in scan.axes)))
         else:
             read = _counted([rows[i] for i in scan.axes], [sizes[i] for i in scan.axes])
-        most = float(np.abs(read).sum(axis=1, dtype=float).max(initial=0))
-        for term, where in scan.terms:
-            if most * _reach(term) >= MOST:
-                raise EngineError("the queries of this strategy are too large for 64-bit counts; measure fewer at once")
-            out[:, where] = _answers(term, read, scan.axes, [sizes[i] for i in scan.axes])
+        _fill(out, scan, read, sizes)
     return out
+
+
+def all_exact_answers(measurements: Sequence[Measurement], domain: Domain, table: Reader) -> Iterator[Integers]:
+    """Yield the exact answers of several measurements in their order, those of the same rows from the same scans.
+
+    Sums and counts over the same axes are one statement; histograms of single columns are counted from the levels of
+    all rows, where `levels` reads these. Parameters and what is raised are as for `exact_answers`.
+    """
+    read: dict[int, Integers] = {}
+    for first, measurement in enumerate(measurements):
+        if first not in read:
+            for alike in (_same_axes, _single_columns):
+                places = alike(measurements, first, domain, read)
+                if len(places) > 1 and (found := _read_at_once(measurements, places, table)) is not None:
+                    read.update(zip(places, found, strict=True))
+                    break
+        if first not in read:
+            yield exact_answers(measurement, domain, table)
+            continue
+        sizes = [axis.size for axis in measurement.axes]
+        out = np.zeros((measurement.summand.components, measurement.operator.shape[0]), dtype=np.int64)
+        _fill(out, scans(measurement.operator, sizes)[0], read.pop(first), sizes)
+        yield out
+
+
+def _same_axes(measurements: Sequence[Measurement], first: int, _: Domain, read: Mapping[int, Integers]) -> list[int]:
+    """Return which measurements are of the rows and axes of one, itself first: as many as are read and held at once."""
+    own = measurements[first]
+    most = min(TOGETHER, SCAN_CELLS // math.prod(axis.size for axis in own.axes))
+    rest = range(first, len(measurements))
+    alike = (i for i in rest if measurements[i].axes == own.axes and measurements[i].where == own.where)
+    return list(itertools.islice((i for i in alike if i not in read), most))
+
+
+def _single_columns(
+    measurements: Sequence[Measurement], first: int, domain: Domain, read: Mapping[int, Integers]
+) -> list[int]:
+    """Return which measurements count rows of those of one along a column that every such row has a level of."""
+    own = measurements[first]
+
+    def counts(one: Measurement) -> bool:
+        small = len(one.axes) == 1 and one.axes[0].size <= COUNTED_CELLS
+        return small and one.summand.column is None and one.where == own.where and not _narrower(one, domain)
+
+    if not counts(own):
+        return []
+    alike = (i for i in range(first, len(measurements)) if i not in read and counts(measurements[i]))
+    return list(itertools.islice(alike, TOGETHER))
+
+
+def _read_at_once(measurements: Sequence[Measurement], places: Sequence[int], table: Reader) -> list[Integers] | None:
+    """Return the histograms of measurements that go together; None where that is not faster here."""
+    chosen = [measurements[i] for i in places]
+    if all(one.axes == chosen[0].axes for one in chosen):
+        return table.totals_of(chosen)
+    axes = tuple(dict.fromkeys(one.axes[0] for one in chosen))
+    rows = table.levels(replace(chosen[0], axes=axes))
+    if rows is None:
+        return None
+    found = dict(zip(axes, rows, strict=True))
+    return [_counted([found[one.axes[0]]], [one.axes[0].size]) for one in chosen]
+
+
+def _narrower(measurement: Measurement, domain: Domain) -> list[int]:
+    """Return the axes that every histogram must have, because a row outside their levels takes no part."""
+    return [
+        i
+        for i, axis in enumerate(measurement.axes)
+        if axis.levels != allowed_levels(measurement.where, axis.attribute, domain)
+    ]
+
+
+def _fill(out: Integers, scan: Scan, read: Integers, sizes: Sequence[int]) -> None:
+    """Put in what a histogram says."""
+    most = float(np.abs(read).sum(axis=1, dtype=float).max(initial=0))
+    for term, where in scan.terms:
+        if most * _reach(term) >= MOST:
+            raise EngineError("the queries of this strategy are too large for 64-bit counts; measure fewer at once")
+        out[:, where] = _answers(term, read, scan.axes, [sizes[i] for i in scan.axes])
 
 
 def _counted(levels: Levels, sizes: Sequence[int]) -> Integers:

@@ -38,6 +38,7 @@ from dpnotebook.engine.time_zones import check_time_zone
 from dpnotebook.errors import DomainError, EngineError, shorten
 from dpnotebook.ledger.forks import in_child, lock
 from dpnotebook.query.measurement import Axis, Measurement, flat_size
+from dpnotebook.query.question import Summand
 
 ENCODED = 2**28  # bytes of the levels of all rows that are held at once: 250 million of up to 256 levels
 UNTYPED = ('"NULL"', "NULL")  # of a column all of whose values are missing
@@ -161,31 +162,36 @@ class TableEngine:
         numpy.ndarray
             int64, shape (components, cells), cells in C order over the axes.
         """
+        return self.totals_of([measurement])[0]
+
+    def totals_of(self, measurements: Sequence[Measurement]) -> list[NDArray[np.int64]]:
+        """Return the totals of measurements of the same rows and axes, read at once; see `totals`."""
         self._bound()
-        summand = measurement.summand
-        if summand.column is None:
-            sums = ["count(*)"]
-        else:
-            attribute, column = self.domain[summand.column], self.columns[summand.column]
-            sums = [whole_sum(part) for part in contributions(summand, attribute, column.sql, column.kind)]
-        keys = [self._key(axis) for axis in measurement.axes]
-        named = [f"{key} AS k{i}" for i, key in enumerate(keys)] + [f"{part} AS s{i}" for i, part in enumerate(sums)]
-        rows = self._where(selects(measurement.where, self.domain, self.columns))
+        first = measurements[0]
+        sums = [self._sums_of(one.summand) for one in measurements]
+        keys = [self._key(axis) for axis in first.axes]
+        named = [f"{key} AS k{i}" for i, key in enumerate(keys)]
+        named += [f"{part} AS s{i}" for i, part in enumerate(part for parts in sums for part in parts)]
+        rows = self._where(selects(first.where, self.domain, self.columns))
         query = f"SELECT {', '.join(named)} FROM {self._relation} AS r{rows}"
         if keys:
             query += " GROUP BY " + ", ".join(f"k{i}" for i in range(len(keys)))
         found = self._columns(query)
         cells = np.zeros(len(next(iter(found.values()))), dtype=np.int64)
         kept = np.ones(cells.size, dtype=bool)
-        for i, axis in enumerate(measurement.axes):
+        for i, axis in enumerate(first.axes):
             position = self._positions(axis, found[f"k{i}"])
             kept &= position >= 0
             cells = cells * axis.size + position
-        totals = np.zeros((summand.components, flat_size(measurement.axes)), dtype=np.int64)
-        for i in range(summand.components):
-            values = np.ma.filled(np.ma.asarray(found[f"s{i}"]), 0).astype(np.int64)
-            np.add.at(totals[i], cells[kept], values[kept])
-        return totals
+        every, place = [], 0
+        for parts in sums:
+            totals = np.zeros((len(parts), flat_size(first.axes)), dtype=np.int64)
+            for component in totals:
+                values = np.ma.filled(np.ma.asarray(found[f"s{place}"]), 0).astype(np.int64)
+                np.add.at(component, cells[kept], values[kept])
+                place += 1
+            every.append(totals)
+        return every
 
     def levels(self, measurement: Measurement) -> list[NDArray[Any]] | None:
         """Return which level of each axis every row is in that takes part in a measurement.
@@ -237,6 +243,13 @@ class TableEngine:
             if self._executor is not None:
                 self._executor.close()
                 self._executor = None
+
+    def _sums_of(self, summand: Summand) -> list[str]:
+        """Return SQL of what rows add up to, one a component."""
+        if summand.column is None:
+            return ["count(*)"]
+        attribute, column = self.domain[summand.column], self.columns[summand.column]
+        return [whole_sum(part) for part in contributions(summand, attribute, column.sql, column.kind)]
 
     def _key(self, axis: Axis) -> str:
         attribute, column = self.domain[axis.attribute], self.columns[axis.attribute]

@@ -116,6 +116,11 @@ class DPAccessor:
         """Return columns to ask of, as `df.dp["age"].mean(epsilon=0.1)`; see `Grouped.__getitem__`."""
         return frames.verbs(self._frame)[key]
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """Return what Tab offers inside the bracket: the declared columns."""
+        known = _known(self._frame)
+        return [] if known is None else list(known.domain)
+
     if not TYPE_CHECKING:  # a type checker knows what is here
 
         def __getattr__(self, name: str) -> NoReturn:

@@ -233,7 +233,7 @@ class _Run:
         """Add the noisy answers of a measurement."""
         engine, operator = self.protected.engine, item.measurement.operator
         assert isinstance(operator, Marginals)
-        exact = exact_answers(item.measurement, self.domain, engine.totals, engine.levels)
+        exact = exact_answers(item.measurement, self.domain, engine)
         noisy = self.with_noise(item, exact, "noise", len(self.noisy))
         self.noisy.append(noisy)
         told = np.ldexp(noisy[0].astype(np.float64), -item.bits)
@@ -262,7 +262,7 @@ class _Run:
         """Return the exact counts of candidates, flat: seen by nothing but their scores."""
         plain = Marginals([Identity(n) for n in self.rounds.sizes], dict.fromkeys(candidates, 1))
         engine, measurement = self.protected.engine, self.told.measurement(plain)
-        exact = exact_answers(measurement, self.domain, engine.totals, engine.levels)[0]
+        exact = exact_answers(measurement, self.domain, engine)[0]
         ends = np.cumsum([int(np.prod([self.rounds.sizes[i] for i in one])) for one in candidates])
         return np.split(exact, ends[:-1])
 

@@ -250,6 +250,17 @@ def _conditions(name: str, by: _Example) -> str:
     return f'{name} chooses rows; here every verb has where=, a text: count(where="{by.number} >= 10", epsilon=0.1)'
 
 
+def _accessors(name: str, by: _Example) -> str:
+    days = f"{_spoken(by.dates or 'day')}.dt.day_name() in ['Saturday', 'Sunday']"
+    part = days if name == "dt" else f"{_spoken(by.level)}.str.startswith('A')"
+    return f'{name} is of a condition, and that is a text here: count(where="{part}", epsilon=0.1)'
+
+
+def _spoken(name: str) -> str:
+    """Return a name as a condition has it."""
+    return name if name.isidentifier() else f"`{name}`"
+
+
 def _ordered(name: str, by: _Example) -> str:
     if name in ("resample", "asfreq") and by.dates:
         return f'{name} makes spans of dates: groupby({{{by.dates!r}: "month"}}).count(epsilon=0.1) counts them'
@@ -334,6 +345,7 @@ _SAID: dict[str, Callable[[str, _Example], str]] = {
     **dict.fromkeys(JOINS.split(), _joins),
     **dict.fromkeys(SHAPES.split(), _shapes),
     **dict.fromkeys(CONDITIONS.split(), _conditions),
+    **dict.fromkeys(("dt", "str"), _accessors),
     **dict.fromkeys(ORDERED.split(), _ordered),
     **dict.fromkeys(CHANGES.split(), _changes),
     **dict.fromkeys(PLOTS.split(), _plots),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpnotebook.domain import Domain
 from dpnotebook.domain.extension import Extension
-from dpnotebook.engine.scans import exact_answers
+from dpnotebook.engine.scans import all_exact_answers
 from dpnotebook.errors import DomainError, NotProtected, WorkloadError, shorten
 from dpnotebook.ledger import Charge, Ledger, Record
 from dpnotebook.ledger.moment import Moment
@@ -159,10 +159,10 @@ class Questions:
         protected = self._table(charge.table)
         domain, noisy = protected.table.domain, []
         measurements = planned_from_json(charge.plan, domain)
+        answers = all_exact_answers([item.measurement for item in measurements], domain, protected.engine)
         for i, item in enumerate(measurements):
             report(0.2 + 0.6 * i / len(measurements), f"asking {protected.table.name}")
-            engine = protected.engine
-            exact = exact_answers(item.measurement, domain, engine.totals, engine.levels)
+            exact = next(answers)
             noisy.append(self._noisy(item, exact << item.bits, randomness.source("noise", i)))
         return noisy, self.histories.details(charge, noisy, protected.table)
 

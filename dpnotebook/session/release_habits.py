@@ -33,6 +33,7 @@ LOOKS = {
     *("columns", "index", "shape", "dtypes", "empty", "values", "T", "loc", "iloc", "head", "tail", "query", "round"),
     *("sort_values", "sort_index", "set_index", "reset_index", "nlargest", "nsmallest", "rename", "items"),
     *("itertuples", "iterrows", "to_dict", "to_numpy", "to_records", "to_json", "to_string"),
+    *("get", "xs", "at", "iat", "filter", "drop"),
 }
 FIGURES = {  # what works something out over its rows
     *("sum", "mean", "median", "min", "max", "std", "var", "sem", "quantile", "describe", "cumsum", "cumprod", "prod"),

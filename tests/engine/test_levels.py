@@ -4,16 +4,19 @@ import datetime as dt
 import itertools
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import dpnotebook.engine.scans as scans_module
 import dpnotebook.engine.table as table_module
 from dpnotebook.domain import Bins, Boolean, Categories, Dates, Domain, Range
-from dpnotebook.engine.scans import exact_answers, scans
+from dpnotebook.engine.scans import all_exact_answers, exact_answers, scans
 from dpnotebook.engine.source import source_of
 from dpnotebook.engine.table import TableEngine
+from dpnotebook.planner.to_linear import allowed_levels
 from dpnotebook.predicate.predicate import Predicate
 from dpnotebook.query.measurement import Axis, Measurement
 from dpnotebook.query.question import Summand
@@ -98,7 +101,7 @@ def test_levels_are_the_smallest_integers_that_hold_them():
 
 
 @pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
-def test_wide_answers_are_the_same_either_way(where):
+def test_wide_answers_are_the_same_either_way(where, monkeypatch):
     frame = pd.concat([hostile(np.random.default_rng(4)).add_suffix(f"_{i}") for i in range(3)], axis=1)
     domain = Domain({f"{name}_{i}": SMALL[name] for i in range(3) for name in SMALL})
     told = where.replace("text", "text_0").replace("age", "age_1")
@@ -110,15 +113,50 @@ def test_wide_answers_are_the_same_either_way(where):
     question = Measurement(operator, axes, predicate)
     assert len(scans(operator, [axis.size for axis in axes])) >= 4
     engine = TableEngine(source_of(frame), domain, None, None, KEY)
-    used = []
+    read, used = engine.levels, []
 
     def levels(measurement):
-        used.append(engine.levels(measurement))
+        used.append(read(measurement))
         return used[-1]
 
-    once = exact_answers(question, domain, engine.totals, levels)
+    monkeypatch.setattr(engine, "levels", levels)
+    once = exact_answers(question, domain, engine)
     assert used[0] is not None
-    np.testing.assert_array_equal(once, exact_answers(question, domain, engine.totals))
+    monkeypatch.setattr(engine, "levels", lambda _: None)
+    np.testing.assert_array_equal(once, exact_answers(question, domain, engine))
+
+
+@pytest.mark.parametrize("where", ["", "text == 'F' or age > 3"])
+@pytest.mark.parametrize("limit", [2, 32])
+def test_several_measurements_are_the_same_read_at_once(where, limit, monkeypatch):
+    """Counts, histograms, narrower histograms and sums, by groups and in all: as each is by itself, in fewer scans."""
+    frame = hostile(np.random.default_rng(6))
+    predicate = Predicate.parse(where, SMALL) if where else Predicate.everything(SMALL)
+
+    def measured(names, summand=None, rows=predicate, fewer=False):
+        axes = tuple(Axis(name, allowed_levels(rows, name, SMALL)[: -1 if fewer else None]) for name in names)
+        return Measurement(Identity(int(np.prod([axis.size for axis in axes]))), axes, rows, summand or Summand())
+
+    bounds = [(9, False), (7, True), (5, False)]
+    sums = [Summand("age", Fraction(0), Fraction(high), ends=ends) for high, ends in bounds]
+    asked_for = [
+        *(measured([name]) for name in SMALL),
+        measured([]),
+        *(measured([], summand) for summand in sums),
+        measured(["age"], fewer=True),
+        *(measured(["text"], summand) for summand in sums),
+        *(measured([name], rows=Predicate.everything(SMALL)) for name in SMALL),
+        measured(["text", "age"]),
+    ]
+    engine = TableEngine(source_of(frame), SMALL, None, None, KEY)
+    alone = [exact_answers(one, SMALL, engine) for one in asked_for]
+    scanned, columns = [], engine._columns
+    monkeypatch.setattr(engine, "_columns", lambda query: (scanned.append(query), columns(query))[1])
+    monkeypatch.setattr(scans_module, "TOGETHER", limit)
+    together = list(all_exact_answers(asked_for, SMALL, engine))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert sum("sum(" in query for query in scanned) == (2 if limit == 32 else 4)
 
 
 def test_too_many_rows_and_sums_are_left_to_the_engine(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
 
 import dpnotebook as dpn
 from dpnotebook.engine.table import TableEngine
@@ -285,3 +286,13 @@ def test_what_python_can_parse_has_nothing_open(pieces):
     found = unfinished(code)
     assert found.text is None
     assert found.brackets == []
+
+
+@pytest.mark.parametrize("before", ["", "visits.dp["])
+def test_a_column_is_offered_inside_the_bracket(before, scope):
+    """IPython follows `visits.dp` without running anything, and asks it."""
+    shell = InteractiveShell()
+    shell.user_ns["visits"] = scope["visits"]
+    text = f'{before}visits.dp["wa'
+    with provisionalcompleter():
+        assert "ward no" in {one.text.strip("\"'") for one in shell.Completer.completions(text, len(text))}
