@@ -51,7 +51,8 @@ ODD = """
 import pandas as pd
 import dpnotebook as dpn
 levels = ["$5 to $10", "\\\\(x^2\\\\) 🏥", "<b>'a' \\"b\\"</b>"]
-shop = pd.DataFrame({"price $a$": levels * 50, "it's \\"<i>q</i>\\" 🏥": range(150), "<img src=x onerror=alert(1)>": 1.5})
+odd = "<img src=x onerror=alert(1)>"
+shop = pd.DataFrame({"price $a$": levels * 50, "it's \\"<i>q</i>\\" 🏥": range(150), odd: 1.5})
 guide = dpn.protect_guide(shop, "shop")
 guide.settings(ledger="")
 guide

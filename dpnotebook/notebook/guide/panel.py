@@ -66,7 +66,7 @@ class GuidePanel:
             return widgets.Layout(width="520px", max_width="calc(100% - 4px)")  # less its margins
 
         def box() -> Any:  # with room for the mark of the keyboard around it
-            return widgets.Layout(width="520px", max_width="calc(100% - 8px)", margin="2px 4px")
+            return widgets.Layout(width="520px", max_width="calc(100% - 4px)", padding="4px")
 
         columns = list(draft.columns)
         self.column = widgets.Dropdown(
