@@ -62,7 +62,7 @@ def test_live_outputs_in_both_themes(notebook, shot):
             board.locator(".lm-TabBar-tabLabel", has_text=name).click()
             board.locator(".jupyter-widgets.widget-tab .widget-tab-contents > :not(.lm-mod-hidden)").first.wait_for()
             if name == "Offers":
-                board.get_by_role("button", name=re.compile("^(Buy:|Bought:|Not enough)")).wait_for()
+                board.get_by_role("button", name=re.compile("^(Buy:|Nothing to buy:|Not enough)")).wait_for()
             notebook.page.wait_for_timeout(400)
             assert check(notebook, 3) == [], (theme, name)
             shot(board, f"axe_{theme}_{name.replace(' ', '_')}")
@@ -106,6 +106,9 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
     parts = json.loads(run.stdout)
     assert not re.search(r"<script|<style|<link|https?://(?!www\\.w3\\.org)", "".join(parts))
     assert "var(--" not in "".join(parts)  # JupyterLab's own variables, which nobody else has
+    tags = "".join(re.findall(r"<[^>]*>", "".join(parts)))
+    # Two outputs in a page share no ids and no classes; nothing runs, and nothing is expected of the page.
+    assert not re.search(r'\s(id|class|name|for|on\w+)="', re.sub(r'(src|alt)="[^"]*"', "", tags))
     body = "".join(f"<section aria-label='output {n}'>{part}</section>" for n, part in enumerate(parts))
     browser = playwright.chromium.launch(executable_path=labtest.CHROMIUM, headless=True, args=labtest.FLAGS)
     for scheme, colours in (("light", "color:#000;background:#fff"), ("dark", "color:#ddd;background:#1e1e1e")):
@@ -146,4 +149,55 @@ def test_html_alone_in_a_bare_page_without_scripts(playwright, labtest):
         pictures = frame.locator("img")
         assert pictures.count() > 10
         assert all(pictures.evaluate_all("all => all.map(one => one.complete && one.naturalWidth > 20)"))
+    browser.close()
+
+
+# What is around an output elsewhere: the colours of the editor, what its style sheet says of tables and pictures, and
+# what its content security policy lets a page load. Of VS Code as its sources have it, of Colab as its pages have it.
+TABLES = (
+    "table{border-collapse:collapse;width:100%} table,thead,tr,th,td{border:none !important}"
+    "table,th,tr{text-align:left !important} thead{background:rgba(130,130,130,.16)} th,td{padding:4px 8px}"
+    "tr:nth-child(even){background:rgba(130,130,130,.08)} img{max-width:100%;max-height:100%}"
+)
+WEBVIEW = "default-src 'none';style-src 'unsafe-inline';img-src https: data:"
+HOSTS = {
+    "VS Code Dark Modern": ("#cccccc", "#1f1f1f", TABLES, WEBVIEW),
+    "VS Code Light Modern": ("#3b3b3b", "#ffffff", TABLES, WEBVIEW),
+    "Colab dark": ("#e3e3e3", "#383838", "", "default-src 'self' data: 'unsafe-inline'"),
+}
+
+
+def test_html_alone_under_the_rules_of_other_notebooks(playwright, labtest, shot):
+    """Same outputs, in frames without a network: all is loaded, can be read, and changes nothing beside it."""
+    run = subprocess.run([sys.executable, "-c", BUNDLES], capture_output=True, text=True, check=True)
+    outputs = "".join(
+        f"<section aria-label='output {n}'>{one}</section>" for n, one in enumerate(json.loads(run.stdout))
+    )
+    browser = playwright.chromium.launch(executable_path=labtest.CHROMIUM, headless=True, args=labtest.FLAGS)
+    looks = """() => { const own = getComputedStyle(document.querySelector('#host'));
+        return [...own].map(name => own.getPropertyValue(name)).join(); }"""
+    for name, (colour, behind, style, policy) in HOSTS.items():
+        start = (
+            f"<!doctype html><html lang=en><head><title>{name}</title><style>body{{color:{colour};background:{behind};"
+            f"font:13px sans-serif}}{style}</style></head><body><p id=host>The host's own</p><main id=ours>"
+        )
+        page = browser.new_context(bypass_csp=True).new_page()  # so that axe may be put in
+        page.set_content(f"{start}</main></body></html>")
+        before = page.evaluate(looks)
+        page.set_content(f"{start}{outputs}</main></body></html>")
+        assert page.evaluate(looks) == before, name
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        shot(page.locator("#ours"), f"host_{name.replace(' ', '_')}")
+        assert axe.violations(page, OURS) == [], name
+        strict = browser.new_page()
+        refused = []
+        strict.on("console", lambda message, refused=refused: refused.append(message.text))
+        strict.on("request", lambda request, refused=refused: refused.append(request.url[:80]))
+        meta = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        strict.set_content(f"{start.replace('<title>', f'{meta}<title>')}{outputs}</main></body></html>")
+        pictures = strict.locator("img")
+        assert pictures.count() > 10
+        strict.wait_for_function("[...document.images].every(one => one.complete)")
+        assert all(pictures.evaluate_all("all => all.map(one => one.naturalWidth > 20)")), name
+        assert [one for one in refused if not one.startswith("data:")] == [], name
     browser.close()

@@ -137,7 +137,7 @@ def test_disjoint_questions_are_not_bought_dearer_than_they_are():
         assert session.ledger.spent - before <= purchase.units
 
 
-def test_moved_targets_move_the_price():
+def test_moved_targets_move_the_price(page):
     with protected() as session:
         planner = session.budget_planner(*eight(session.table("people"))[:4])
         assert planner.panel
@@ -157,7 +157,18 @@ def test_moved_targets_move_the_price():
         planner.run_button.click()
         assert len(planner.releases) == 3
         assert "Answered" in planner.message.value
-        assert planner.run_button.description == "Run all: costs nothing"
+        assert "⚠" not in planner.message.value  # nothing is wrong
+        assert planner.run_button.description == "Answered: change a question to ask another"
+        answers = page(planner.card.value).text
+        for release in planner.releases:  # what was bought is shown where it was asked for
+            assert f"#{release.number} {release.title}" in answers
+            assert f"release #{release.number} ·" in answers
+        paid = session.ledger.spent
+        planner.run_button.click()
+        assert session.ledger.spent == paid
+        planner.errors[0].value = "300"
+        assert planner.wait(PATIENCE)
+        assert planner.run_button.description.startswith("Run all: ")
 
 
 def test_from_the_workbench_to_the_plan():
@@ -204,7 +215,7 @@ def test_bad_input_is_refused():
         assert JointPurchase(()).units == 0
 
 
-def test_a_workload_of_parts_with_errors_of_their_own():
+def test_a_workload_of_parts_with_errors_of_their_own(page):
     with protected() as session:
         builder = session.workbench().builder
         assert builder.panel
@@ -224,6 +235,13 @@ def test_a_workload_of_parts_with_errors_of_their_own():
         assert made.question.key == builder.query.question.key
         builder.run_button.click()
         assert builder.release.paid > 0
+        assert "⚠" not in builder.message.value
+        answers = page(builder.card.value).text
+        assert f"release #{builder.release.number}" in answers
+        assert builder.run_button.description.startswith("Answered: ")
+        builder.parts[1].said.value = "60"
+        assert builder.wait(PATIENCE)
+        assert builder.run_button.description.startswith("Run: ")
         assert made.plan.free
 
 
@@ -248,5 +266,7 @@ def test_a_workload_with_weights_says_the_error_of_each():
         made = eval(builder.pandas.removesuffix(".run()"), {"dpn": dpn})
         assert made.question.key == builder.query.question.key
         builder.remove_part(builder.parts[0])
+        names = {part.kind.description, part.said.description, part.remove_button.description}
+        assert names == {"Part 1", "Part 1: weight", "Remove part 1"}  # none has the number of one that is gone
         builder.wait(PATIENCE)
         assert repr(builder.request) == "40 * identity('sex')"

@@ -37,7 +37,7 @@ def test_the_table_of_alternatives(make_plan, page):
         ["", "20%", "0.2", "±15.6 rows", "", "40%"],
         ["", "200%", "2", "±1.9 rows", "", "not enough budget"],
     ]
-    assert re.findall(r'<tr style="([^"]*)">', html) == ["font-weight:600", "opacity:0.55"]
+    assert re.findall(r'<tr style="([^"]*)">', html) == ["font-weight:600", "opacity:0.75"]
 
 
 def test_the_plan_opens_to_steps_and_code(make_plan, page):

@@ -176,6 +176,7 @@ def test_what_is_wrong_is_said_where_it_is(visits, column, filled, problem):
     guide.panel.column.value = column
     assert column in guide.panel.status.value
     assert guide.panel.protect_button.disabled
+    assert column in guide.panel.message.value  # beside the button that does nothing yet
     with pytest.raises(dpn.ArgumentError):
         guide.protect()
     assert os.listdir() == []
@@ -250,6 +251,7 @@ def test_300_columns_and_10000_levels_are_one_form():
     assert len(widgets.widgets.widget._instances) - before < 150
     assert guide.draft.columns["c299"].attribute().size == 10_000
     assert len(guide.panel.summary.value) < 20_000
+    assert "and 294 more fields" in guide.panel.message.value
 
 
 def test_where_nobody_is_there_it_is_a_page(said, page):

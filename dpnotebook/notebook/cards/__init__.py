@@ -5,7 +5,7 @@ from dpnotebook.notebook.cards.model import Card
 from dpnotebook.notebook.cards.offer import offer_card
 from dpnotebook.notebook.cards.plan import plan_card
 from dpnotebook.notebook.cards.purchase import purchase_card
-from dpnotebook.notebook.cards.release import release_card
+from dpnotebook.notebook.cards.release import folded_release, release_card
 from dpnotebook.notebook.cards.render import as_bundle, as_html, as_text
 from dpnotebook.notebook.cards.strategy import strategy_card
 
@@ -15,6 +15,7 @@ __all__ = [
     "as_html",
     "as_text",
     "budget_card",
+    "folded_release",
     "offer_card",
     "plan_card",
     "purchase_card",

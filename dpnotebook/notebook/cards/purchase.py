@@ -33,7 +33,7 @@ def _blocks(purchase: JointPurchase) -> Iterator[Block]:
         error = f"±{formatting.error(plan.error)} {plan.unit}".rstrip()
         price = currency.short_price(plan.budget.cost_fraction, plan.cost.epsilon)
         how = "together" if purchase.is_joined(place) else "free already" if plan.free else "by itself"
-        rows.append((cell(str(place + 1)), cell(asked), cell(error), cell(price), cell(how)))
+        rows.append((cell(str(place + 1)), cell(asked), cell(error, nowrap=True), cell(price, nowrap=True), cell(how)))
         brief.append(price)
     yield Table(head=("", "question", "error", "by itself", "bought"), align="rlrrl", rows=tuple(rows))
     together = currency.price(purchase.share, purchase.epsilon)

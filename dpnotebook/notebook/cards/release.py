@@ -177,6 +177,11 @@ def intervals(release: Release) -> str:
     )
 
 
+def folded_release(release: Release) -> Fold:
+    """Return an answer that unfolds below others."""
+    return Fold(f"#{release.number} {release.title} {scope(release)}", tuple(_blocks(release, None)))
+
+
 def release_card(release: Release, plan: Plan | None = None) -> Card:
     """Return the card of an answer.
 

@@ -29,6 +29,7 @@ LOOKS = {
 }
 STRIPES = {"free": "#2e8b57", "bought": svg.BOUGHT, "part": svg.LINE}  # colours at the left; the line says the same
 TITLE = "margin-top:6px"
+FAINT = 0.75  # of rows that cannot be had: less, and the greys of VS Code's themes are below the contrast of 4.5
 NAMED = 9  # characters that names of lines get in text
 
 
@@ -59,7 +60,7 @@ def _html(block: Block) -> str:
             return html.line((f"{mark} " if mark else "") + _parts(parts), colour)
         case Table():
             styles = [
-                ";".join(["font-weight:600"] * (place in block.strong) + ["opacity:0.55"] * (place in block.faint))
+                ";".join(["font-weight:600"] * (place in block.strong) + [f"opacity:{FAINT}"] * (place in block.faint))
                 for place in range(len(block.rows))
             ]
             rows = ([_cell(one) for one in row] for row in block.rows)

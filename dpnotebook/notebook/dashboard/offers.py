@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpnotebook.session.offer import Offer
     from dpnotebook.session.session import Session
 
+KNOWN = "Nothing to buy"  # of what was bought already, or follows from what is known
 MOST_CROSSED = 8  # columns of a table of which all pairs are offered: more are dear, and nobody waits for their price
 Key = tuple[str, str, str]  # a table, a kind of workload, and the column that it is about
 
@@ -130,7 +131,7 @@ class OffersTab:
             plan, deaf = query.plan, False
             within = f"every answer within ±{formatting.error(error)} costs nothing now"
             if plan.free:
-                said = f"Bought already: {within}."
+                said = f"{KNOWN}: {within}."
             elif dearer(plan, shown):
                 deaf = True
                 said = "The price has changed since it was shown: press Buy again to spend it."
@@ -175,7 +176,7 @@ class OffersTab:
         if plan is None:
             self.buy_button.description = "Buy"
         elif plan.free:
-            self.buy_button.description = "Bought: costs nothing"
+            self.buy_button.description = f"{KNOWN}: costs nothing"
         elif plan.affordable:
             self.buy_button.description = f"Buy: spend {_paid(plan)}"
         else:

@@ -134,7 +134,7 @@ def asked_html(found: Sequence[AskedPrice], state: BudgetState) -> str:
         (
             f"{escape(one.question)} {quiet(f'in {escape(one.table)}')}",
             escape(one.accuracy),
-            currency.cost_in(state, one.epsilon),
+            f'<span style="white-space:nowrap">{currency.cost_in(state, one.epsilon)}</span>',
             f"{one.times:,} more" if one.times else "none",
         )
         for one in found

@@ -11,6 +11,8 @@ from dpnotebook.notebook.guide.draft import KINDS, LABELLED, SPANS_OF, WHY, Colu
 from dpnotebook.notebook.html import escape, line, quiet, table
 
 ROW = "each row is a unit of its own"
+NAMED = 5  # fields that are named where something is missing
+BELOW = "margin:0 2px 10px"  # of the sentence below a control, which belongs to what is above it
 LISTED = 30  # columns that the summary lists; all are in the code
 FIELDS = ("low", "high", "width", "levels", "other", "by", "missing", "measured")
 WORDS = {
@@ -61,7 +63,10 @@ class GuidePanel:
             )
 
         def wide() -> Any:
-            return widgets.Layout(width="520px", max_width="100%")
+            return widgets.Layout(width="520px", max_width="calc(100% - 4px)")  # less its margins
+
+        def box() -> Any:  # with room for the mark of the keyboard around it
+            return widgets.Layout(width="520px", max_width="calc(100% - 4px)", padding="4px")
 
         columns = list(draft.columns)
         self.column = widgets.Dropdown(
@@ -80,12 +85,12 @@ class GuidePanel:
             "levels": widgets.Textarea(
                 description=WORDS["levels"], continuous_update=False, style=named, layout=wide(), rows=5
             ),
-            "other": widgets.Checkbox(description=WORDS["other"], indent=False, layout=wide()),
+            "other": widgets.Checkbox(description=WORDS["other"], indent=False, layout=box()),
             "by": widgets.Dropdown(description=WORDS["by"], options=[""], style=named, layout=wide()),
-            "missing": widgets.Checkbox(description=WORDS["missing"], indent=False, layout=wide()),
+            "missing": widgets.Checkbox(description=WORDS["missing"], indent=False, layout=box()),
             "measured": text(WORDS["measured"], ""),
         }
-        self.why = {name: widgets.HTML(line(quiet(escape(WHY[name])))) for name in WHY}
+        self.why = {name: widgets.HTML(_close(line(quiet(escape(WHY[name])), BELOW))) for name in WHY}
         self.status = widgets.HTML()
         self.unit = widgets.Dropdown(
             options=[(ROW, ""), *((name, name) for name in columns)],
@@ -154,6 +159,8 @@ class GuidePanel:
         said = "" if name is None else "the privacy unit" if name == draft.unit else problems.get(name, "")
         self.status.value = line(f"⚠ {escape(f'{name}: {said}')}") if said else ""
         self.protect_button.disabled = bool(problems) or self.guide.protected
+        if not self.guide.protected:
+            self.message.value = missing_html(draft)
 
     def say(self, text: str) -> None:
         """Say in one line what became of it."""
@@ -230,7 +237,12 @@ def _listed(column: ColumnDraft) -> str:
 
 
 def _step(title: str) -> str:
-    return f"<b>{escape(title)}</b>"
+    return f'<b style="font-size:15px">{escape(title)}</b>'
+
+
+def _close(content: str) -> str:
+    """Return HTML with its lines as close as those of a card: widgets have twice the distance."""
+    return f'<div style="line-height:1.4;max-width:680px">{content}</div>'
 
 
 def code_html(draft: TableDraft) -> str:
@@ -248,7 +260,15 @@ def summary_html(draft: TableDraft) -> str:
     below = line(quiet(f"… and {formatting.plural(more, 'more column')}, in the code")) if more > 0 else ""
     for name in draft.skipped:
         below += line(f"⚠ {escape(f'{name} is no name that can be asked for, or several columns have it: rename it')}")
-    return table(("column", "dtype", "declared as"), rows, "lll") + below
+    return _close(table(("column", "dtype", "declared as"), rows, "lll") + below)
+
+
+def missing_html(draft: TableDraft) -> str:
+    """Return why the table cannot be protected yet: what is still to be said, some of it by name."""
+    names = list(draft.problems)
+    more = len(names) - NAMED
+    said = ", ".join(names[:NAMED]) + (f" and {formatting.plural(more, 'more field')}" if more > 0 else "")
+    return line(quiet(escape(f"Before the table can be protected, say what is missing of: {said}."))) if names else ""
 
 
 def meaning_html(draft: TableDraft) -> str:
@@ -256,4 +276,4 @@ def meaning_html(draft: TableDraft) -> str:
     if problem := draft.problems.get("epsilon"):
         return line(f"⚠ {escape(problem)}")
     budget = draft.budget()
-    return line(quiet(escape(f"What it means: {currency.meaning(budget.epsilon, budget.delta)}.")))
+    return _close(line(quiet(escape(f"What it means: {currency.meaning(budget.epsilon, budget.delta)}."))))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpnotebook.errors import ArgumentError
 from dpnotebook.notebook import cards, currency, models
-from dpnotebook.notebook.workbench.live_part import LivePart
+from dpnotebook.notebook.workbench.live_part import LivePart, NotBought
 from dpnotebook.session.joint_purchase import JointPurchase
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class BudgetPlanner(LivePart):
         self.releases: list[Release] = []
         self._known: tuple[tuple[Query, ...], str, JointPurchase] | None = None
         self._agreed: int | None = None
+        self._answered: tuple[Query, ...] = ()
         for query in queries:
             self.add(query)
 
@@ -90,7 +91,9 @@ class BudgetPlanner(LivePart):
         BudgetExceeded
             If it costs more than is left.
         """
+        queries = tuple(self.queries)
         self.releases = self.purchase.run()
+        self._answered = queries
         return self.releases
 
     def _make(self) -> list[Any]:
@@ -145,16 +148,27 @@ class BudgetPlanner(LivePart):
             what = "Run all: add a question first"
         elif not purchase.affordable:
             what = f"Not enough budget for {price}"
-        return cards.purchase_card(purchase), what
+        card = cards.purchase_card(purchase)
+        if self.queries and self._answered == tuple(self.queries):  # what was bought is shown where it was asked for
+            what = "Answered: change a question to ask another"
+            card = cards.Card((*card.blocks, *map(cards.folded_release, self.releases)))
+        return card, what
 
     def _run(self) -> str:
         agreed, purchase = self._agreed, self.purchase
+        if self.queries and self._answered == tuple(self.queries):
+            return self._said()
         if not self.queries:
-            return "Add a question first."
+            raise NotBought("Add a question first.")
         if agreed is None or purchase.units > agreed:
-            return "The price has changed since it was shown: press Run all again to spend it."
+            raise NotBought("The price has changed since it was shown: press Run all again to spend it.")
         if not purchase.affordable:
-            return "Not enough budget: nothing was spent."
+            raise NotBought("Not enough budget: nothing was spent.")
         self.run()
+        return self._said()
+
+    def _said(self) -> str:
         numbers = ", ".join(f"#{release.number}" for release in self.releases)
-        return f"Answered: releases {numbers}; each question can be asked now for nothing."
+        return (
+            f"Answered: releases {numbers}; the answers unfold below, and each question can be asked now for nothing."
+        )

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     from dpnotebook.session.session import Session
 
 NOTHING = "Nothing is planned here yet."
+WRONG = "⚠ "  # before what is wrong; what went well has no mark
 SLOW = 0.5  # seconds after which planning shows that it works
+
+
+class NotBought(DPError):
+    """What was shown was not bought, for a reason that is said in a sentence."""
 
 
 class LivePart(ABC):
@@ -87,9 +92,9 @@ class LivePart(ABC):
             replace(output, line(quiet(NOTHING)), NOTHING)  # which stays where there is no card to draw
             self._redraw()
 
-    def say(self, text: str) -> None:
-        """Say in one line what is wrong, or nothing."""
-        self.message.value = f'<div role="status">{line(f"⚠ {escape(text)}")}</div>' if text else ""
+    def say(self, text: str, mark: str = WRONG) -> None:
+        """Say in one line what is wrong, or with another mark what is not, or nothing."""
+        self.message.value = f'<div role="status">{line(f"{mark}{escape(text)}")}</div>' if text else ""
 
     def close(self) -> None:
         """Stop following the session, and leave a line of text where the controls were."""
@@ -113,7 +118,17 @@ class LivePart(ABC):
 
     @abstractmethod
     def _run(self) -> str:
-        """Buy what is shown, unless it costs more than was seen, and return what became of it."""
+        """Buy what is shown, unless it costs more than was seen.
+
+        Returns
+        -------
+        What became of it.
+
+        Raises
+        ------
+        DPError
+            If nothing was bought.
+        """
 
     def _redraw(self) -> None:
         with self._lock:
@@ -138,11 +153,14 @@ class LivePart(ABC):
         # Two clicks can arrive before the first has been served, in ipykernel's subshells even at the same time.
         if not self._running.acquire(blocking=False):
             return
+        mark = WRONG
         try:
             self.wait()
             with Progress(self._show_progress) as progress:
                 progress(None, "working")
-                said = self._run()
+                said, mark = self._run(), ""
+        except NotBought as error:
+            said = str(error)
         except DPError as error:
             said = f"{type(error).__name__}: {error}"
         except (Exception, KeyboardInterrupt) as error:
@@ -151,7 +169,7 @@ class LivePart(ABC):
         finally:
             self._running.release()
         self._redraw()
-        self.say(said)
+        self.say(said, mark)
 
     def _show_progress(self, html: str, _text: str) -> None:
         self.progress.value = html

@@ -14,7 +14,7 @@ from dpnotebook.notebook import cards, formatting, models
 from dpnotebook.notebook.cards.model import Table, cell
 from dpnotebook.notebook.workbench.button_words import COPIES, copied, said_of_run
 from dpnotebook.notebook.workbench.composed import amount_of
-from dpnotebook.notebook.workbench.live_part import LivePart
+from dpnotebook.notebook.workbench.live_part import LivePart, NotBought
 from dpnotebook.notebook.workbench.named import table_code
 from dpnotebook.planner.explain import request_code
 from dpnotebook.query.question import Question
@@ -79,6 +79,7 @@ class WorkloadBuilder(LivePart):
         self.parts: list[PartControls] = []
         self.release: Release | None = None
         self._agreed: Plan | None = None
+        self._answered = ""
 
     @property
     def protected(self) -> ProtectedTable:
@@ -130,24 +131,21 @@ class WorkloadBuilder(LivePart):
         import ipywidgets as widgets
 
         self.panel  # noqa: B018  # makes it
-        number, domain = len(self.parts) + 1, self.protected.table.domain
+        domain = self.protected.table.domain
         names = [(domain.label_of(name), name) for name in self.protected.table.columns.names]
         shown = min(len(names), 5)
         rows = {"rows": shown} if shown > 1 else {}
         part = PartControls(
-            widgets.Dropdown(options=KINDS, value=kind, description=f"Part {number}", style=WIDE),
+            widgets.Dropdown(options=KINDS, value=kind, style=WIDE),
             widgets.SelectMultiple(
                 options=names,
                 value=columns or (names[0][1],),
-                description=f"Part {number}: columns",
                 style=WIDE,
                 **rows,
             ),
-            widgets.BoundedIntText(
-                value=2, min=1, max=max(1, min(4, len(names))), description=f"Part {number}: so many", style=WIDE
-            ),
+            widgets.BoundedIntText(value=2, min=1, max=max(1, min(4, len(names))), style=WIDE),
             widgets.Text(said or (START if self.how.value == "within" else "1"), style=WIDE),
-            widgets.Button(description=f"Remove part {number}", layout=widgets.Layout(width="auto")),
+            widgets.Button(layout=widgets.Layout(width="auto")),
             widgets.HBox(layout=widgets.Layout(align_items="center", flex_flow="wrap")),
         )
         part.widget.children = (part.kind, part.columns, part.count, part.said, part.remove_button)
@@ -166,6 +164,7 @@ class WorkloadBuilder(LivePart):
         self.parts.remove(part)
         self.rows.children = tuple(each.widget for each in self.parts)
         models.close(part.widget)
+        self._fit()
         self.changed()
 
     def _make(self) -> list[Any]:
@@ -206,7 +205,11 @@ class WorkloadBuilder(LivePart):
             part.columns.layout.display = "" if part.kind.value in OF_COLUMNS else "none"
             part.count.layout.display = "" if part.kind.value == "marginals" else "none"
             what = "error at most ±" if self.how.value == "within" else "weight"
+            part.kind.description = f"Part {number}"
+            part.columns.description = f"Part {number}: columns"
+            part.count.description = f"Part {number}: so many"
             part.said.description = f"Part {number}: {what}"
+            part.remove_button.description = f"Remove part {number}"
 
     def _other_way(self, _change: object) -> None:
         for part in self.parts:
@@ -233,6 +236,8 @@ class WorkloadBuilder(LivePart):
         self.message.value = copied(self.code.value)
 
     def _card(self) -> tuple[cards.Card, str]:
+        if self.release is not None and self._answered == self.pandas:
+            return cards.release_card(self.release), "Answered: change the workload to ask another"
         query = self.query
         self._agreed = plan = query.plan
         shown = cards.plan_card(plan)
@@ -246,10 +251,10 @@ class WorkloadBuilder(LivePart):
         query, agreed = self.query, self._agreed
         plan = query.plan
         if agreed is None or plan.cost.units > agreed.cost.units:
-            return "The price has changed since it was shown: press Run again to spend it."
+            raise NotBought("The price has changed since it was shown: press Run again to spend it.")
         if not plan.affordable:
-            return "Not enough budget: nothing was spent."
-        self.release = query.run()
+            raise NotBought("Not enough budget: nothing was spent.")
+        self.release, self._answered = query.run(), self.pandas
         return f"Answered: release #{self.release.number}; each of its answers can be asked now for nothing."
 
 

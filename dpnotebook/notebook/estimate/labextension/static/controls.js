@@ -5,6 +5,7 @@
 //   what has just happened is read aloud.
 // - What the keyboard was on may be taken away by what it did, such as Run: then it goes on from the cell.
 // - Titles of tabs are as wide as what they say, and go on in a second row where one is too narrow.
+// - The arrow of a list is black, also on black: where the theme is dark it is a light one.
 // - "Copy code" puts the code beside it on the clipboard; what a kernel has to write first is copied when it comes.
 'use strict';
 
@@ -13,14 +14,16 @@ const OURS = 'dpnotebook';
 const SOON = 100; // ms after a change of the page in which others are waited for
 const ALLOWED = 5000; // ms after a click in which browsers let a page write to the clipboard
 const PATIENCE = 3000; // ms in which a widget that is loading may still come
-const TABS = `
+const ARROW = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 18 18"><path fill="#ddd" d="M5.2 5.9 9 9.7l3.8-3.8L14 7.1l-5 5-5-5z"/></svg>';
+const LOOKS = `
   .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-content { flex-wrap: wrap; }
   .${OURS} .jupyter-widget-tab > .lm-TabBar .lm-TabBar-tab { flex: 0 0 auto; max-width: 100%; }
+  [data-jp-theme-light='false'] .${OURS} { --jp-widgets-dropdown-arrow: url('data:image/svg+xml,${encodeURIComponent(ARROW)}'); }
 `;
 
 export const activate = tracker => {
   const style = document.createElement('style');
-  style.textContent = TABS;
+  style.textContent = LOOKS;
   document.head.append(style);
 
   const standIns = new WeakMap(); // by the node of a widget's output, what is shown in its place
