@@ -20,6 +20,7 @@ from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.progress import silent
 from dpnotebook.session.adaptive import exact_scores
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # which decides what is measured next
 DELTAS = {"gaussian": 1e-6, "laplace": 0.0}
 LEVELS = {"a": 5, "b": 5, "c": 4, "d": 3, "e": 3}
 DOMAIN = {name: dpn.Range(0, size - 1) for name, size in LEVELS.items()}

@@ -7,6 +7,7 @@ import pytest
 import dpnotebook as dpn
 from dpnotebook.errors import ArgumentError, NotProtected, WorkloadError
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # how near rows are to one answer, and not how it was drawn
 DELTAS = {"gaussian": 1e-6, "laplace": 0.0}
 DOMAIN = {
     "age": dpn.Range(0, 99),
