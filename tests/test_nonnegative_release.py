@@ -10,7 +10,6 @@ from dpnotebook.privacy.budget import Budget
 from dpnotebook.session.session import Session
 from dpnotebook.workload import AllRange, Explicit, Identity, Marginals
 
-
 pytestmark = pytest.mark.usefixtures("same_noise")  # what is made of noisy counts, and not how they were drawn
 
 

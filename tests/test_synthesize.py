@@ -119,8 +119,9 @@ def test_conditions_are_fitted_too():
 
 def test_nothing_of_the_rows_is_read(session, monkeypatch):
     session.table("people").crosstab("sex", "age", epsilon=1.0).run()
-    monkeypatch.setattr(session.table("people"), "engine", None)
-    assert len(session.synthesize(10)) == 10
+    with monkeypatch.context() as patch:
+        patch.setattr(session.table("people"), "engine", None)
+        assert len(session.synthesize(10)) == 10
 
 
 def test_a_table_in_parts_and_a_ledger_opened_again(tmp_path):
