@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from dpnotebook.domain import Bins, Range
 from dpnotebook.privacy.budget import Budget
+from dpnotebook.privacy.randomness import Randomness
 from dpnotebook.session.session import Session
 from dpnotebook.testing import exact_session
 from dpnotebook.workload import (
@@ -97,6 +98,12 @@ def pytest_collection_modifyitems(items):
             chosen = quick_part.has_part(item.path.relative_to(here).as_posix())
             if chosen and not any(item.get_closest_marker(name) for name in ("slow", "statistical")):
                 item.add_marker(pytest.mark.quick)
+
+
+@pytest.fixture
+def same_noise(monkeypatch):
+    """Draw the same noise at every run: for tests of what becomes of noisy numbers, and not of how they are drawn."""
+    monkeypatch.setattr("dpnotebook.privacy.randomness.random_bytes", Randomness(bytes(32)).source("tests"))
 
 
 @pytest.fixture(scope="session")

@@ -56,7 +56,8 @@ def test_answers_are_those_of_the_clamped_values(table, where, column):
         std_error = release.frame["std_error"].iloc[0]
         expected = getattr(rows, verb)()
         assert std_error < 0.02 * abs(expected) + 0.02
-        assert release.value == pytest.approx(expected, abs=9 * std_error + 1e-6 * len(rows))
+        # A single draw of Laplace noise is farther off than 15 of these once in 10^9.
+        assert release.value == pytest.approx(expected, abs=15 * std_error + 1e-6 * len(rows))
 
 
 @pytest.mark.parametrize(("where", "reach"), [("age >= 30 and age < 50", 19), ("age >= 65", 44), ("age == 40", 1)])

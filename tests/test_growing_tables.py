@@ -24,6 +24,7 @@ from dpnotebook.planner.plan_json import planned_from_json
 from dpnotebook.privacy.accountant import UNITS
 from dpnotebook.testing import exact_session
 
+pytestmark = pytest.mark.usefixtures("same_noise")  # where answers go when parts come, and not how they were drawn
 DOMAIN = {"age": dpn.Range(0, 19), "sex": ["F", "M"]}
 BUDGETS = {"laplace": dpn.Budget(epsilon=50.0), "gaussian": dpn.Budget(epsilon=50.0, delta=1e-6)}
 

@@ -213,6 +213,7 @@ def test_what_noise_hid_has_no_answer_and_no_error():
         assert session.sql(asked, error=50).question.selects[0].contribution.kind == "rows"
 
 
+@pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("asked", ["COUNT(*)", "SUM(cost)", "AVG(cost)", "COUNT(DISTINCT who)", "STDDEV(cost)"])
 def test_answers_are_better_than_those_of_sampled_rows(asked):
     """Of the truth, with what is cut off: by the median of a few runs, each in a session of its own."""

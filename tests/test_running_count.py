@@ -6,12 +6,15 @@ import pytest
 
 import dpnotebook as dpn
 from dpnotebook.errors import AccuracyError, DomainError
+from dpnotebook.privacy.laws import law_of
+from dpnotebook.session.questions import draw_noise
 from dpnotebook.workload.base import WorkloadError
 
 DELTAS = {"gaussian": 1e-6, "laplace": 0.0}
 DOMAIN = {"ward": ["A", "B"], "age": dpn.Range(0, 9)}
 MONTHS = 12
 ROUNDED = 1 + 1e-5
+MOVED = 10**6  # rows by which a draw is moved: what is rounded in an answer is nothing beside it
 
 
 def month(number, rows=300):
@@ -63,23 +66,35 @@ def test_an_epsilon_is_never_passed(session):
     assert 0.2 < session.spent.epsilon <= 0.4
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("noise", DELTAS)
 def test_the_counts_are_off_as_much_as_is_said(noise):
-    """Twenty tables of twelve months: the squares of all misses, each in its own variance."""
-    squares = []
-    for seed in range(20):
+    """Exactly: how much each draw moves the counts, alone, and the variance that its scale gives it."""
+    frames = [month(number, 10 * number) for number in range(1, 7)]
+    rows, law = np.cumsum([len(frame) for frame in frames]), law_of(noise)
+
+    def errors(moved):
+        """Return how far off the counts are where only one number is drawn, and all that were asked for."""
+        drawn = []
+
+        def draw(item, law, source):
+            ends = np.zeros_like(draw_noise(item, law, source))
+            for place in range(ends.size):
+                ends.flat[place] = MOVED * 2**item.bits * (len(drawn) == moved)
+                drawn.append(item)
+            return ends
+
         with dpn.Session(budget=dpn.Budget(epsilon=5.0, delta=DELTAS[noise]), ledger=":memory:") as session:
-            session.protect(month(100 * seed), "visits", domain=DOMAIN)
-            rows = [300]
-            for number in range(2, 7):
-                rows.append(100 * number)
-                session.extend("visits", month(100 * seed + number, rows[-1]))
+            session.protect(frames[0], "visits", domain=DOMAIN)
+            session._questions.draw = draw
+            for frame in frames[1:]:
+                session.extend("visits", frame)
             found = session.running_count("visits", horizon=6, error=50).run().frame
-        squares.append(((found["value"] - np.cumsum(rows)) / found["std_error"]).iloc[-1] ** 2)
-    # The last count of each table is independent of the others: a mean of 20 squares of variance 2 or at most 5.
-    assert np.mean(squares) < 1 + 6 * (2 if noise == "gaussian" else 5) ** 0.5 / 20**0.5
-    assert np.mean(squares) > 0.05
+        return (found["value"].to_numpy() - rows) / MOVED, drawn, found["std_error"].to_numpy()
+
+    exact, drawn, told = errors(None)
+    assert exact == pytest.approx(np.zeros(6), abs=1e-9)
+    assert len(drawn) >= 6
+    variances = sum(errors(k)[0] ** 2 * law.count_variance(item.scale) for k, item in enumerate(drawn))
+    assert told == pytest.approx(np.sqrt(variances), rel=1e-4)
 
 
 def test_another_kernel_goes_on_where_it_was(tmp_path, noise):

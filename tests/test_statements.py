@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import chi2
 
 import dpnotebook as dpn
 from dpnotebook.errors import (
@@ -281,23 +282,29 @@ class TestAccuracy:
 
     @pytest.mark.statistical
     def test_the_spread_of_answers_is_the_one_announced(self):
-        announced, answers = 0.0, []
-        session = protected(dpn.Session, budget=dpn.Budget(epsilon=900.0, delta=1e-5))
-        # Three groups of each: nobody's are sampled, so that noise is all that differs from run to run.
-        query = session.sql(BIGQUERY.replace("contributed = 2", "contributed = 3"), fresh=True).at(epsilon=2)
-        for _ in range(200):
-            frame = query.run().frame.set_index("drug")
-            announced = frame["total_std_error"]["aspirin"]
-            answers.append(frame["total"]["aspirin"])
+        groups, each, runs = 500, 100, 13
+        drugs = [f"drug {i}" for i in range(groups)]
+        data = pd.DataFrame({"patient": range(groups * each), "ward": "A", "age": 50, "cost": 20.0})
+        data["drug"] = np.repeat(drugs, each)
+        session = protected(dpn.Session, data, budget=dpn.Budget(epsilon=900.0, delta=1e-5))
+        # Everybody has a single row: nobody's are sampled, so that noise is all that differs from run to run.
+        query = session.sql(BIGQUERY.replace("contributed = 2", "contributed = 1"), fresh=True).at(epsilon=2)
+        frames = [query.run().frame.set_index("drug").loc[drugs] for _ in range(runs)]
         session.close()
-        # The standard deviation of 200 normal draws is within 16% of the truth in all but one of 1,000 runs.
-        assert abs(np.std(answers, ddof=1) / announced - 1) < 0.17
+        announced = frames[0]["total_std_error"].to_numpy()
+        found = np.var([frame["total"] for frame in frames], axis=0, ddof=1)
+        # Normal draws of each group around their own mean: sums of squares are chi-squared, which these ends miss with
+        # a probability of 1e-7; a tenth too little noise is at 0.81, and misses the lower one as surely.
+        free = groups * (runs - 1)
+        low, high = chi2.ppf([5e-8, 1 - 5e-8], free) / free
+        assert 0.87 < low < (found / announced**2).mean() < high
 
 
 class TestUnknownGroups:
     def test_the_groups_of_a_single_person_stay_hidden(self):
         data = pd.concat([visits(), pd.DataFrame({"patient": [9999], "drug": ["secret"], "ward": ["A"], "age": [50]})])
-        session = protected(dpn.Session, data, budget=dpn.Budget(epsilon=900.0, delta=1e-5))
+        # All fifty runs together show it with at most the delta of the budget.
+        session = protected(dpn.Session, data, budget=dpn.Budget(epsilon=900.0, delta=1e-9))
         query = session.sql(BY_DRUG, epsilon=2.0, fresh=True)
         seen = {drug for _ in range(50) for drug in query.run().frame["drug"]}
         assert "secret" not in seen

@@ -2,9 +2,9 @@
 
 Every number below comes through the whole of `Query.run`: planned, charged, counted (once, as the rows do not change),
 drawn, recorded, estimated.
-Nothing is seeded, so every bound is at least four standard errors of what it is held against: a sample variance of N
-Laplace draws scatters by sqrt(5 / N), so a promise within 8% takes some twenty thousand draws, pooled over groups.
-Noise of a tenth less is a variance of a fifth less, and noticed.
+Nothing is seeded, so every bound is one that chance passes less than once in ten million runs: a sample variance of N
+Laplace draws scatters by sqrt(5 / N), so a promise within 10% takes some sixteen thousand draws, pooled over groups.
+Noise of a tenth less is a variance of a fifth less, and noticed as surely.
 """
 
 import functools
@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import dpnotebook as dpn
 from dpnotebook.privacy.laws import law_of
@@ -62,32 +63,39 @@ def errors_of(frames, exact, name=""):
 
 
 def check_unbiased(errors, std_errors):
-    """The mean error is within 4 standard errors of none: of every answer where they are few, of 99% of many."""
+    """The mean error is within 7 standard errors of none, of every answer: one in 10^8 runs has a larger one of 3,600.
+
+    Means of dozens of Laplace draws have longer tails than normal ones, some forty times as likely so far out.
+    """
     each = np.abs(errors.mean(axis=0)) / (std_errors / np.sqrt(len(errors)))
-    assert np.quantile(each, 0.99) < 4, each.max()
-    assert each.max() < 6, each.max()
+    assert each.max() < 7, each.max()
 
 
-def check_variance(errors, std_errors, tolerance=0.08):
-    """The variance over all runs and answers is the plan's within 8%."""
+def check_variance(errors, std_errors, tolerance=0.1):
+    """The variance over all runs and answers is the plan's within 10%: 5.6 standard errors, see `many`."""
     ratio = float(((errors / std_errors) ** 2).mean())
     assert abs(ratio - 1) < tolerance, ratio
 
 
 def check_coverage(inside, confidence=0.95):
-    """The share of intervals that hold the exact answer is the promised one within 1.5 points.
+    """The share of intervals that hold the exact answer is the promised one within 2 points.
 
-    A few hundred single intervals scatter by more: they are granted 4.5 standard errors.
+    Shares of many scatter by a quarter of a point at most. Those of a few hundred single intervals do by more: these
+    are as many as chance allows but for one run in 10^7.
     """
-    share = float(inside.mean())
-    scatter = 4.5 * np.sqrt(confidence * (1 - confidence) / inside.size)
-    assert abs(share - confidence) < (0.015 if inside.shape[1] > 1 else scatter), share
+    if inside.shape[1] > 1:
+        assert abs(inside.mean() - confidence) < 0.02, inside.mean()
+        return
+    low, high = binom.ppf([5e-8, 1 - 5e-8], inside.size, confidence)
+    assert low <= inside.sum() <= high, inside.sum()
 
 
 def many(session):
-    """Return, per kind, a query with many answers, the exact ones, and how many runs tell its variance within 8%.
+    """Return, per kind, a query with many answers, the exact ones, and how many runs tell its variance within 10%.
 
-    So many that 8% are four and a half standard errors for Laplace noise; half of them do for Gaussian noise.
+    So many that 10% are 5.6 standard errors or more for Laplace noise, which chance passes once in 10^7 runs, longer
+    tails above included; half of them do for Gaussian noise. Answers of one group have noise in common: how far their
+    variance scatters (by 1.2% to 1.75% of itself) was measured over 27 series of runs.
 
     Counts and sums are at scales where the integer grid is fine enough for their intervals. A mean is a ratio, planned
     to first order in the noise: there it is small beside the 40 rows of a group, so that the second order is below 1%.
@@ -97,17 +105,17 @@ def many(session):
     bins = FRAME["income"][:EACH].floordiv(2_500).value_counts().sort_index().to_numpy()
     ranges = [bins[i : j + 1].sum() for i in range(8) for j in range(i, 8)]
     # Answers from the same noise are correlated: groups, which are independent, make up for it.
-    workload = dpn.workload.Kron(dpn.workload.Identity(20), dpn.workload.AllRange(8))
-    by_range = dp.answer(workload, on=["age", "income"], where="age < 20", epsilon=0.05)
-    by_level = dp.groupby("age").cdf("income", where="age < 40", epsilon=0.05)
+    workload = dpn.workload.Kron(dpn.workload.Identity(AGES), dpn.workload.AllRange(8))
+    by_range = dp.answer(workload, on=["age", "income"], epsilon=0.05)
+    by_level = dp.groupby("age").cdf("income", epsilon=0.05)
     unions = dp.answer(dpn.identity("age") + 2 * dpn.identity("age", "sex"), epsilon=0.05)
     return {
         "histogram": (dp.histogram("age", epsilon=0.05), np.full(AGES, EACH), 200),
         "crosstab": (dp.crosstab("sex", "age", epsilon=0.05), np.full(2 * AGES, EACH / 2), 80),
         "sums": (dp.groupby("age").sum("income", epsilon=0.4), np.full(AGES, EACH * MEAN), 200),
-        "means": (means, np.full(AGES, MEAN), 125),
-        "cumulative counts": (by_level, np.tile(np.cumsum(bins), 40), 180),
-        "ranges": (by_range, np.tile(ranges, 20), 140),
+        "means": (means, np.full(AGES, MEAN), 200),
+        "cumulative counts": (by_level, np.tile(np.cumsum(bins), AGES), 100),
+        "ranges": (by_range, np.tile(ranges, AGES), 60),
         "marginals": (unions, np.repeat([EACH, EACH / 2], [AGES, 2 * AGES]), 160),
     }
 
@@ -131,7 +139,7 @@ def test_a_tenth_less_noise_is_noticed(session, kind):
     session._questions.draw = lambda item, noise, source: draw_noise(
         replace(item, scale=item.scale * less), noise, source
     )
-    errors, _ = errors_of(frames_of(query, times // 2), exact)
+    errors, _ = errors_of(frames_of(query, 3 * times // 4), exact)
     with pytest.raises(AssertionError):
         check_variance(errors, query.plan.std_errors)
 

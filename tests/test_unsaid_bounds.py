@@ -51,6 +51,7 @@ def test_without_noise_all_rows_count(monkeypatch):
     session.close()
 
 
+@pytest.mark.usefixtures("same_noise")
 def test_how_many_rows_are_declared_is_no_matter_to_what_finds_them():
     """A bound that is far too wide costs nothing: the error is about that of no bound."""
 
