@@ -2,9 +2,10 @@
 
 A mixed history is asked of real sessions again and again, with fresh noise. As what is planned does not depend on the
 noise, every answer is the truth plus a linear function of all noise drawn so far: that function is read off sessions
-whose noise is a single large number, and then holds for so many draws of the real samplers that 2.4% of a variance show.
+whose noise is a single large number, and then holds for so many draws of the real samplers that 2.4% of a variance
+show.
 
-Nothing here is seeded. Thresholds are six standard errors of 400,000 draws, so that a test fails by chance less than
+Nothing here is seeded. Thresholds are six standard errors or more of 400,000 draws, so that a test fails by chance less than
 once in a million times.
 """
 
