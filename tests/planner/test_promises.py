@@ -5,8 +5,8 @@ noise, every answer is the truth plus a linear function of all noise drawn so fa
 whose noise is a single large number, and then holds for so many draws of the real samplers that 2.4% of a variance
 show.
 
-Nothing here is seeded. Thresholds are six standard errors or more of 400,000 draws, so that a test fails by chance less than
-once in a million times.
+Nothing here is seeded. Thresholds are six standard errors of 400,000 draws or more, so that a test fails by chance less
+than once in a million times.
 """
 
 import math
