@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -19,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from clocks import wait_until
+from clocks import PATIENCE, wait_until
 
 CHROMIUM = os.environ.get("CHROMIUM", shutil.which("chromium") or "/usr/bin/chromium")
 FLAGS = [
@@ -41,9 +42,18 @@ IN_USE = """() => { const p = window.jupyterapp.shell.currentWidget;
       || p.sessionContext.session?.kernel?.status !== 'idle'; }"""
 
 
+def free_port() -> int:
+    """Return a free port below those that the system hands out, so that no kernel or server is given it meanwhile."""
+    for port in random.sample(range(15_000, 32_000), 100):
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError("none of a hundred ports is free")
+
+
 @contextlib.contextmanager
 def lab_server(
-    root: Path, path: str, timeout: float = 60, labextensions: Mapping[str, Path] = MappingProxyType({})
+    root: Path, path: str, timeout: float = PATIENCE, labextensions: Mapping[str, Path] = MappingProxyType({})
 ) -> Iterator[str]:
     """Serve `root` with JupyterLab on a free port, no token, a configuration of its own, `path` as PYTHONPATH.
 
@@ -57,9 +67,7 @@ def lab_server(
     settings.mkdir(parents=True)
     quiet = {"fetchNews": "false", "checkForUpdates": False}
     (settings / "notification.jupyterlab-settings").write_text(json.dumps(quiet))
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = free_port()
     folders = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
@@ -111,6 +119,7 @@ def chromium(playwright: Any, base: str, size: tuple[int, int] = (1400, 1000)) -
         args=FLAGS,
         viewport={"width": size[0], "height": size[1]},
     )
+    context.set_default_timeout(1000 * PATIENCE)  # nothing that is waited for takes as long, on a busy machine either
     context.blocked = []
 
     def note(request: Any) -> None:
@@ -146,7 +155,7 @@ class Notebook:
         page.wait_for_function("window.jupyterapp?.shell?.currentWidget?.content?.widgets")
         self.wait_kernel()
 
-    def js(self, expression: str, arg: Any = None, timeout: float = 60) -> Any:
+    def js(self, expression: str, arg: Any = None, timeout: float = PATIENCE) -> Any:
         """Evaluate JavaScript with `app`, `panel` and `arg` at hand; a promise is awaited, but never for ever."""
         return self.page.evaluate(
             "([arg, ms]) => { const app = window.jupyterapp, panel = app.shell.currentWidget;"
@@ -155,7 +164,7 @@ class Notebook:
             [arg, timeout * 1000],
         )
 
-    def wait_kernel(self, timeout: float = 60) -> None:
+    def wait_kernel(self, timeout: float = PATIENCE) -> None:
         """Wait until cells can run: the circle in the toolbar says idle too early, the session itself does not."""
         self.js("panel.sessionContext.ready", timeout=timeout)
         self.page.wait_for_function(
@@ -167,13 +176,13 @@ class Notebook:
         """Run a command of JupyterLab."""
         self.js("app.commands.execute(arg[0], arg[1])", [name, args or {}])
 
-    def run_all(self, timeout: float = 120) -> None:
+    def run_all(self, timeout: float = PATIENCE) -> None:
         """Run All, and wait until the last cell has run or one has failed."""
         self.js("app.commands.execute('notebook:run-all-cells')", timeout=timeout)
         self.page.wait_for_timeout(100)
         self.page.wait_for_function(f"() => !({IN_USE})()", timeout=timeout * 1000)
 
-    def run_cell(self, index: int, timeout: float = 60) -> None:
+    def run_cell(self, index: int, timeout: float = PATIENCE) -> None:
         """Run one cell, and wait until the kernel is idle again."""
         self.js("panel.content.activeCellIndex = arg", index)
         self.js("app.commands.execute('notebook:run-cell')", timeout=timeout)

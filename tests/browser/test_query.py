@@ -146,22 +146,23 @@ def test_run_all_does_not_wait_for_anybody(open_notebook):
 
 
 SLOW = """
-import time
+import pathlib, time
 from dpnotebook.notebook.progress import watched
 with watched() as progress:
-    for step in range(60):
-        progress(step / 60, "measuring")
+    while not pathlib.Path("seen").exists():
+        progress(0.5, "measuring")
         time.sleep(0.1)
 """
 
 
-def test_a_progress_bar_for_what_takes_over_a_second(open_notebook):
+def test_a_progress_bar_for_what_takes_over_a_second(open_notebook, workdir):
     notebook = open_notebook("slow.ipynb", [SLOW, "with watched() as progress: pass"], setup=None)
     notebook.js("panel.content.activeCellIndex = 0")
     notebook.js("(void app.commands.execute('notebook:run-cell'))")
     output = notebook.output(0)
     output.get_by_text(re.compile(r"\d+% measuring, \ds")).or_(output.get_by_text("measuring")).first.wait_for()
     assert output.locator("img").count() == 1
+    (workdir / "seen").touch()
     notebook.wait_kernel()
     assert wait_until(lambda: output.inner_text().strip() == "")
     notebook.run_cell(1)

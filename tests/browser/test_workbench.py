@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -174,15 +173,13 @@ def test_a_restarted_kernel_and_how_fast_the_card_follows(open_notebook):
 
 
 @pytest.fixture
-def voila(tmp_path):
+def voila(tmp_path, labtest):
     """Serve the notebook of the workbench with Voila and our template, and return its address."""
     pytest.importorskip("voila", reason="voila is not installed")
     template = tmp_path / "data/voila/templates/dpnotebook"
     shutil.copytree(ROOT / "dpnotebook/notebook/voila_template", template)
     shutil.copy(ROOT / "notebooks/workbench.ipynb", tmp_path)
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port = sock.getsockname()[1]
+    port = labtest.free_port()
     own = {"JUPYTER_PATH": str(tmp_path / "data"), "PYTHONPATH": str(ROOT)}
     own |= {name: str(tmp_path / name) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
     command = [sys.executable, "-m", "voila", "workbench.ipynb", "--no-browser", f"--port={port}"]
@@ -215,8 +212,8 @@ def voila(tmp_path):
 def test_voila_serves_it_and_asks_nobody_outside(voila, chromium, shot):
     with chromium(voila) as context:
         page = context.new_page()
-        page.goto(voila, timeout=120_000)
-        page.get_by_role("button", name="Run: spend").first.wait_for(timeout=120_000)
+        page.goto(voila)
+        page.get_by_role("button", name="Run: spend").first.wait_for()
         page.get_by_label("Group by").first.select_option("gender")
         page.get_by_role("button", name="Add to the groups").first.click()
         page.get_by_text("COUNT by gender in workers").first.wait_for()

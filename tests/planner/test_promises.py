@@ -2,10 +2,11 @@
 
 A mixed history is asked of real sessions again and again, with fresh noise. As what is planned does not depend on the
 noise, every answer is the truth plus a linear function of all noise drawn so far: that function is read off sessions
-whose noise is a single large number, and then holds for so many draws of the real samplers that 2% of a variance show.
+whose noise is a single large number, and then holds for so many draws of the real samplers that 2.4% of a variance
+show.
 
-Nothing here is seeded. Thresholds are six standard errors of 400,000 draws, so that a test fails by chance less than
-once in a million times.
+Nothing here is seeded. Thresholds are six standard errors of 400,000 draws or more, so that a test fails by chance less
+than once in a million times.
 """
 
 import math
@@ -194,7 +195,8 @@ def test_variances_are_as_promised(noise, size):
             squares[name] += ((weights @ values) ** 2).sum(axis=1)
     for plan, (name, total) in zip(known.plans, squares.items(), strict=True):
         ratio = total / DRAWS / known.std_errors[name] ** 2
-        assert (np.abs(ratio - 1) < 0.02).all(), (name, ratio)
+        # 6.8 standard errors of the variance of Laplace noise, which are sqrt(5 / DRAWS); of sums they are smaller.
+        assert (np.abs(ratio - 1) < 0.024).all(), (name, ratio)
         # What was promised before anything was measured is kept.
         assert (known.std_errors[name] <= plan.std_error * (1 + 1e-6)).all(), name
 

@@ -14,6 +14,7 @@ from dpnotebook.privacy.auditing import audit, exact_epsilon
 from dpnotebook.privacy.noise import discrete_laplace, laplace_mass, rounded_gaussian
 
 LESS = Fraction(9, 10)
+SURE = 1 - 1e-7  # the confidence with which a right mechanism is called wrong once in ten million tests
 
 
 def laplace(scale, parts=1):
@@ -25,13 +26,15 @@ def gaussian(sigma, parts=1):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0])
-def test_laplace_is_found_to_lose_nearly_what_it_claims_and_not_more(epsilon):
+@pytest.mark.parametrize(("epsilon", "samples"), [(0.5, 600_000), (1.0, 200_000), (3.0, 200_000)])
+def test_laplace_is_found_to_lose_nearly_what_it_claims_and_not_more(epsilon, samples):
+    """With so many samples what is found of the bug lies 10 standard errors or more above the claim."""
     scale = 1 / Fraction(str(epsilon))
-    right = audit(laplace(scale), 10, 11, epsilon=epsilon, samples=200_000)
+    right = audit(laplace(scale), 10, 11, epsilon=epsilon, samples=200_000, confidence=SURE)
     assert right.passed
-    assert 0.9 * epsilon < right.lower_bound <= epsilon
-    wrong = audit(laplace(scale * LESS), 10, 11, epsilon=epsilon, samples=200_000)
+    # At epsilon 0.5, the hardest, about 0.465, with a standard error of 0.005.
+    assert 0.85 * epsilon < right.lower_bound <= epsilon
+    wrong = audit(laplace(scale * LESS), 10, 11, epsilon=epsilon, samples=samples)
     assert not wrong.passed
     assert wrong.lower_bound > epsilon
     assert "BREAKS" in str(wrong)
@@ -41,9 +44,9 @@ def test_laplace_is_found_to_lose_nearly_what_it_claims_and_not_more(epsilon):
 def test_gaussian_noise_at_its_delta():
     sigma, delta = Fraction(2), 1e-2
     epsilon = epsilon_of_mu(0.5, delta)
-    right = audit(gaussian(sigma), 0, 1, epsilon=epsilon, delta=delta, samples=400_000)
+    right = audit(gaussian(sigma), 0, 1, epsilon=epsilon, delta=delta, samples=400_000, confidence=SURE)
     assert right.passed
-    assert right.lower_bound > 0.8 * epsilon
+    assert right.lower_bound > 0.7 * epsilon  # about 0.8, with a standard error of 0.013
     assert not audit(gaussian(sigma * Fraction(3, 4)), 0, 1, epsilon=epsilon, delta=delta, samples=400_000).passed
 
 
@@ -53,7 +56,8 @@ def test_what_is_lost_by_many_parts_together_is_seen():
     apart = audit(laplace(10, 20), np.zeros(20), np.ones(20), epsilon=0.25, samples=60_000)
     assert not apart.passed
     assert apart.lower_bound <= 2.0
-    assert audit(laplace(10, 20), np.zeros(20), np.ones(20), epsilon=2.0, samples=60_000).passed
+    right = audit(laplace(10, 20), np.zeros(20), np.ones(20), epsilon=2.0, samples=60_000, confidence=SURE)
+    assert right.passed
 
 
 @pytest.mark.statistical
@@ -68,7 +72,7 @@ def test_a_level_that_shows_too_often_breaks_delta():
         return mechanism
 
     exact = float(laplace_mass(np.arange(4, 60), 1).sum())
-    assert audit(groups(5), 1, 0, epsilon=0.0, delta=exact, samples=200_000).passed
+    assert audit(groups(5), 1, 0, epsilon=0.0, delta=exact, samples=200_000, confidence=SURE).passed
     assert not audit(groups(4), 1, 0, epsilon=0.0, delta=exact, samples=200_000).passed
 
 

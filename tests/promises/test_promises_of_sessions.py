@@ -20,6 +20,7 @@ FIRST, ALL = int(os.environ.get("DPNOTEBOOK_FIRST_SESSION", "0")), int(os.enviro
 SURE = 5.0  # standard errors
 ENOUGH = 20  # sessions from which on their misses are judged
 NEARLY = 0.005  # how far from 95% intervals may hold, over thousands of sessions
+SPREAD = 0.75  # standard deviation over quick sessions of their mean square of a miss, as 150 of them have it
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_a_session_that_broke_a_promise_once(seed, sessions, delivered, tmp_path
 
 
 def test_the_truth_is_missed_as_often_as_quick_sessions_said(quick_ones):
-    judge(quick_ones)
+    judge(quick_ones, SPREAD)
 
 
 @pytest.mark.slow
@@ -60,20 +61,31 @@ def test_the_truth_is_missed_as_often_as_sessions_said(long_ones, capsys):
     assert long_ones.actions["buy"]  # quick ones end before there is something to guess from
 
 
-def judge(tally):
-    """Hold the intervals and standard errors of all sessions together against the truth."""
+def judge(tally, spread=0.0):
+    """Hold the intervals and standard errors of all sessions together against the truth.
+
+    Parameters
+    ----------
+    tally
+        What is known of the sessions.
+    spread
+        Of the mean squares of a miss, the least standard deviation over sessions that is believed. In 50 sessions that
+        happen to have no far draw both the mean and its own standard error are small: 3 runs in 10,000 failed by that
+        (of 800,000 sets of 50 that were drawn from 150 sessions). With it, none did.
+    """
     if len(tally.held) < ENOUGH:
         pytest.skip("too few sessions were run with this one")
     held, squares, sharp = map(np.array, (tally.held, tally.squares, tally.sharp))
     mean, error = held.mean(), held.std(ddof=1) / math.sqrt(held.size)
     assert mean > 0.95 - SURE * error
     assert SURE * error < 0.2  # or nothing would be tested
-    mean, error = squares.mean(), squares.std(ddof=1) / math.sqrt(squares.size)
+    mean, error = squares.mean(), max(squares.std(ddof=1), spread) / math.sqrt(squares.size)
     assert abs(mean - 1) < SURE * error
     # One far draw that many answers rest on is much of the error of this mean, so its power is that of the other half.
     assert SURE * np.subtract(*np.percentile(squares, [75, 25])) / math.sqrt(squares.size) < 2
     # Where the law of the noise is known exactly, an interval of 95% is no wider than that either.
-    mean, error = sharp.mean(), sharp.std(ddof=1) / math.sqrt(sharp.size)
+    # Not by the deviation that was found: where by chance nearly all held there is next to none.
+    mean, error = sharp.mean(), max(sharp.std(ddof=1), math.sqrt(0.95 * 0.05)) / math.sqrt(sharp.size)
     assert abs(mean - 0.95) < max(NEARLY, SURE * error)
     # What is found to be free, refined or bought is what goes wrong most easily.
     assert tally.free > 0

@@ -5,6 +5,8 @@ from fractions import Fraction
 import numpy as np
 
 from dpnotebook.privacy.accountant import UNITS
+from dpnotebook.privacy.laws import draw_integers
+from dpnotebook.privacy.randomness import KEY_BYTES, Randomness
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
@@ -103,3 +105,12 @@ def totals(measured, units):
             parts = [added(component, measured.contribution, values) for component in measured.components]
             numbers[names.index(group)] += np.concatenate(parts).astype(np.int64)
     return Totals(tuple((name,) for name in names), numbers)
+
+
+def fixed_noise():
+    """Return what draws noise of the real samplers from a key that is always the same.
+
+    For tests of what is estimated from noise: whether the noise has its law is tested by itself, with fresh draws.
+    """
+    source = Randomness(bytes(KEY_BYTES)).source("noise")
+    return lambda noise, scale, size, *_: draw_integers(noise, scale, size, source)

@@ -6,11 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from private_selects import aggregate, plan, select
+from private_selects import aggregate, fixed_noise, plan, select
 
 from dpnotebook.privacy.accountant import accountant_for
 from dpnotebook.privacy.budget import Budget
-from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.bounds import find_bounds
 from dpnotebook.sql.aggregates.budget_split import shares
 from dpnotebook.sql.aggregates.estimating import estimate
@@ -52,9 +51,9 @@ def error(table, chosen, found=None):
     measured = plan(chosen, ACCOUNTANT, ACCOUNTANT.total, DELTA, found)
     exact = totals(chosen, measured.components, run, "a key")
     place = [key[0] for key in exact.keys]
-    squares = []
+    squares, draw = [], fixed_noise()
     for _ in range(DRAWS):
-        drawn = noisy(measured, exact)
+        drawn = noisy(measured, exact, draw)
         kept = released(measured, exact, drawn)
         answers = np.zeros(GROUPS)
         answers[place] = np.where(kept, estimate(measured, drawn, 0.95)[0].value, 0.0)
@@ -83,9 +82,9 @@ def test_a_length_that_is_found_is_nearly_as_good(table):
     chosen = count(kind="l2")
     share = shares(chosen, ACCOUNTANT.total, ACCOUNTANT)
     best = min(error(table, count(length, kind="l2")) for length in (54, 64, 76, 91))
-    found = []
+    found, draw = [], fixed_noise()
     for _ in range(5):
-        norms, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, run, "a key", draw_integers)
+        norms, _ = measured_profile(chosen, {}, share, ACCOUNTANT, 50, run, "a key", draw)
         (clip,) = clips(chosen, norms, share, ACCOUNTANT).values()
         found.append(error(table, chosen, {0: clip.bounds}))
     assert np.median(found) < 1.25 * best

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_laws import gaussian_mass
-from private_selects import aggregate, plan, select, totals
+from private_selects import aggregate, fixed_noise, plan, select, totals
 
 from dpnotebook.errors import AccuracyError, SQLError
 from dpnotebook.privacy.accountant import UNITS, accountant_for
@@ -115,7 +115,7 @@ def test_counts_and_sums_err_as_they_say(accountant):
     asked = (aggregate("count", 0, 3), aggregate("units"), aggregate("sum", 0, Fraction(5, 2)))
     measured = plan(select(*asked), accountant, 3 * UNITS)
     found = repeated(measured, [{"a": [1.0]}] * 30, 60_000)
-    drawn = noisy(measured, found)
+    drawn = noisy(measured, found, fixed_noise())
     for confidence in (0.5, 0.9, 0.99):
         for answer in estimate(measured, drawn, confidence):
             truth = 30.0
@@ -146,7 +146,7 @@ def test_means_and_variances_err_as_they_say_in_groups_of_any_size(accountant, k
     values, units = spread(accountant, 0, 100, middle, deviation, rows)
     asked = (aggregate("average", 0, 100), aggregate("variance", 0, 100), aggregate("deviation", 0, 100))
     measured = plan(select(*asked, kind=kind, most=2, selection="all"), accountant, accountant.units(3.0))
-    answers = estimate(measured, noisy(measured, repeated(measured, units, DRAWS)), 0.9)
+    answers = estimate(measured, noisy(measured, repeated(measured, units, DRAWS), fixed_noise()), 0.9)
     for answer, truth, tolerance in zip(
         answers, (values.mean(), values.var(), values.std()), (0, 0.1, 0.1), strict=True
     ):
@@ -165,7 +165,7 @@ def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant):
     many = 60_000
     asked = (aggregate("average", 0, 100), aggregate("variance", 0, 100), aggregate("deviation", 0, 100))
     measured = plan(select(*asked, selection="all"), accountant, accountant.units(20.0))
-    answers = estimate(measured, noisy(measured, repeated(measured, units, many)), 0.95)
+    answers = estimate(measured, noisy(measured, repeated(measured, units, many), fixed_noise()), 0.95)
     for answer, truth in zip(answers, (values.mean(), values.var(), values.std()), strict=True):
         assert math.sqrt(np.mean(answer.std_error**2)) == pytest.approx(answer.value.std(), rel=0.02)
         assert np.mean((answer.lower <= truth) & (truth <= answer.upper)) == pytest.approx(0.95, abs=0.02)
@@ -177,7 +177,9 @@ def test_a_mean_from_two_sums_of_equal_sensitivity_beats_the_even_split(accounta
     measured = plan(select(aggregate("average", 0, 100), selection="all"), accountant, UNITS)
     for rows, middle in ((2000, 50), (2000, 75)):
         values, units = spread(accountant, 0, 100, middle, 3, rows)
-        error = estimate(measured, noisy(measured, repeated(measured, units, 40_000)), 0.95)[0].value.std()
+        error = estimate(measured, noisy(measured, repeated(measured, units, 40_000), fixed_noise()), 0.95)[
+            0
+        ].value.std()
         away = abs(values.mean() - 50)
         if accountant is LAPLACE:
             even = math.sqrt(2) * math.hypot(50 / 0.5, away / 0.5) / rows
@@ -195,7 +197,7 @@ def test_quantiles_cover_and_are_near(accountant, middle):
         values, units = spread(accountant, 0, 100, middle, 0.5 if middle != 45 else 10, rows)
         asked = aggregate("quantiles", 0, 100, fractions=fractions, array=True)
         measured = plan(select(asked, selection="all"), accountant, accountant.units(2.0))
-        answer = estimate(measured, noisy(measured, repeated(measured, units, 600)), 0.9)[0]
+        answer = estimate(measured, noisy(measured, repeated(measured, units, 600), fixed_noise()), 0.9)[0]
         assert answer.value.shape == (600, 5)
         truth = np.quantile(values, fractions, method="inverted_cdf")
         covered = np.mean((answer.lower <= truth + 1e-9) & (truth <= answer.upper + 1e-9), axis=0)
@@ -214,13 +216,13 @@ def test_quantiles_are_as_far_off_as_their_standard_errors_say(accountant):
     values, units = spread(accountant, 0, 100, 45, 10, rows)
     asked = aggregate("quantiles", 0, 100, fractions=fractions, array=True)
     measured = plan(select(asked, selection="all"), accountant, accountant.units(2.0))
-    answer = estimate(measured, noisy(measured, repeated(measured, units, 600)), 0.9)[0]
+    answer = estimate(measured, noisy(measured, repeated(measured, units, 600), fixed_noise()), 0.9)[0]
     off = np.sqrt(np.mean((answer.value - np.quantile(values, fractions)) ** 2, axis=0))
     said = np.sqrt(np.mean(answer.std_error**2, axis=0))
     assert ((off / 2 < said) & (said < off * 2)).all()
     whole = aggregate("quantiles", 0, 100, fractions=fractions, array=True, integer=True)
     measured = plan(select(whole, selection="all"), accountant, accountant.units(2.0))
-    answer = estimate(measured, noisy(measured, repeated(measured, units, 600)), 0.9)[0]
+    answer = estimate(measured, noisy(measured, repeated(measured, units, 600), fixed_noise()), 0.9)[0]
     assert (answer.std_error > 0).all()
 
 
@@ -231,7 +233,9 @@ def test_the_least_is_not_above_the_median_and_what_noise_hides_is_not_answered(
     assert len({part.blocks for part in measured.parts}) == 1
     for rows in (3, 90, 300, 2000):
         _, units = spread(accountant, 0, 100, 45, 20, rows)
-        middle, least, greatest = estimate(measured, noisy(measured, repeated(measured, units, 300)), 0.9)
+        middle, least, greatest = estimate(
+            measured, noisy(measured, repeated(measured, units, 300), fixed_noise()), 0.9
+        )
         known = ~np.isnan(middle.value)
         assert known.all() if rows == 2000 else known.mean() < 0.9 if rows <= 90 else True
         for part in (least, middle, greatest):
@@ -269,7 +273,7 @@ def test_whole_quantiles_are_whole():
     assert part.edges == tuple(range(11))
     found = totals(measured, [{"a": [3, 3, 4, 7, 7, 7, 9]}])
     assert estimate(measured, exact(measured, found), 0.95)[0].value.tolist() == [7.0]
-    drawn = estimate(measured, noisy(measured, repeated(measured, [{"a": [3, 7, 9] * 5}], 200)), 0.95)[0]
+    drawn = estimate(measured, noisy(measured, repeated(measured, [{"a": [3, 7, 9] * 5}], 200), fixed_noise()), 0.95)[0]
     assert np.all(drawn.value % 1 == 0)
 
 
@@ -314,7 +318,7 @@ def test_groups_with_next_to_nobody_answer_something_between_the_bounds(accounta
     )
     measured = plan(select(*asked, selection="all"), accountant, UNITS // 100)
     nobody = Totals(tuple((i,) for i in range(300)), np.zeros((300, measured.width), dtype=np.int64))
-    average, variance, deviation, median = estimate(measured, noisy(measured, nobody), 0.95)
+    average, variance, deviation, median = estimate(measured, noisy(measured, nobody, fixed_noise()), 0.95)
     assert np.isnan(median.value).all()
     for answer, low, high in ((average, 10, 20), (variance, 0, 50), (deviation, 0, 7.08), (median, 10, 20)):
         shown = (answer.value, answer.std_error) if answer is not median else ()

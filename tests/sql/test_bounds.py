@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from noise_laws import gaussian_mass
-from private_selects import aggregate, plan, select
+from private_selects import aggregate, fixed_noise, plan, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
@@ -246,7 +246,7 @@ SHAPES = (incomes, ages, cents, heavy, signed, zeros, constant, mostly_zeros)
 
 def many_bounds(shape, size, noise, scale, runs, rng):
     """Yield values and what is found for them."""
-    drawn = draw_integers(noise, scale, BINS * runs).reshape(runs, BINS)
+    drawn = fixed_noise()(noise, scale, BINS * runs).reshape(runs, BINS)
     for noisy in drawn:
         values = shape(rng, size)
         yield values, found(histogram(values) + noisy, scale, noise, around_zero=True)
@@ -306,20 +306,22 @@ def sum_errors(shape, size, budget, epsilon, literal, runs, rng):
     scale = histogram_scale(accountant, share.auto[0])
     mine, theirs, zero = [], [], []
     good = plan(select(aggregate("sum", *literal), selection="all"), accountant, units)
+    draw = fixed_noise()
     for values, bounds in many_bounds(shape, size, accountant.noise, scale, runs, rng):
         exact = values.sum()
         zero.append(exact**2)
-        theirs.append(_squared(good, literal, values, exact))
+        theirs.append(_squared(good, literal, values, exact, draw))
         if bounds is not None:
-            mine.append(_squared(measuring(auto, share, accountant, found={0: bounds}), bounds, values, exact))
+            measured = measuring(auto, share, accountant, found={0: bounds})
+            mine.append(_squared(measured, bounds, values, exact, draw))
     whole = math.sqrt(np.mean(zero))
     share_found = len(mine) / runs
     return share_found, math.sqrt(np.mean(mine or [0])) / whole, math.sqrt(np.mean(theirs)) / whole
 
 
-def _squared(measured, bounds, values, exact):
+def _squared(measured, bounds, values, exact, draw):
     clipped = np.clip(values, float(bounds[0]), float(bounds[1])).sum()
-    noise = draw_integers(measured.noise, measured.blocks[0].scale, 1)[0] * float(measured.parts[0].step)
+    noise = draw(measured.noise, measured.blocks[0].scale, 1)[0] * float(measured.parts[0].step)
     return (clipped + noise - exact) ** 2
 
 

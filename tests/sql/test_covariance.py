@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from private_selects import pair, plan, select, totals
+from private_selects import fixed_noise, pair, plan, select, totals
 
 import dpnotebook as dpn
 from dpnotebook.errors import SQLError
@@ -110,7 +110,7 @@ def test_intervals_hold_in_groups_of_any_size(accountant, kind, rows, correlatio
     units, covariance, truth = spread(rows, correlation)
     asked = pair("covariance", 0, 100, 0, 100), pair("correlation", 0, 100, 0, 100)
     measured = plan(select(*asked, kind=kind, most=2, selection="all"), accountant, accountant.units(6.0))
-    answers = estimate(measured, noisy(measured, many(measured, units, DRAWS)), 0.9)
+    answers = estimate(measured, noisy(measured, many(measured, units, DRAWS), fixed_noise()), 0.9)
     for answer, exactly in zip(answers, (covariance, truth), strict=True):
         assert np.all((answer.lower <= answer.value + 1e-9) & (answer.value <= answer.upper + 1e-9))
         assert np.all(np.isfinite(answer.std_error))
@@ -124,7 +124,7 @@ def test_standard_errors_of_large_groups_are_those_of_the_noise(accountant, corr
     units, covariance, truth = spread(4000, correlation, scale=20.0)
     asked = pair("covariance", 0, 100, 0, 100), pair("correlation", 0, 100, 0, 100)
     measured = plan(select(*asked, selection="all"), accountant, accountant.units(30.0))
-    answers = estimate(measured, noisy(measured, many(measured, units, 30_000)), 0.95)
+    answers = estimate(measured, noisy(measured, many(measured, units, 30_000), fixed_noise()), 0.95)
     for answer, exactly in zip(answers, (covariance, truth), strict=True):
         spread_of = answer.value.std()
         assert math.sqrt(np.mean(answer.std_error**2)) == pytest.approx(spread_of, rel=0.03)
@@ -143,7 +143,7 @@ def test_expected_errors_are_those_of_usual_pairs(accountant):
     asked = pair("covariance", 0, 100, 0, 100), pair("correlation", 0, 100, 0, 100)
     chosen = select(*asked, selection="all")
     measured = plan(chosen, accountant, accountant.units(30.0))
-    answers = estimate(measured, noisy(measured, many(measured, units, 20_000)), 0.95)
+    answers = estimate(measured, noisy(measured, many(measured, units, 20_000), fixed_noise()), 0.95)
     for said, answer in zip(
         expected(measured, 0.95, [KnownGroups.of(np.array([float(rows)]))] * 2), answers, strict=True
     ):
@@ -159,7 +159,7 @@ def test_groups_with_next_to_nobody_answer_something_between_the_bounds(accounta
     asked = pair("covariance", 10, 20, 0, 4), pair("correlation", 10, 20, 0, 4)
     measured = plan(select(*asked, selection="all"), accountant, UNITS // 100)
     nobody = Totals(tuple((i,) for i in range(300)), np.zeros((300, measured.width), dtype=np.int64))
-    for answer, most in zip(estimate(measured, noisy(measured, nobody), 0.95), (10, 1), strict=True):
+    for answer, most in zip(estimate(measured, noisy(measured, nobody, fixed_noise()), 0.95), (10, 1), strict=True):
         for values in (answer.value, answer.lower, answer.upper, answer.std_error):
             assert np.all(np.isfinite(values))
             assert np.all(abs(values) <= most * (1 + 1e-9))
@@ -235,7 +235,9 @@ def test_bounds_that_are_found_take_half_of_the_share_together(accountant):
     measured = plan(chosen, accountant, 100 * UNITS, found=hidden)
     assert [part.found for part in measured.parts] == [False, False]
     nobody = Totals(((0,),), np.zeros((1, measured.width), dtype=np.int64))
-    assert all(math.isnan(answer.value[0]) for answer in estimate(measured, noisy(measured, nobody), 0.9))
+    assert all(
+        math.isnan(answer.value[0]) for answer in estimate(measured, noisy(measured, nobody, fixed_noise()), 0.9)
+    )
 
 
 @BOTH

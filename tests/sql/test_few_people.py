@@ -83,7 +83,8 @@ def test_bounds_of_few_people_are_hardly_ever_absurd(monkeypatch):
     """A small look: two of 25 at most; at the 2 in 10^5 that NEAR leaves, three are rarer than one test in 10^8."""
     told = check(25, 2, monkeypatch)
     assert told[1.0, 200, "years", "gaussian"][0] == 1
-    assert told[0.1, 10, "years", "gaussian"][0] == 0
+    # Noise alone finds some in a run of 10^6, with ten people in a run of 10^5: two of 25 are rarer than 3 in 10^8.
+    assert told[0.1, 10, "years", "gaussian"][0] <= 1 / 25
 
 
 @pytest.mark.slow

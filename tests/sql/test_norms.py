@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from private_selects import aggregate, plan, select
+from private_selects import aggregate, fixed_noise, plan, select
 
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
@@ -94,7 +94,7 @@ def test_what_noise_hides_has_no_norm_and_noise_alone_hardly_ever_has_one():
     random, found = np.random.default_rng(), 0
     for _ in range(400):
         found += norm_to_clip_at(random.normal(0, 9, norm_edges().size - 1), 9.0, 1.0, 5) is not None
-    assert found == 0  # one run in 2,500 by chance
+    assert found <= 2  # each with a probability of 10^-6 (SURE): three of 400 are rarer than one test in 10^10
     assert math.isnan(described(np.zeros(norm_edges().size - 1), 9.0)[0])
 
 
@@ -353,7 +353,7 @@ def test_intervals_of_clipped_vectors_hold_the_answer_before_noise(kind, truth):
     parts = [sizes, sizes * 0.5, sizes][: len(measured.components)]
     one = np.stack([np.rint(part / float(measured.components[0].step)) for part in parts], axis=1).astype(np.int64)
     many = Totals(tuple((i,) for i in range(len(sizes) * draws)), np.tile(one, (draws, 1)))
-    (found,) = estimate(measured, noisy(measured, many), 0.95)
+    (found,) = estimate(measured, noisy(measured, many, fixed_noise()), 0.95)
     held = ((found.lower <= truth) & (truth <= found.upper)).reshape(draws, len(sizes)).mean(axis=0)
     assert (held > 0.95 - 4.5 * math.sqrt(0.05 * 0.95 / draws)).all()
     if kind == "average":  # the others are made wider for what their mean may err
