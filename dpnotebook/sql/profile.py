@@ -161,7 +161,7 @@ def norms_told(select: PrivateSelect, index: int, told: Mapping[str, Any]) -> No
 
 
 def ranges_told(select: PrivateSelect, told: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
-    """Return between which values rows lie by a recorded profile, by aggregates' numbers; NaN where noise hides them."""
+    """Return between which values rows lie by a recorded profile, by numbers of aggregates; NaN where hidden."""
     found = {}
     for i in range(len(select.aggregates)):
         if has_range(select, i) and (part := told.get(_range_key(select, i))) is not None:
