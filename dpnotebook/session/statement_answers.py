@@ -33,8 +33,8 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.redraws import redraw
 from dpnotebook.sql.plan import StatementPlan
+from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
-from dpnotebook.sql.profile import measured_profile, measured_ranges
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
@@ -194,8 +194,11 @@ def _measured(
         lost = {i: clip.lost for i, clip in chosen.items() if clip.lost.known}
         cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
     else:
-        groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
-        ranges, profile = measured_ranges(select, share, accountant, groups, run, secret, draw)
+        ranges: Mapping[int, Clip] = {}
+        if any(has_range(select, i) for i in unbounded):
+            known = measuring(select, share, accountant, delta, clips)
+            groups, counted = _groups(select, known, run, secret, draw, hide)
+            ranges, profile = measured_ranges(select, share, accountant, groups, run, secret, draw)
         rest = [i for i in unbounded if i not in ranges]
         found = all_magnitudes(select, [select.aggregates[i] for i in rest], run, secret) if rest else {}
         bounds = dict(clips) | {i: clip.bounds for i, clip in ranges.items()}
