@@ -62,7 +62,38 @@ def repeated(
             words = partial(explain.repeated_steps, number)
             option = Option((), units, first.std_errors, first.half_width, words, (number,), number)
             found.append((number, replace(option, expected=tuple(expected))))
-    return min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
+    best = min(found, key=lambda item: (item[1].half_width, -item[0]), default=(0, None))[1]
+    return best if best is None else _as_delivered(best, question, accuracy, table, ledger, assumption)
+
+
+def _as_delivered(
+    option: Option,
+    question: Question,
+    accuracy: Accuracy,
+    table: TableSchema,
+    ledger: LedgerView,
+    assumption: Assumption,
+) -> Option:
+    """Return the way that gives a release of means with the errors that it shows.
+
+    Whether it is as good as asked was judged by what had been foretold for groups of a size that was assumed, so that a
+    cell that runs again costs nothing; in small groups means are less accurate than that.
+    """
+    record = next((one for one in ledger.records(question.key) if one.number == option.recorded), None)
+    if record is None or {measure.kind for measure in question.measures} != {"mean"}:
+        return option
+    law, confidence = ledger.accountant.law, accuracy.confidence
+    estimates = combined_from_json(record.details, record.plan, law.name, confidence)
+    if estimates is None:
+        planned = plan_from_json(record.plan, table.domain, question, assumption)
+        # What was bought beside comes after.
+        drawn = zip(planned.answers, planned.planned, record.answers, strict=False)
+        estimates = [
+            answer.estimate(np.ldexp(noisy.astype(np.float64), -item.bits), law, item.scale, confidence)
+            for answer, item, noisy in drawn
+        ]
+    told = tuple(Expected(one.std_error, float(((one.upper - one.lower) / 2).max(initial=0.0))) for one in estimates)
+    return replace(option, std_errors=told[0].std_errors, half_width=told[0].half_width, expected=told)
 
 
 def _expected(

@@ -105,6 +105,23 @@ def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
                     assert plan.error == pytest.approx(delivered, rel=1e-5)
 
 
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_a_mean_that_was_asked_before_is_free_and_shows_the_error_that_it_has(budget):
+    """Running the cell again costs nothing, and its card no longer says what was foretold for more rows."""
+    rng = np.random.default_rng(5)
+    people = pd.DataFrame({"city": rng.choice(LEVELS["city"], 8_000, p=[0.6, 0.2, 0.15, 0.05])})
+    people["stay"] = rng.integers(0, 60, 8_000)
+    with dpn.Session(budget=budget) as session:
+        session.protect(people, "people", domain={"city": LEVELS["city"], "stay": dpn.Range(0, 59)}, rows=8_000)
+        first = people.dp.groupby("city").mean("stay", error=2.0).run()
+        again = people.dp.groupby("city").mean("stay", error=2.0)
+        delivered = (first.frame["upper"] - first.frame["lower"]) / 2
+        assert again.plan.free
+        assert again.plan.error == pytest.approx(delivered.max())
+        assert again.plan.std_errors == pytest.approx(first.frame["std_error"].to_numpy())
+        assert again.run().frame.equals(first.frame)
+
+
 def test_means_of_other_rows_or_bounds_tell_nothing(asked):
     _, people = asked
     people.dp.groupby("city").mean("stay", where="sex == 'F'", epsilon=0.5).run()
