@@ -28,7 +28,7 @@ from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
 from dpnotebook.sql.bounded_sums import ROWS_SAMPLED, Totals
-from dpnotebook.sql.profile import clips, measured_profile
+from dpnotebook.sql.profile import clips, measured_profile, measured_ranges
 from dpnotebook.sql.rewrite.bounded_aggregation import totals as engine_totals
 from dpnotebook.sql.statement_json import statement_from_json
 
@@ -276,6 +276,33 @@ def shown(measured, units_in_each, draw=draw_integers, draws=DRAWS):
     numbers = np.tile(np.array(units_in_each, dtype=np.int64)[:, None], (draws, measured.width))
     many = Totals(tuple((i,) for i in range(groups * draws)), numbers)
     return released(measured, many, noisy(measured, many, draw)).reshape(draws, groups)
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.7])
+@pytest.mark.parametrize("accountant", [GAUSSIAN, LAPLACE], ids=["gaussian", "laplace"])
+def test_bounds_of_rows_are_found_for_what_is_given_for_that(accountant, epsilon):
+    """By the noise that is drawn: every histogram counts a unit once, and one serves all aggregates of a column."""
+    kinds = ("average", "deviation", "sum", "quantiles", "count")
+    fractions = {"quantiles": (0.5,)}
+    asked = [aggregate(kind, name=kind, fractions=fractions.get(kind, ())) for kind in kinds]
+    chosen = replace(select(*asked, kind="rows", most=3), rows='SELECT u, k0, x0 FROM "the table"')
+    total, drawn = accountant.units(epsilon), []
+    given = shares(chosen, total, accountant)
+    units = np.arange(90_000)
+    run = connect(pd.DataFrame({"u": units.astype(str), "k0": (units % 3).astype(str), "x0": units % 50 + 1.0}))
+
+    def draw(noise, scale, size):
+        drawn.append(scale)
+        return np.zeros(size, dtype=np.int64)
+
+    found, told = measured_ranges(chosen, given, accountant, 3, run, "5f" * 16, draw)
+    assert set(found) == {0, 1, 2, 3}
+    assert all(clip.bounds is not None for clip in found.values())
+    assert len(told) == 4
+    spent = UNITS * sum((1 / scale) ** accountant.law.power for scale in drawn)
+    assert spent <= sum(given.auto)
+    assert float(spent / sum(given.auto)) > 0.75  # a round that tells no more is not measured
+    assert given.total <= total
 
 
 @pytest.mark.statistical
