@@ -81,7 +81,7 @@ def test_the_preview_does_not_say_what_it_cannot_know(session):
 
 UNKNOWN = {  # and what makes it known, each as the hint has it
     "SUM(extra)": "declare 'extra' in domain=, or write contribution_bounds_per_group => (lower, upper)",
-    "SUM(cost * 2)": "run, write contribution_bounds_per_group => (lower, upper)",
+    "SUM(cost * cost)": "run, write contribution_bounds_per_group => (lower, upper)",
     "STDDEV(extra)": "declare 'extra' in domain=, or write contribution_bounds_per_row => (lower, upper)",
 }
 
@@ -114,9 +114,9 @@ def test_an_unknown_error_says_what_makes_it_known(aggregate):
 
 ASK = {
     "a count of the planner": lambda session: session.table("visits").count(epsilon=1.0).plan,
-    "a median": lambda session: session.sql("SELECT MEDIAN(cost) FROM visits", epsilon=1.0),
-    "a correlation": lambda session: session.sql(
-        "SELECT city, CORR(cost, cost * cost) FROM visits GROUP BY 1", epsilon=1
+    "a count beside a median": lambda session: session.sql("SELECT COUNT(*), MEDIAN(cost) FROM visits", epsilon=1.0),
+    "a sum beside a correlation": lambda session: session.sql(
+        "SELECT city, SUM(cost), CORR(cost, cost * cost) FROM visits GROUP BY 1", epsilon=1
     ),
     "bounds of rows": lambda session: session.sql(BY_CITY, epsilon=1.0, contribution="rows"),
 }

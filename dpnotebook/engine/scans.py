@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 Levels = list[NDArray[Any]]
 
 
-class Reader(Protocol):
+class TotalsReader(Protocol):
     """True histograms of a table; see `dpnotebook.engine.table.TableEngine`."""
 
     def totals(self, measurement: Measurement) -> Integers:
@@ -102,7 +102,7 @@ def scans(
     return [Scan(tuple(sorted(axes)), tuple(terms)) for axes, terms in chosen.items()]
 
 
-def exact_answers(measurement: Measurement, domain: Domain, table: Reader) -> Integers:
+def exact_answers(measurement: Measurement, domain: Domain, table: TotalsReader) -> Integers:
     """Return the exact answers of a measurement, int64, shape (components, queries).
 
     Parameters
@@ -135,7 +135,7 @@ def exact_answers(measurement: Measurement, domain: Domain, table: Reader) -> In
     return out
 
 
-def all_exact_answers(measurements: Sequence[Measurement], domain: Domain, table: Reader) -> Iterator[Integers]:
+def all_exact_answers(measurements: Sequence[Measurement], domain: Domain, table: TotalsReader) -> Iterator[Integers]:
     """Yield the exact answers of several measurements in their order, those of the same rows from the same scans.
 
     Sums and counts over the same axes are one statement; histograms of single columns are counted from the levels of
@@ -183,7 +183,9 @@ def _single_columns(
     return list(itertools.islice(alike, TOGETHER))
 
 
-def _read_at_once(measurements: Sequence[Measurement], places: Sequence[int], table: Reader) -> list[Integers] | None:
+def _read_at_once(
+    measurements: Sequence[Measurement], places: Sequence[int], table: TotalsReader
+) -> list[Integers] | None:
     """Return the histograms of measurements that go together; None where that is not faster here."""
     chosen = [measurements[i] for i in places]
     if all(one.axes == chosen[0].axes for one in chosen):

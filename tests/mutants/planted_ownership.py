@@ -81,8 +81,8 @@ PLANTED = (
         "a subquery of an expression reads a private table",
         "everybody's row is compared with an exact aggregate of all",
         "sql/ownership/status.py",
-        '    if reader.status(query, environment) == "public":\n        return\n    names',
-        "    if reader.status(query, environment):\n        return\n    names",
+        '    if status == "public":\n        return\n    names',
+        "    if status:\n        return\n    names",
         ("sql/test_ownership.py::test_attacks_are_refused",),
     ),
     Mutant(
