@@ -33,6 +33,7 @@ WIDE = 10  # attributes of a workload that is asked of a pure budget, from which
 DELTA, WORTH_SAYING = 1e-6, 2.0  # the one that is told of, where errors are at least so many times smaller with it
 
 LISTED = 6  # releases that are named one by one
+MISSED = 1.01  # times the error that was asked for, from which on it is said that answers are less accurate
 
 
 def unit(measure: Measure, question: Question) -> str:
@@ -101,6 +102,18 @@ def warnings(
             f"{math.exp(min(epsilon, MOST_SAID)):,.0f}"
         )
     return tuple(dict.fromkeys(found))  # a sum and a mean of one column say the same
+
+
+def smaller_groups(question: Question, accuracy: Accuracy, expected: Expected) -> tuple[str, ...]:
+    """Return that a mean is less accurate than asked, where releases tell of fewer rows than had been assumed."""
+    if accuracy.error is None or question.measures[0].kind != "mean" or expected.half_width <= MISSED * accuracy.error:
+        return ()
+    asked, worst = _three_figures(accuracy.error), _three_figures(expected.half_width)
+    some = "some groups have" if expected.std_errors.size > 1 else "there are"
+    return (
+        f"releases tell that {some} fewer rows than was assumed: the least certain answer is ±{worst}, not ±{asked}. "
+        "epsilon= measures it more closely",
+    )
 
 
 def saved_by_delta(question: Question, answer: Answers, law: Law, epsilon: float) -> tuple[str, ...]:

@@ -318,6 +318,7 @@ def _written(asking: _Asking, way: _Way, given: Accuracy, history: History | Non
         or next(filter(None, (explain.assumption(question, assumption, answer) for answer in way.answers)), ""),
         warnings=(
             *explain.warnings(question, table.domain, assumption, expected, epsilon),
+            *(explain.smaller_groups(question, accuracy, expected) if option.reused else ()),
             *(
                 line
                 for one in way.answers[:1]

@@ -120,6 +120,9 @@ def test_a_mean_that_was_asked_before_is_free_and_shows_the_error_that_it_has(bu
         assert again.plan.error == pytest.approx(delivered.max())
         assert again.plan.std_errors == pytest.approx(first.frame["std_error"].to_numpy())
         assert again.run().frame.equals(first.frame)
+        assert delivered.max() > 2.5  # the smallest city has a fifth of the people that it was taken to have
+        assert any("some groups have fewer rows than was assumed" in one for one in again.plan.warnings)
+        assert not any("fewer rows" in one for one in people.dp.groupby("city").mean("stay", error=9.0).plan.warnings)
 
 
 def test_means_of_other_rows_or_bounds_tell_nothing(asked):
