@@ -85,14 +85,20 @@ def test_a_row_is_free_at_the_error_that_the_screen_shows(asked):
     assert session.spent.epsilon == paid
 
 
-@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
-def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
-    """A city with few people was foretold the error of a city with an equal share."""
+def in_unequal_cities(session):
+    """Return protected people, of whom a city has from 5 to 60 of 100."""
     rng = np.random.default_rng(5)
     people = pd.DataFrame({"city": rng.choice(LEVELS["city"], 8_000, p=[0.6, 0.2, 0.15, 0.05])})
     people["stay"] = rng.integers(0, 60, 8_000)
+    session.protect(people, "people", domain={"city": LEVELS["city"], "stay": dpn.Range(0, 59)}, rows=8_000)
+    return people
+
+
+@pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
+    """A city with few people was foretold the error of a city with an equal share."""
     with dpn.Session(budget=budget) as session:
-        session.protect(people, "people", domain={"city": LEVELS["city"], "stay": dpn.Range(0, 59)}, rows=8_000)
+        people = in_unequal_cities(session)
         people.dp.groupby("city").mean("stay", epsilon=0.5).run()
         for city in LEVELS["city"]:
             shown = people.dp.mean("stay", where=f"city == '{city}'", epsilon=0.001).run()
@@ -108,11 +114,8 @@ def test_a_small_group_is_free_only_at_the_error_that_it_has(budget):
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 def test_a_mean_that_was_asked_before_is_free_and_shows_the_error_that_it_has(budget):
     """Running the cell again costs nothing, and its card no longer says what was foretold for more rows."""
-    rng = np.random.default_rng(5)
-    people = pd.DataFrame({"city": rng.choice(LEVELS["city"], 8_000, p=[0.6, 0.2, 0.15, 0.05])})
-    people["stay"] = rng.integers(0, 60, 8_000)
     with dpn.Session(budget=budget) as session:
-        session.protect(people, "people", domain={"city": LEVELS["city"], "stay": dpn.Range(0, 59)}, rows=8_000)
+        people = in_unequal_cities(session)
         first = people.dp.groupby("city").mean("stay", error=2.0).run()
         again = people.dp.groupby("city").mean("stay", error=2.0)
         delivered = (first.frame["upper"] - first.frame["lower"]) / 2

@@ -121,6 +121,8 @@ def test_joins_decide_what_may_be_asked_of_tables_about_others(monkeypatch):
         ("EXISTS (SELECT 1 FROM visits v WHERE v.fee = people.born)", "join it on the unit"),
         ("EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who OR v.fee > 3)", "join it on the unit"),
         ("EXISTS (SELECT 1 FROM visits v WHERE v.who = people.who AND v.fee > people.born)", "no table 'people'"),
+        ("(SELECT COUNT(*) + 1 FROM visits v WHERE v.who = people.who) = 1", "ask for it by itself first"),
+        ("(SELECT COALESCE(SUM(v.fee), 0) FROM visits v WHERE v.who = people.who) = 0", "ask for it by itself first"),
         ("born > (SELECT AVG(born) FROM people)", "ask for it by itself first"),
         ("(SELECT COUNT(*) FROM visits v WHERE v.fee = people.born) > 1", "ask for it by itself first"),
     ],

@@ -40,6 +40,7 @@ FOLLOW = {
     "ROUND(pay, 1)": (0.5, 200.5),
     "CAST(pay AS INT)": (0, 201),
     "smokes": (0, 1),
+    "CAST(age + 50 AS BOOLEAN)": (0, 1),
     "smokes::INT * 100": (0, 100),
     "cost > 3": (0, 1),
     "CASE WHEN cost > 3 THEN 1 ELSE 0 END": (0, 1),
@@ -57,7 +58,14 @@ FOLLOW = {
 }
 UNKNOWN = [
     *("cost", "cost * 2", "age * cost", "pay * age", "LEAST(cost, 500)", "1 / age", "YEAR(seen)", "LENGTH(note)"),
-    *("CASE WHEN smokes THEN cost ELSE 0 END", "3", "COALESCE(cost, 0)", "CAST(note AS INT)", "age / 0"),
+    *(
+        "CASE WHEN smokes THEN cost ELSE 0 END",
+        "3",
+        "COALESCE(cost, 0)",
+        "CAST(note AS INT)",
+        "age / 0",
+        "age * 1e200 * 1e200",
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from dpnotebook.sql.aggregates.partitions import units_needed
 from dpnotebook.sql.select import PrivateSelect
 
 NORM = "how much one unit adds is found from the data first, with a part of its share"
-BOUNDS = "found from the data first, with half of its share"
+BOUNDS = "found from the data first, with at most half of its share"
 UNKNOWN_NORM = f"{NORM}: how wrong it will be depends on that"
 UNKNOWN_BOUNDS = f"how wrong it will be depends on its bounds, which are {BOUNDS}"
 LITTLE = 0.01  # of what one unit may add: less than that taken from a group is nothing

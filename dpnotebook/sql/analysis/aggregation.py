@@ -194,7 +194,7 @@ def _bounds_notes(aggregates: list[Aggregate], clipped: bool) -> list[str]:
             column = aggregate.argument if operand is aggregate else operand.words
             words = aggregate.words if aggregate.other is None else f"{column} in {aggregate.words}"
             if operand.bounds_from == "auto" and not clipped:
-                found.append(f"bounds of {words} are found from the data, with half of its share (AUTO)")
+                found.append(f"bounds of {words} are found from the data, with at most half of its share (AUTO)")
             elif function_of(operand.kind).of == "numbers" and operand.bounds_from in BOUNDED and operand.bounds:
                 low, high = map(_shown, operand.bounds)
                 found.append(f"{words} is bounded by {low} and {high}, {BOUNDED[operand.bounds_from]}")

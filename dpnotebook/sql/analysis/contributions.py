@@ -24,7 +24,7 @@ From_ = Literal["written", "declared", "follows", "auto"]
 MAX_EDGES = 1_024
 # Rows of a unit that count where nobody has said how many, of what is neither a count nor a sum: as many as GoogleSQL
 # draws for variances and percentiles. With more of them noise grows, with fewer those of large units count less.
-USUAL_ROWS = 5
+DRAWN_ROWS = 5
 
 
 def contribution_of(
@@ -92,11 +92,11 @@ def contribution_of(
             if not all(_is_scale_free(call) for call in calls):
                 raise text.error(_unbounded(calls, unsaid, wanted), None if clause is None else clause.token)
             drawn = (
-                f"{USUAL_ROWS} rows of each {unit} are drawn, as nobody said how many one has, so that who has more "
+                f"{DRAWN_ROWS} rows of each {unit} are drawn, as nobody said how many one has, so that who has more "
                 f"counts less: session.protect(..., {shorten(unsaid.name, 120)}, max_rows=...) draws more, with more "
                 "noise"
             )
-        kind = Contribution("rows", 1 if source.single else max_rows or USUAL_ROWS)
+        kind = Contribution("rows", 1 if source.single else max_rows or DRAWN_ROWS)
         if not source.single and not drawn:
             rows = "1 row" if max_rows == 1 else f"{kind.most:,} rows"
             why = ", as declared" if source.owner.unit is not None else ""

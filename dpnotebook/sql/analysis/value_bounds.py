@@ -28,6 +28,7 @@ Of: TypeAlias = Callable[[exp.Expr], Interval]
 
 EVERYTHING: Interval = (-math.inf, math.inf)
 TRUTH: Interval = (Fraction(0), Fraction(1))
+LARGEST = 10**300  # what is beyond that may be no number of a computer's
 PARTS = {  # of times; the year and the date have no ends
     **{"QUARTER": (1, 4), "MONTH": (1, 12), "WEEK": (1, 53), "ISOWEEK": (1, 53), "DAY": (1, 31), "HOUR": (0, 23)},
     **{"MINUTE": (0, 59), "DAYOFYEAR": (1, 366), "DOY": (1, 366), "ISODOW": (1, 7), "DOW": (0, 6), "DAYOFWEEK": (0, 6)},
@@ -56,7 +57,8 @@ def value_bounds(
         if isinstance(node, CONDITIONS):
             return TRUTH
         rule = RULES.get(type(node))
-        return EVERYTHING if rule is None else rule(node, of)
+        ends = EVERYTHING if rule is None else rule(node, of)
+        return EVERYTHING if any(LARGEST < abs(end) < math.inf for end in ends) else ends
 
     low, high = of(written)
     if isinstance(low, float) or isinstance(high, float) or low == high:  # of the last there is nothing to hide
@@ -170,7 +172,9 @@ def _rounded(node: exp.Expr, of: Of) -> Interval:
 
 
 def _cast(node: exp.Expr, of: Of) -> Interval:
-    return _rounded(node, of)  # whatever the type, it moves no number past the next whole one
+    if node.is_type("boolean"):
+        return TRUTH
+    return _rounded(node, of)  # to any other type, it moves no number past the next whole one
 
 
 def _part_of_time(node: exp.Expr, of: Of) -> Interval:

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpnotebook.sql.ownership.expressions import bare
 from dpnotebook.sql.ownership.select_parts import calls_of, source_nodes
+from dpnotebook.sql.parse.statement_parser import call_of
 from dpnotebook.sql.statement import Relation
 
 CALLED = "the query in parentheses"  # in the messages of joins; nobody calls a table that
@@ -85,6 +86,8 @@ def _found(node: exp.Expr, units: set[str]) -> _AboutUnits | None:
     inner = node.args["query"] if isinstance(node, exp.In) else node.this
     while isinstance(inner, exp.Subquery) and not inner.args.get("alias"):
         inner = inner.this
+    if node.args.get("negate"):
+        return None
     if isinstance(node, exp.In):
         left = bare(node.this)
         listed = inner.selects if isinstance(inner, exp.Query) else []
@@ -108,9 +111,10 @@ def _found(node: exp.Expr, units: set[str]) -> _AboutUnits | None:
         query.set("expressions", [unit])
         query.set("distinct", exp.Distinct())
         return _AboutUnits(outside, query)
-    if len(inner.expressions) != 1 or not calls_of(inner) or inner.args.get("having"):
-        return None
     value = inner.expressions[0].unalias()
+    # What is worked out from an aggregate may have a value where there is no row, which a join does not give.
+    if len(inner.expressions) != 1 or call_of(bare(value)) is None or inner.args.get("having"):
+        return None
     query.set("expressions", [unit, exp.alias_(value.copy(), VALUE, quoted=True)])
     query.set("group", exp.Group(expressions=[inside.copy()]))
     return _AboutUnits(outside, query, value=True, counts=isinstance(bare(value), exp.Count))
