@@ -58,7 +58,8 @@ def value_bounds(
             return TRUTH
         rule = RULES.get(type(node))
         ends = EVERYTHING if rule is None else rule(node, of)
-        return EVERYTHING if any(LARGEST < abs(end) < math.inf for end in ends) else ends
+        beyond = any(isinstance(end, Fraction) and abs(end) > LARGEST for end in ends)
+        return EVERYTHING if beyond else ends
 
     low, high = of(written)
     if isinstance(low, float) or isinstance(high, float) or low == high:  # of the last there is nothing to hide
