@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.bounds import MOST, find_bounds
 from dpnotebook.sql.aggregates.budget_split import has_range, needs_bounds, shares
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
+from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.estimating import estimate
 from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from_json, taken_to_json
@@ -181,23 +182,24 @@ def _measured(
     unbounded = [i for i in range(len(select.aggregates)) if needs_bounds(select, i, clips)]
     counted: dict[int, Integers] = {}
     profile: dict[str, Any] = {}
-    lost: dict[int, Taken] = {}
+    beside: dict[str, Any] = {}
     cut = {i: taken for i, taken in cuts.items() if i in clips}
     if not unbounded:
         bounds = dict(clips)
     elif select.contribution.kind == "l2":
-        groups, counted = _groups(select, measuring(select, share, accountant, delta, clips), run, secret, draw, hide)
+        known = measuring(select, share, accountant, delta, clips)
+        groups, even, counted = _groups(select, known, run, secret, draw, hide)
         told = {i: (found, cuts.get(i, Taken())) for i, found in values.items() if found is not None}
-        norms, profile = measured_profile(select, told, share, accountant, groups, run, secret, draw)
+        norms, profile = measured_profile(select, told, share, accountant, groups, even, run, secret, draw)
         chosen = clips_of(select, norms, share, accountant)
         bounds = dict(clips) | {i: clip.bounds for i, clip in chosen.items()}
-        lost = {i: clip.lost for i, clip in chosen.items() if clip.lost.known}
+        beside = _told_of_clips(chosen)
         cut |= {i: clip.cut for i, clip in chosen.items() if clip.cut.known}
     else:
         ranges: Mapping[int, Clip] = {}
         if any(has_range(select, i) for i in unbounded):
             known = measuring(select, share, accountant, delta, clips)
-            groups, counted = _groups(select, known, run, secret, draw, hide)
+            groups, _, counted = _groups(select, known, run, secret, draw, hide)
             ranges, profile = measured_ranges(select, share, accountant, groups, run, secret, draw)
         rest = [i for i in unbounded if i not in ranges]
         found = all_magnitudes(select, [select.aggregates[i] for i in rest], run, secret) if rest else {}
@@ -211,7 +213,7 @@ def _measured(
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile:
-        about |= {"profile": profile} | taken_to_json("lost", lost)
+        about |= {"profile": profile} | beside
     if cut:
         about |= taken_to_json("cut", cut)
     return drawn[shown], about
@@ -224,16 +226,31 @@ def _showing(planned: Measuring, hide: bool) -> Measuring:
 
 def _groups(
     select: PrivateSelect, planned: Measuring, run: Run, secret: str, draw: Draw, hide: bool
-) -> tuple[int, dict[int, Integers]]:
-    """Return how many groups will be shown, and the noisy numbers of units, by their block, that this follows from."""
+) -> tuple[int, float, dict[int, Integers]]:
+    """Return how many groups will be shown, and the noisy numbers of units, by their block, that this follows from.
+
+    Between them stands how many groups of equal size would have as much noise on their means, on average.
+    """
     if planned.counted is None:
-        return len(totals(select, (), run, secret).keys), {}
+        groups = len(totals(select, (), run, secret).keys)
+        return groups, groups, {}
     block = planned.blocks[planned.counted]
     units = planned.component(block.columns[0])
     counting = replace(planned, components=(units,), parts=(), counted=0, blocks=(replace(block, columns=(0,)),))
     exact = totals(select, counting.components, run, secret)
     drawn = noisy(counting, exact, draw)
-    return max(int(released(_showing(counting, hide), exact, drawn).sum()), 1), {planned.counted: drawn}
+    sizes = np.maximum(drawn[released(_showing(counting, hide), exact, drawn), 0] / planned.one, 1.0)
+    even = float(sizes.sum() * (1.0 / sizes).mean()) if sizes.size else 1.0
+    return max(sizes.size, 1), even, {planned.counted: drawn}
+
+
+def _told_of_clips(clips: Mapping[int, Clip]) -> dict[str, Any]:
+    """Return what is recorded of norms that were chosen: what they take from sums, by how much they move means."""
+    lost = {i: clip.lost for i, clip in clips.items() if clip.lost.known}
+    moved = {i: clip.moved for i, clip in clips.items() if clip.moved.known}
+    kept = {str(i): clip.kept for i, clip in clips.items() if clip.moved.known}
+    told = taken_to_json("lost", lost)
+    return told | taken_to_json("moved", moved) | {"kept": kept} if moved else told
 
 
 def reveal_statement(
@@ -345,7 +362,7 @@ def _hidden(record: Record, statement: Statement, frames: Sequence[pd.DataFrame]
 
 def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:
     """Return what norms and bounds that were found take from answers, in words, with the number of the aggregate."""
-    lost, cut = taken_from_json("lost", told), taken_from_json("cut", told)
+    lost, cut = _lost(told, select), taken_from_json("cut", told)
     ranges = {i for i in range(len(select.aggregates)) if has_range(select, i)}
     if not (lost or cut or ranges):
         return
@@ -353,6 +370,13 @@ def _clipped(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[i
     for i in sorted({*lost, *cut, *ranges}):
         if measured.parts[i].found:
             yield i, clipped(measured, i, lost.get(i, Taken()), cut.get(i, Taken()))
+
+
+def _lost(told: Mapping[str, Any], select: PrivateSelect) -> dict[int, Taken]:
+    """Return what norms take from sums, and by how much they move means; of these earlier versions told none."""
+    centred = {i for i, one in enumerate(select.aggregates) if function_of(one.kind).centres}
+    lost = {i: taken for i, taken in taken_from_json("lost", told).items() if i not in centred}
+    return lost | taken_from_json("moved", told)
 
 
 def _at_the_end(told: Mapping[str, Any], select: PrivateSelect) -> Iterator[tuple[int, str]]:

@@ -351,7 +351,8 @@ def _rows(select: PrivateSelect, relations: Mapping[str, Relation]) -> float | N
 def _warnings(statement: Statement, priced: Priced, confidence: float) -> tuple[str, ...]:
     found = [select.drawn for select in statement.selects if select.drawn]
     for measured, known in zip(priced.measurings, priced.clips, strict=True):
-        lost, cut = (_known({i: getattr(clip, part) for i, clip in known.items()}) for part in ("lost", "cut"))
+        lost = _known({i: clip.moved if clip.moved.known else clip.lost for i, clip in known.items()})
+        cut = _known({i: clip.cut for i, clip in known.items()})
         found += warnings(measured, confidence, lost, cut)
     return tuple(dict.fromkeys(found))
 

@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.budget_split import Shares, found_with, needs_bou
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.expected import expected, unit
-from dpnotebook.sql.aggregates.function import KnownGroups
+from dpnotebook.sql.aggregates.function import USUAL_ROWS, KnownGroups
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.profile import COARSER, Clip, Norms, certain_clips, clips, is_enough, known_ranges
 from dpnotebook.sql.select import Aggregate, PrivateSelect
@@ -136,7 +136,7 @@ def price(
         measurings.append(measured)
         deltas.append(delta)
         clipped.append(found)
-        told_of = groups[place] if groups else ()
+        told_of = _counting(select, groups[place] if groups else (), found)
         ends = _ends(select, costs, accountant, delta, {i: clip.bounds for i, clip in found.items()})
         between = [expected(one, confidence, told_of) for one in ends]
         sought = _sought(select, found)
@@ -160,6 +160,20 @@ def price(
                 )
             )
     return Priced(each, tuple(deltas), tuple(measurings), tuple(parts), tuple(clipped))
+
+
+def _counting(
+    select: PrivateSelect, groups: Sequence[KnownGroups | None], clips: Mapping[int, Clip]
+) -> Sequence[KnownGroups | None]:
+    """Return what is known of groups, and which part of their values counts for means where units are clipped."""
+    if not any(clip.kept < 1.0 for clip in clips.values()):
+        return groups
+    usual = KnownGroups.of(np.array([USUAL_ROWS]))
+    known = groups or [None] * len(select.aggregates)
+    return [
+        replace(one or usual, counting=clips[i].kept) if i in clips and clips[i].kept < 1.0 else one
+        for i, one in enumerate(known)
+    ]
 
 
 def _ends(

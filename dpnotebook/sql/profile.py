@@ -21,11 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.privacy.accountant import Accountant
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
-from dpnotebook.sql.aggregates.bounds import histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import (
+    BESIDE,
     FIRST,
-    HISTOGRAMS,
+    OF_NORMS,
+    OF_VALUES,
     Shares,
     cost_of,
     found_with,
@@ -35,9 +37,12 @@ from dpnotebook.sql.aggregates.budget_split import (
 )
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
+from dpnotebook.sql.aggregates.function import AggregateFunction
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as UNIT_MEANS
+from dpnotebook.sql.aggregates.unit_means import UnitMeans, norm_for_means
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
@@ -92,6 +97,10 @@ class Norms:
         Bounds of the values, where the vectors depend on them; None where these do not, or were hidden by noise.
     cut
         What keeping values between these takes from an answer.
+    means
+        What these units have on average, for means and variances; None where that was not measured.
+    even_groups
+        How many groups of equal size would have as much noise on their means as these have; None likewise.
     """
 
     counts: tuple[int, ...]
@@ -100,6 +109,8 @@ class Norms:
     groups: int
     values: Bounds | None = None
     cut: Taken = NOT_KNOWN
+    means: UnitMeans | None = None
+    even_groups: float | None = None
 
     @property
     def described(self) -> tuple[float, float, float]:
@@ -109,17 +120,21 @@ class Norms:
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
         values = None if self.values is None else [str(bound) for bound in self.values]
-        return {
+        told = {
             "counts": list(self.counts), "scale": str(self.scale), "units": self.units, "groups": self.groups,
             "values": values,
         } | _told_cut(self.cut)  # fmt: skip
+        if self.means is not None:
+            told |= {"unit_means": self.means.to_json(), "even_groups": self.even_groups}
+        return told
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Norms:
         """Return what `to_json` wrote."""
         values = None if told["values"] is None else tuple(map(Fraction, told["values"]))
         counts, scale = tuple(told["counts"]), Fraction(told["scale"])
-        return cls(counts, scale, told["units"], told["groups"], values, _cut(told))
+        means = UnitMeans.from_json(told["unit_means"]) if "unit_means" in told else None
+        return cls(counts, scale, told["units"], told["groups"], values, _cut(told), means, told.get("even_groups"))
 
 
 @dataclass(frozen=True)
@@ -134,11 +149,17 @@ class Clip:
         What clipping takes from the answer of a group, in the units of the norm.
     cut
         What values outside the bounds take from a mean or a variance.
+    moved
+        By how much a mean or a variance moves, as units with many rows count less than they would.
+    kept
+        Which part of all values counts then.
     """
 
     bounds: Bounds | None
     lost: Taken = NOT_KNOWN
     cut: Taken = NOT_KNOWN
+    moved: Taken = NOT_KNOWN
+    kept: float = 1.0
 
 
 def profile_keys(select: PrivateSelect, index: int) -> list[str]:
@@ -391,19 +412,47 @@ def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
     noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
-    away = AWAY if function.centres else 1.0
-    found, most = None, select.contribution.most
+    most = select.contribution.most
     usual = function.usual_norm(values, most) if most > 1 else None
-    if values is not None or not function.centres:
-        whole, known = function.of in ("values", "units"), math.inf if usual is None else float(usual[-1])
-        found = norm_to_clip_at(norms.counts, float(norms.scale), noise / away, norms.groups, whole, known)
-    if found is not None:
-        norm, lost = found
-        if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
-            norm, lost = at_most, Taken(0.0, 0.0)
-        bounds = (*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm)
-        return Clip(bounds, lost, norms.cut)
-    return Clip(usual, cut=norms.cut)
+    known = math.inf if usual is None else float(usual[-1])
+    if function.centres:
+        return _clip_of_means(function, norms, values, usual, noise, known)
+    found = norm_to_clip_at(
+        norms.counts, float(norms.scale), noise, norms.groups, function.of in ("values", "units"), known
+    )
+    if found is None:
+        return Clip(usual, cut=norms.cut)
+    norm, lost = found
+    if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
+        norm, lost = at_most, Taken(0.0, 0.0)
+    return Clip((Fraction(0), norm), lost, norms.cut)
+
+
+def _clip_of_means(
+    function: AggregateFunction,
+    norms: Norms,
+    values: Bounds | None,
+    usual: Bounds | None,
+    noise: float,
+    known: float,
+) -> Clip:
+    """Return to what vectors of a mean or a variance are clipped, whose values lie between some."""
+    if values is None:
+        return Clip(usual, cut=norms.cut)
+    if norms.means is None:  # as earlier versions recorded them: all rows should count, as far as noise lets them
+        found = norm_to_clip_at(norms.counts, float(norms.scale), noise / AWAY, norms.groups, False, known)
+        return (
+            Clip(usual, cut=norms.cut) if found is None else Clip((*values, max(found[0], Fraction(1))), cut=norms.cut)
+        )
+    groups = norms.groups if norms.even_groups is None else norms.even_groups
+    chosen = norm_for_means(norms.counts, float(norms.scale), norms.means, noise, groups, function.squares, known)
+    if chosen is None:
+        return Clip(usual, cut=norms.cut)
+    half = float(values[1] - values[0]) / 2
+    worth = half**2 if function.squares else half
+    answer = norms.cut.answer if function.squares else math.nan
+    moved = Taken(*(part * worth for part in chosen.moved[:2]), answer)
+    return Clip((*values, max(chosen.norm, Fraction(1))), cut=norms.cut, moved=moved, kept=chosen.kept)
 
 
 def measured_profile(
@@ -412,6 +461,7 @@ def measured_profile(
     shares: Shares,
     accountant: Accountant,
     groups: int,
+    even_groups: float,
     run: Run,
     secret: str,
     draw: Draw,
@@ -429,8 +479,8 @@ def measured_profile(
         What it costs.
     accountant
         The law of the noise.
-    groups
-        How many groups there are.
+    groups, even_groups
+        How many groups there are, and how many of equal size would have as much noise on their means.
     run, secret
         Executes a query in DuckDB's SQL; a secret that is fresh in every query.
     draw
@@ -444,6 +494,7 @@ def measured_profile(
     told: dict[str, Any] = {}
     values: dict[int, Bounds | None] = {}
     first: dict[int, int] = {}
+    beside_costs: dict[int, int] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if not needs_bounds(select, i, shares.known):
             continue
@@ -453,23 +504,30 @@ def measured_profile(
         function, cost = function_of(aggregate.kind), shares.auto[at]
         values[i], cut = known.get(i, (None, NOT_KNOWN)) if aggregate.values is None else (aggregate.values, NOT_KNOWN)
         if function.centres and values[i] is None:
-            each = cost // HISTOGRAMS  # one is of norms
+            each = cost // (OF_VALUES + OF_NORMS)
             # A group has a share of the units, and the noise of its own sums.
             scale = accountant.scale(cost_of(select, shares, i), 1)
-            noise = LONGER * groups * math.sqrt(accountant.law.variance(scale))
+            noise = LONGER * even_groups * math.sqrt(accountant.law.variance(scale))
             values[i], cut, rounds = _values(select, aggregate, accountant, each, run, secret, draw, noise)
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)
             cost -= each * rounds
-        scale = histogram_scale(accountant, cost)
+        beside = cost // BESIDE if function.centres else 0
+        scale = histogram_scale(accountant, cost - beside * len(UNIT_MEANS))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
+        beside_costs[i] = beside
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
+    nothing = np.zeros(norm_edges().size - 1, dtype=np.int64)
     for i, norms in found.items():
-        counts = counted.get(i, np.zeros(norm_edges().size - 1, dtype=np.int64))
+        counts = counted[i].counts if i in counted else nothing
         noisy = counts + draw(accountant.noise, norms.scale, counts.size)
         found[i] = replace(norms, counts=tuple(map(int, noisy)))
+        if i in counted and (sums := counted[i].sums) is not None:
+            scale = histogram_scale(accountant, beside_costs[i]) * STEPS_OF_MEANS
+            means = [tuple(map(int, part + draw(accountant.noise, scale, part.size))) for part in sums]
+            found[i] = replace(found[i], means=UnitMeans(*means, scale), even_groups=even_groups)
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told
 

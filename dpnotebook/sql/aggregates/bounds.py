@@ -22,7 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 from dpnotebook.privacy.accountant import Accountant
 from dpnotebook.privacy.laws import Noise, draw_integers, law_of
 from dpnotebook.privacy.noise import checked_scale
-from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS, Shares, found_with, needs_bounds, operands
+from dpnotebook.sql.aggregates.budget_split import (
+    BESIDE,
+    OF_NORMS,
+    OF_VALUES,
+    Shares,
+    found_with,
+    needs_bounds,
+    operands,
+)
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.catalogue import function_of
@@ -32,6 +40,7 @@ from dpnotebook.sql.select import Aggregate, PrivateSelect
 
 LEAST, MOST = -40, 63  # magnitudes are told apart from 2^-40 up to 2^63; smaller ones are zero, larger ones the largest
 
+STEPS_OF_MEANS = 1024  # of 1, in which what units have on average is added up by norm
 SURE = 1e-6  # how likely noise alone may pick bounds, of all bins and runs of them
 RUNS = (1, 2, 3)  # neighbouring bins that are looked at together: what people earn or pay spans several
 # How likely noise may add empty bins to those found: within the reach of these, or at twice it. An eighth of that for
@@ -127,7 +136,8 @@ def check_scales(select: PrivateSelect, shares: Shares, accountant: Accountant, 
         measuring(select, shares, accountant, delta, unknown)
     for units in shares.auto:
         if units:
-            checked_scale(histogram_scale(accountant, max(units // HISTOGRAMS, 1)))
+            smallest = units // (OF_VALUES + OF_NORMS) // BESIDE
+            checked_scale(histogram_scale(accountant, max(smallest, 1)) * STEPS_OF_MEANS)
 
 
 def histogram_scale(accountant: Accountant, units: int) -> Fraction:

@@ -23,7 +23,9 @@ HIDDEN_L2 = Fraction(1, 4)
 # the histograms would be noisier than this, so that a few hundred units are found; never more than half.
 PROFILE = Fraction(1, 10)
 QUIET = 20
-HISTOGRAMS = 5  # of values between which vectors are centred, at finer and finer bins, and of lengths
+OF_VALUES = 4  # histograms of values between which vectors are centred, at finer and finer bins
+OF_NORMS = 2  # as much as so many of these is for norms then, of which one part in `BESIDE` is for each histogram
+BESIDE = 6  # of what units of each norm have on average
 
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
 # is given for finding bounds, and that is enough for its noise to be no more than this, but for half of all.
@@ -127,7 +129,9 @@ def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:
     if select.contribution.kind != "l2":
         return share // 2
     aggregate = select.aggregates[index]
-    histograms = HISTOGRAMS if function_of(aggregate.kind).centres and aggregate.values is None else 1
+    histograms = 1
+    if function_of(aggregate.kind).centres:
+        histograms = OF_NORMS + OF_VALUES * (aggregate.values is None)
     return math.floor(min(max(share * PROFILE, Fraction(histograms * UNITS, QUIET**2)), Fraction(share, 2)))
 
 

@@ -178,6 +178,9 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
         return _trimmed(part, cut)
     if function.centres:
         less = f"units with more than about {norm:,.3g} rows count less in averages than they would"
+        if lost.known:
+            moved, answer = function.taken(lost)
+            less += f"; {_moving(moved, answer)}"
         return f"{_trimmed(part, cut)}; {less}" if cut.known else less
     taken = "hardly any has more"
     if lost.most > LITTLE * norm:
@@ -193,6 +196,13 @@ def _taken(taken: Taken, whole: str) -> str:
     if math.isnan(taken.about) or about == most:
         return f"that takes about {most} from a {whole}, at most, beside the noise"
     return f"that takes about {about} from a {whole}, at most about {most}, beside the noise"
+
+
+def _moving(moved: Taken, whole: str) -> str:
+    """Return by how much clipping moves a mean or a variance, in words."""
+    about, most = (f"{number:,.3g}" for number in moved[:2])
+    more = f", at most about {most}" if about != most else ""
+    return f"that moves a {whole} by about {about}{more}, beside the noise"
 
 
 def _trimmed(part: AggregateInput, cut: Taken) -> str:

@@ -84,6 +84,8 @@ class KnownGroups:
         How many units are in each, NaN where that is not known; shape (groups,).
     source
         From where that is known, in words; empty where the owner of the table said it.
+    counting
+        Which part of the values counts, where units are clipped.
     """
 
     sizes: Floats
@@ -91,6 +93,7 @@ class KnownGroups:
     variances: Floats
     units: Floats
     source: str = ""
+    counting: float = 1.0
 
     @classmethod
     def of(cls, sizes: Floats, means: Floats | None = None, variances: Floats | None = None) -> KnownGroups:

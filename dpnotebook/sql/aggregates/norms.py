@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,6 +67,48 @@ def norm_to_clip_at(
     -------
     The norm, and the root mean square over groups of what it takes away, about and at most; None where noise hides all.
     """
+    found = norm_counts(counts, scale, whole, usual)
+    if found is None:
+        return None
+    norms = found.norms
+    lost, about, at_most = (
+        np.maximum(found.excess @ units, 0.0) / math.sqrt(groups)
+        for units in (found.likely, found.average, found.heavy)
+    )
+    best = int(np.argmin(lost**2 + (noise * norms) ** 2))
+    return Fraction(float(f"{norms[best]:.4g}")), Taken(
+        min(float(about[best]), float(at_most[best])), float(at_most[best])
+    )
+
+
+class NormCounts(NamedTuple):
+    """How many units have which norm, as far as noise and the tail behind it tell.
+
+    Parameters
+    ----------
+    norms
+        To choose from, shape (norms,).
+    excess
+        By how much a norm in each bin passes them, on average, shape (norms, bins).
+    lengths
+        The norm in each bin, on average, shape (bins,).
+    noisy
+        The noisy counts, of all bins of `norm_edges`.
+    likely, average, heavy
+        Units in each bin, to choose by, on average, and at most, shape (bins,).
+    """
+
+    norms: Floats
+    excess: Floats
+    lengths: Floats
+    noisy: Floats
+    likely: Floats
+    average: Floats
+    heavy: Floats
+
+
+def norm_counts(counts: ArrayLike, scale: float, whole: bool = False, usual: float = math.inf) -> NormCounts | None:
+    """Return how many units have which norm; see `norm_to_clip_at`. None where noise hides all."""
     noisy = np.asarray(counts, dtype=float)
     end = runs_end(noisy, scale)
     if end is None:
@@ -73,18 +116,13 @@ def norm_to_clip_at(
     most = int(np.searchsorted(norm_edges(), usual * (1.0 - ABOVE)))
     last = min(end + BEHIND if end > most else min(most, end + BEHIND), noisy.size)
     norms, excess = _excess(last, whole)
-    found, edges = noisy[:end], norm_edges()[: last + 1]
+    edges = norm_edges()[: last + 1]
     first = max(noisy.size - (runs_end(noisy[::-1], scale) or end), 0)
     tails = (
         hidden_tail(noisy[:last], scale, edges, min(first, end - 1), end, USUAL) if last > end else [np.zeros(0)] * 3
     )
-    lost, about, at_most = (
-        np.maximum(excess @ np.concatenate([found[:last], tail]), 0.0) / math.sqrt(groups) for tail in tails
-    )
-    best = int(np.argmin(lost**2 + (noise * norms) ** 2))
-    return Fraction(float(f"{norms[best]:.4g}")), Taken(
-        min(float(about[best]), float(at_most[best])), float(at_most[best])
-    )
+    lengths = (edges[1:] - edges[:-1]) * STEPS / math.log(2)
+    return NormCounts(norms, excess, lengths, noisy, *(np.concatenate([noisy[:end][:last], tail]) for tail in tails))
 
 
 def described(counts: ArrayLike, scale: float) -> tuple[float, float, float]:

@@ -286,6 +286,7 @@ class Ratio(AggregateFunction):
 
     errors_of: ClassVar[str] = "averages and variances"
     clipped = centres = sized = True
+    least = 40  # shared between many histograms, where bounds are found
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
@@ -325,7 +326,7 @@ class Ratio(AggregateFunction):
         """Return the errors in groups of so many values, at most half of what the answer lies between."""
         about = known or KnownGroups.of(np.array([USUAL_ROWS]))
         sizes, most, reach = about.sizes, self.most(part), kappa(confidence, measuring.noise)
-        errors = self.errors(measuring, part, about)
+        errors = self.errors(measuring, part, replace(about, sizes=np.maximum(about.sizes * about.counting, 1.0)))
         values = self.values(measuring)
         if sizes.size == 1:
             note = f"errors of {self.errors_of} are those of a group of {sizes[0]:,.0f} {values}"

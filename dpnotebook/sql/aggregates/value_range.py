@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpnotebook.sql.aggregates.budget_split import HISTOGRAMS
+from dpnotebook.sql.aggregates.budget_split import OF_VALUES
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.hidden_tail import Taken, hidden_tail
 from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
@@ -24,7 +24,7 @@ from dpnotebook.sql.aggregates.norms import MOST_BINS, SURE, runs_end
 Floats = NDArray[np.float64]
 Answer = Literal["means", "sums", "squares"]
 
-ROUNDS = HISTOGRAMS - 2  # histograms of values beside that of magnitudes: the last one is coarse
+ROUNDS = OF_VALUES - 1  # histograms of values beside that of magnitudes: the last one is coarse
 FINE = 1024  # bins of equal width: many tell where values are
 SPREAD = FINE // 16  # bins: where values take more, finer ones would not tell more
 NARROW = 12  # bins of equal width where values are surely found: few tell how many are in the tails

@@ -91,13 +91,15 @@ def _counted(select: PrivateSelect, rows: RowsText, books: StatementBooks) -> It
             units = np.full(len(noisy), np.nan)
             if measured.counted is not None:
                 units = noisy[:, measured.place(measured.counted).start] / measured.one
-            for aggregate, part in zip(released.aggregates, measured.parts, strict=True):
+            kept = told.get("kept", {})
+            for i, (aggregate, part) in enumerate(zip(released.aggregates, measured.parts, strict=True)):
                 function = function_of(aggregate.kind)
                 known = function.known(measured, part, noisy) if part.found else None
                 if known is None or (function.sized and released.contribution.kind != select.contribution.kind):
                     continue  # means are of units, or of samples of rows, as these are bounded
                 column = None if aggregate.input is None else others.inputs[aggregate.input]
-                known = replace(known, units=units).together(list(groups.values()))
+                sizes = known.sizes / float(kept.get(str(i), 1.0))  # all values, and not those that counted
+                known = replace(known, sizes=sizes, units=units).together(list(groups.values()))
                 yield _Counted(record.number, column, known)
 
 

@@ -132,7 +132,7 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
         for place, (numbers, one) in enumerate(zip(found.aggregates, found.asked, strict=True))
         if len(numbers) == 1 and measured.parts[numbers[0]].kind == one.kind
     }
-    for part in ("lost", "lost_about", "cut", "cut_about", "cut_answer"):
+    for part in ("lost", "lost_about", "moved", "moved_about", "kept", "cut", "cut_about", "cut_answer"):
         if of := told.get(part):
             kept = {str(place): of[i] for place, i in own.items() if i in of}
             times = found.together if part.startswith("lost") else 1  # each of the groups has lost as much

@@ -61,13 +61,15 @@ def all_magnitudes(
     return counts
 
 
-def units_by_bin(found: dict[str, NDArray[Any]], histograms: int, bins: int) -> list[NDArray[np.int64]]:
-    """Return the histograms that a query of `counted` gave, shape (bins,) each."""
+def units_by_bin(
+    found: dict[str, NDArray[Any]], histograms: int, bins: int, column: str = "v0"
+) -> list[NDArray[np.int64]]:
+    """Return the histograms that a query of `counted` gave, shape (bins,) each; or sums that it has beside them."""
     columns = {name: np.ma.getdata(values) for name, values in found.items()}
     counts = [np.zeros(bins, dtype=np.int64) for _ in range(histograms)]
     for j, histogram in enumerate(counts):
         mine = columns["which"] == j
-        histogram[columns["bin"][mine].astype(np.intp)] = columns["v0"][mine]
+        histogram[columns["bin"][mine].astype(np.intp)] = columns[column][mine]
     return counts
 
 
@@ -93,13 +95,21 @@ def magnitude_bin(value: str) -> str:
     return steps.bin_number(value, tuple(magnitude_edges().tolist()))
 
 
-def counted(parts: Parts, histograms: int) -> str:
-    """Return the query that counts the units in each bin of several histograms, `bv0`, ...: `which`, `bin`, `v0`."""
+def counted(parts: Parts, histograms: int, summed: Sequence[str] = ()) -> str:
+    """Return the query that counts the units in each bin of several histograms, `bv0`, ...: `which`, `bin`, `v0`.
+
+    What units have in further columns, `{name}0`, ..., is added up beside them: `v1`, ...
+    """
     before = parts.hold()
-    one = [f"SELECT {j} AS which, bv{j} AS bin FROM {before}" for j in range(histograms)]
+    one = [
+        f"SELECT {', '.join([f'{j} AS which', f'bv{j} AS bin', *(f'{name}{j} AS {name}' for name in summed)])} "
+        f"FROM {before}"
+        for j in range(histograms)
+    ]
     parts.add("spread", " UNION ALL ".join(one))
-    parts.add("present", f"SELECT which, bin FROM {parts.last} WHERE bin IS NOT NULL")
-    return parts.finished(["CAST(count(*) AS BIGINT) AS v0"], ["which", "bin"], keys=False)
+    parts.add("present", f"SELECT {', '.join(['which', 'bin', *summed])} FROM {parts.last} WHERE bin IS NOT NULL")
+    sums = [f"CAST(sum({name}) AS BIGINT) AS v{i}" for i, name in enumerate(summed, 1)]
+    return parts.finished(["CAST(count(*) AS BIGINT) AS v0", *sums], ["which", "bin"], keys=False)
 
 
 def count_one(

@@ -6,6 +6,7 @@ Every unit is counted once in each of them: with its norm, or with one of its ro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,9 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpnotebook.dialect.attributes import number
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.norms import norm_edges
+from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as SUMMED
+from dpnotebook.sql.aggregates.unit_means import longest
 from dpnotebook.sql.rewrite import steps
 from dpnotebook.sql.rewrite.contribution_bounding import Parts
 from dpnotebook.sql.rewrite.contribution_sampling import group_texts, text_of
@@ -27,9 +31,27 @@ Run = Callable[[str], dict[str, NDArray[Any]]]
 Counts = NDArray[np.int64]
 
 RATIO = 40  # bits of the ratio of two squares
+PARTS = 2.0**20  # of 1, in which what a unit has is added up over groups
+LONGEST = 10**17  # of these in a group: 18 digits are added up without overflow
 
 
-def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[Counts]:
+@dataclass(frozen=True)
+class ExactNorms:
+    """How many units have vectors of which norm, and for means and variances what `UnitMeans` has of these.
+
+    Parameters
+    ----------
+    counts
+        Units in each bin of `norm_edges`; who adds nothing is in none.
+    sums
+        Of what these units have, in the order of `SUMMED`; None where vectors are of other aggregates.
+    """
+
+    counts: Counts
+    sums: tuple[Counts, ...] | None = None
+
+
+def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]], run: Run) -> list[ExactNorms]:
     """Return how many units have vectors of which norm, for several aggregates.
 
     Parameters
@@ -40,16 +62,19 @@ def norms(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None
         Aggregates that can be clipped to a norm, each with the bounds of its values where these matter.
     run
         Executes a query in DuckDB's SQL and gives its columns.
-
-    Returns
-    -------
-    Units in each bin of `norm_edges`, an array for each; who adds nothing is in none.
     """
-    return units_by_bin(run(norms_sql(select, wanted)), len(wanted), norm_edges().size - 1)
+    found = run(norms_sql(select, wanted))
+    size, bins = len(wanted), norm_edges().size - 1
+    counts = units_by_bin(found, size, bins)
+    centred = [function_of(aggregate.kind).centres for aggregate, _ in wanted]
+    if not any(centred):
+        return [ExactNorms(one) for one in counts]
+    sums = zip(*(units_by_bin(found, size, bins, f"v{i}") for i in range(1, len(SUMMED) + 1)), strict=True)
+    return [ExactNorms(one, told if means else None) for one, told, means in zip(counts, sums, centred, strict=True)]
 
 
 def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | None]]) -> str:
-    """Return the query of `norms`: columns `which`, `bin`, `v0`."""
+    """Return the query of `norms`: columns `which`, `bin`, `v0`, and `v1`, ... where some are means or variances."""
     parts = Parts(select, "")
     inputs = {(a.input, function_of(a.kind).of == "values") for a, _ in wanted if a.input is not None}
     numbers, present = (sorted(i for i, any_value in inputs if any_value is wanted) for wanted in (False, True))
@@ -60,12 +85,15 @@ def norms_sql(select: PrivateSelect, wanted: Sequence[tuple[Aggregate, Bounds | 
     names = [[f"v{j}_{i}" for i in range(len(vector))] for j, vector in enumerate(vectors)]
     listed = zip((name for some in names for name in some), (part for some in vectors for part in some), strict=True)
     parts.choose("valued", [f"coalesce({part}, {steps.ZERO}) AS {name}" for name, part in listed])
-    _norms(parts, names)
+    centred = [function_of(aggregate.kind).centres for aggregate, _ in wanted]
+    _norms(parts, names, centred)
     edges = tuple(norm_edges().tolist())
     places = [steps.bin_number(f"v{j}", edges) for j in range(len(wanted))]
-    bins = [f"CASE WHEN v{j} > {steps.ZERO} THEN {place} END AS bv{j}" for j, place in enumerate(places)]
-    parts.add("binned", f"SELECT {', '.join(bins)} FROM {parts.last}")
-    return counted(parts, len(wanted))
+    columns = [f"CASE WHEN v{j} > {steps.ZERO} THEN {place} END AS bv{j}" for j, place in enumerate(places)]
+    if any(centred):
+        columns += [column for j, means in enumerate(centred) for column in _of_unit(j, len(names[j]), means)]
+    parts.add("binned", f"SELECT {', '.join(columns)} FROM {parts.last}")
+    return counted(parts, len(wanted), SUMMED if any(centred) else ())
 
 
 def values(
@@ -103,8 +131,11 @@ def _bin_of(bins: int, between: tuple[float, ...] | None) -> Callable[[str], str
     return partial(steps.equal_bin, low=between[0], high=between[1], bins=bins)
 
 
-def _norms(parts: Parts, vectors: Sequence[Sequence[str]]) -> None:
-    """Turn each unit's vectors over groups into their norms `v0`, ...; squares of ratios are added up as integers."""
+def _norms(parts: Parts, vectors: Sequence[Sequence[str]], centred: Sequence[bool]) -> None:
+    """Turn each unit's vectors over groups into their norms `v0`, ...; squares of ratios are added up as integers.
+
+    Beside those of means and variances it has the sums of their parts over groups, `t0_0`, ..., in `PARTS`.
+    """
     every = parts.hold()
     peaks = ", ".join(
         f"max({size}) AS m{j}"
@@ -113,15 +144,47 @@ def _norms(parts: Parts, vectors: Sequence[Sequence[str]]) -> None:
     )
     parts.add("peaks", f"SELECT u AS peak_u, {peaks} FROM {every} GROUP BY u")
     parts.add("sized", f"SELECT * FROM {every} JOIN {parts.last} ON u = peak_u")
-    squares = []
+    added: list[str] = []
+    totals: list[str] = []
     for j, names in enumerate(vectors):
         each = [f"floor({name} / m{j} * ({name} / m{j}) * {number(2.0**RATIO)} + {number(0.5)})" for name in names]
         whole = " + ".join(steps.exact(steps.integer(square)) for square in each)
-        squares += [f"max(m{j}) AS m{j}", f"sum(CASE WHEN m{j} > {steps.ZERO} THEN {whole} END) AS q{j}"]
-    parts.add("added", f"SELECT u, {', '.join(squares)} FROM {parts.last} GROUP BY u")
+        added += [f"max(m{j}) AS m{j}", f"sum(CASE WHEN m{j} > {steps.ZERO} THEN {whole} END) AS q{j}"]
+        if centred[j]:
+            wholes = [
+                steps.within(f"floor({name} * {number(PARTS)} + {number(0.5)})", -LONGEST, LONGEST) for name in names
+            ]
+            added += [f"sum({steps.exact(one)}) AS t{j}_{i}" for i, one in enumerate(wholes)]
+            totals += [f"CAST(t{j}_{i} AS DOUBLE) AS t{j}_{i}" for i in range(len(names))]
+    parts.add("added", f"SELECT u, {', '.join(added)} FROM {parts.last} GROUP BY u")
     found = [
         f"CASE WHEN m{j} > {steps.ZERO} THEN m{j} * sqrt(CAST(q{j} AS DOUBLE) / {number(2.0**RATIO)}) "
         f"ELSE m{j} END AS v{j}"
         for j in range(len(vectors))
     ]
-    parts.add("valued", f"SELECT u, {', '.join(found)} FROM {parts.last}")
+    parts.add("valued", f"SELECT u, {', '.join([*found, *totals])} FROM {parts.last}")
+
+
+def _of_unit(j: int, size: int, means: bool) -> list[str]:
+    """Return what a unit adds to the sums of its bin, in steps: its mean, the ratio of its norm, and squares."""
+    if not means:
+        return [f"0 AS {name}{j}" for name in SUMMED]
+    count, squares = f"t{j}_0", size > 2
+    mean = f"(t{j}_1 / {count})"
+    of = (
+        mean,
+        f"v{j} / ({count} / {number(PARTS)}) / {number(longest(squares))}",
+        f"t{j}_2 / {count}" if squares else f"{mean} * {mean}",
+    )
+    each = [
+        steps.within(
+            f"floor({value} * {number(float(STEPS_OF_MEANS))} + {number(0.5)})",
+            -STEPS_OF_MEANS,
+            STEPS_OF_MEANS,
+        )
+        for value in of
+    ]
+    return [
+        f"CASE WHEN {count} > {steps.ZERO} THEN {value} ELSE 0 END AS {name}{j}"
+        for name, value in zip(SUMMED, each, strict=True)
+    ]
