@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -51,7 +51,7 @@ def foretold(
     (planned,) = plan.measurings
     if not planned.complete:
         return ()
-    measured, numbers = _with_noise_of(known.measuring, planned), known.numbers
+    measured, numbers = _with_noise_of(known.measuring, planned, _fewer(plan, known)), known.numbers
     keys = known.keys
     if planned.tau is not None and known.measuring.counted is not None:
         place = known.measuring.place(known.measuring.counted).start
@@ -71,17 +71,26 @@ def foretold(
     )
 
 
-def _with_noise_of(known: Measuring, planned: Measuring) -> Measuring:
-    """Return what was measured with as much noise as is planned."""
+def _fewer(plan: StatementPlan, known: AnsweredSelect) -> list[float]:
+    """Return how many times as few values will count for each mean, as units are clipped to another norm."""
+    kept = known.told.get("kept", {})
+    clips = plan.clips[0] if plan.clips else {}
+    return [
+        float(kept.get(str(i), 1.0)) / (clips[i].kept if i in clips else 1.0) for i in range(len(known.measuring.parts))
+    ]
+
+
+def _with_noise_of(known: Measuring, planned: Measuring, fewer: Sequence[float]) -> Measuring:
+    """Return what was measured with as much noise as is planned; where fewer values count there is more of it."""
     blocks = list(known.blocks)
-    for one, other in zip(known.parts, planned.parts, strict=True):
+    for one, other, times in zip(known.parts, planned.parts, fewer, strict=True):
         function = function_of(one.kind)
         before, after = (
             function.expected(measuring, part, 0.5, LARGE).std_error
             for measuring, part in ((known, one), (planned, other))
         )
         for block in one.blocks if before > 0 else ():
-            scale = Fraction(round(float(known.blocks[block].scale) * after / before * DIGITS), DIGITS)
+            scale = Fraction(round(float(known.blocks[block].scale) * times * after / before * DIGITS), DIGITS)
             blocks[block] = replace(blocks[block], scale=scale)
     return replace(known, blocks=tuple(blocks))
 

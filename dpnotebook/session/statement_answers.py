@@ -86,11 +86,16 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
     """Return what is known of the profiles of tables, and what the statement adds to it."""
     if not any(plan.clips) and not plan.profiles:
         return {}
-    return {
-        "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
-        "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
-        "profiles": list(plan.profiles),
-    } | _cuts_to_json(plan.cuts)
+    told = list(map(_told_of_clips, plan.clips))
+    return (
+        {
+            "clips": [{str(i): _bounds_to_json(clip.bounds) for i, clip in clips.items()} for clips in plan.clips],
+            "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
+            "profiles": list(plan.profiles),
+        }
+        | _cuts_to_json(plan.cuts)
+        | ({"clipping": told} if any(told) else {})
+    )
 
 
 def _cuts_to_json(cuts: Sequence[Mapping[int, Taken]]) -> dict[str, Any]:
@@ -154,6 +159,8 @@ def measure_statement(
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
         answer, about = _measured(select, units, delta, accountant, execute, law, secret, hide, *known, cuts)
+        if "clipping" in charge.plan:
+            about = _merged(charge.plan["clipping"][i], about)
         numbers.append(answer)
         told.append(about)
     digests = {part: charge.plan[part] for part in ("fingerprints", "columns") if part in charge.plan}
@@ -213,7 +220,7 @@ def _measured(
     keys = [key for key, kept in zip(exact.keys, shown, strict=True) if kept]
     about = {"keys": keys_to_json(keys), "measuring": planned.to_json()}
     if profile:
-        about |= {"profile": profile} | beside
+        about |= {"profile": profile, "lost": {}} | beside
     if cut:
         about |= taken_to_json("cut", cut)
     return drawn[shown], about
@@ -244,13 +251,17 @@ def _groups(
     return max(sizes.size, 1), even, {planned.counted: drawn}
 
 
+def _merged(known: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of an answer, with what was known before it was measured of the aggregates it has."""
+    return dict(found) | {part: told | found.get(part, {}) for part, told in known.items()}
+
+
 def _told_of_clips(clips: Mapping[int, Clip]) -> dict[str, Any]:
     """Return what is recorded of norms that were chosen: what they take from sums, by how much they move means."""
     lost = {i: clip.lost for i, clip in clips.items() if clip.lost.known}
     moved = {i: clip.moved for i, clip in clips.items() if clip.moved.known}
-    kept = {str(i): clip.kept for i, clip in clips.items() if clip.moved.known}
-    told = taken_to_json("lost", lost)
-    return told | taken_to_json("moved", moved) | {"kept": kept} if moved else told
+    told: dict[str, Any] = {"kept": {str(i): clips[i].kept for i in moved}} if moved else {}
+    return told | (taken_to_json("lost", lost) if lost else {}) | (taken_to_json("moved", moved) if moved else {})
 
 
 def reveal_statement(

@@ -22,7 +22,7 @@ import dpnotebook as dpn
 from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
-from dpnotebook.sql.aggregates.bounds import find_bounds, histogram_scale, magnitude_edges
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, find_bounds, histogram_scale, magnitude_edges
 from dpnotebook.sql.aggregates.budget_split import PROFILE, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
@@ -223,7 +223,9 @@ def test_norms_are_found_in_noisy_numbers():
     chosen = replace(select(aggregate("count"), kind="l2"), rows="SELECT u, k0, x0 FROM t", tables=("t",))
     given, run = shares(chosen, UNITS, GAUSSIAN), connect(pd.DataFrame({"u": ["a"], "k0": ["g"], "x0": [1.0]}))
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"')
-    found = [measured_profile(chosen, {}, given, GAUSSIAN, 1, run, "5f" * 16, draw_integers)[0][0] for _ in range(40)]
+    found = [
+        measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, "5f" * 16, draw_integers)[0][0] for _ in range(40)
+    ]
     counts = np.array([norms.counts for norms in found], dtype=float)
     assert counts.std() == pytest.approx(float(found[0].scale), rel=0.05)
     assert found[0].scale == GAUSSIAN.scale(given.auto[0], 1)
@@ -244,9 +246,12 @@ def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
         return np.zeros(size, dtype=np.int64)
 
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
-    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, run, "5f" * 16, draw)
+    norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, "5f" * 16, draw)
     assert set(norms) == set(range(5)) - set(known)
-    spent = sum(1 / scale**2 for scale in drawn)
+    means = [one.means.scale for one in norms.values() if one.means is not None]
+    assert len(means) == sum(kinds[i] in ("average", "variance") for i in norms)
+    # A unit adds up to as many steps to what those of its norm have on average, and one to other histograms.
+    spent = sum((STEPS_OF_MEANS if scale in means else 1) ** 2 / scale**2 for scale in drawn)
     found = {i: clip.bounds for i, clip in clips(chosen, norms, given, GAUSSIAN).items()}
     assert None not in found.values()
     usual = {

@@ -26,6 +26,7 @@ QUIET = 20
 OF_VALUES = 4  # histograms of values between which vectors are centred, at finer and finer bins
 OF_NORMS = 2  # as much as so many of these is for norms then, of which one part in `BESIDE` is for each histogram
 BESIDE = 6  # of what units of each norm have on average
+SHARED_LEAST = 40  # units: what finds bounds is half of that at most, and no histogram is for nothing
 
 # Where rows count one by one, the first histogram is of magnitudes, without which nothing is found: it has most of what
 # is given for finding bounds, and that is enough for its noise to be no more than this, but for half of all.
@@ -93,7 +94,7 @@ def shares(select: PrivateSelect, units: int, accountant: Accountant, known: Col
     weight = HIDDEN_L2 if select.contribution.kind == "l2" else Fraction(1)
     sharing = sum(share is None for share in own) + (weight if own_selection is None else 0)
     each = math.floor((units - claimed) / Fraction(sharing)) if sharing else 0
-    least = max(function_of(aggregate.kind).least for aggregate in select.aggregates)
+    least = max(_least(select, aggregate) for aggregate in select.aggregates)
     if sharing and each < least:
         raise SQLError(_nothing_left(select, own, units, accountant) if claimed else TOO_SMALL)
     given = [each if share is None else share for share in own]
@@ -119,6 +120,13 @@ def has_range(select: PrivateSelect, index: int) -> bool:
     function = function_of(select.aggregates[index].kind)
     of_rows = select.contribution.kind == "rows" and function.of == "numbers" and function.operands == 1
     return of_rows and needs_bounds(select, index)
+
+
+def _least(select: PrivateSelect, aggregate: Aggregate) -> int:
+    """Return the least that an aggregate can cost."""
+    function = function_of(aggregate.kind)
+    shared = select.contribution.kind == "l2" and function.centres
+    return max(function.least, SHARED_LEAST) if shared else function.least
 
 
 def _finding(select: PrivateSelect, index: int, share: int, law: Law) -> int:

@@ -107,14 +107,14 @@ class KnownGroups:
         sizes, values, squares, units = np.array(sums).reshape(-1, 4).T
         sizes = np.maximum(sizes, 1.0)
         means = values / sizes
-        return KnownGroups(sizes, means, np.maximum(squares / sizes - means**2, 0.0), units, self.source)
+        return KnownGroups(sizes, means, np.maximum(squares / sizes - means**2, 0.0), units, self.source, self.counting)
 
     def at_least(self, size: float) -> KnownGroups:
         """Return what is known of groups with so many units, as far as they are known, or else of the largest."""
         units = np.where(np.isnan(self.units), self.sizes, self.units)
         kept = units >= min(size, float(units.max()))
         sizes, means, variances, units = (part[kept] for part in (self.sizes, self.means, self.variances, self.units))
-        return KnownGroups(sizes, means, variances, units, self.source)
+        return KnownGroups(sizes, means, variances, units, self.source, self.counting)
 
     @property
     def _sums(self) -> tuple[Floats, ...]:

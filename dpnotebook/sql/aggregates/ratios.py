@@ -286,7 +286,6 @@ class Ratio(AggregateFunction):
 
     errors_of: ClassVar[str] = "averages and variances"
     clipped = centres = sized = True
-    least = 40  # shared between many histograms, where bounds are found
 
     def vector(self, aggregate: Aggregate, values: Bounds | None, columns: Columns) -> list[str]:
         """Return the number of values, their centred sum in half-widths, and that of their squares."""
