@@ -26,6 +26,7 @@ from dpnotebook.sql.aggregates.bounds import found as found_magnitudes
 from dpnotebook.sql.aggregates.budget_split import (
     BESIDE,
     FIRST,
+    OF_MEANS,
     OF_NORMS,
     OF_VALUES,
     Shares,
@@ -41,7 +42,6 @@ from dpnotebook.sql.aggregates.function import AggregateFunction
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
 from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
-from dpnotebook.sql.aggregates.unit_means import HISTOGRAMS as UNIT_MEANS
 from dpnotebook.sql.aggregates.unit_means import UnitMeans, norm_for_means
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
@@ -494,7 +494,7 @@ def measured_profile(
     told: dict[str, Any] = {}
     values: dict[int, Bounds | None] = {}
     first: dict[int, int] = {}
-    beside_costs: dict[int, int] = {}
+    beside: dict[int, list[int]] = {}
     for at, (i, aggregate) in enumerate(operands(select)):
         if not needs_bounds(select, i, shares.known):
             continue
@@ -512,10 +512,9 @@ def measured_profile(
             bounds = None if values[i] is None else [str(bound) for bound in values[i] or ()]
             told[profile_keys(select, i)[1]] = {"values": bounds, "units": each * rounds} | _told_cut(cut)
             cost -= each * rounds
-        beside = cost // BESIDE if function.centres else 0
-        scale = histogram_scale(accountant, cost - beside * len(UNIT_MEANS))
+        beside[i] = [cost // BESIDE * share for share in OF_MEANS] if function.centres else []
+        scale = histogram_scale(accountant, cost - sum(beside[i]))
         found[i] = Norms((), scale, cost, groups, values[i] if function.centres else None, cut)
-        beside_costs[i] = beside
     wanted = [i for i in found if values[i] is not None or not function_of(select.aggregates[i].kind).centres]
     exact = histograms.norms(select, [(select.aggregates[i], values[i]) for i in wanted], run) if wanted else []
     counted = dict(zip(wanted, exact, strict=True))
@@ -525,9 +524,12 @@ def measured_profile(
         noisy = counts + draw(accountant.noise, norms.scale, counts.size)
         found[i] = replace(norms, counts=tuple(map(int, noisy)))
         if i in counted and (sums := counted[i].sums) is not None:
-            scale = histogram_scale(accountant, beside_costs[i]) * STEPS_OF_MEANS
-            means = [tuple(map(int, part + draw(accountant.noise, scale, part.size))) for part in sums]
-            found[i] = replace(found[i], means=UnitMeans(*means, scale), even_groups=even_groups)
+            scales = [histogram_scale(accountant, each) * STEPS_OF_MEANS for each in beside[i]]
+            means = [
+                tuple(map(int, part + draw(accountant.noise, scale, part.size)))
+                for part, scale in zip(sums, scales, strict=True)
+            ]
+            found[i] = replace(found[i], means=UnitMeans(*means, scales[0], scales[-1]), even_groups=even_groups)
         told[profile_keys(select, i)[0]] = found[i].to_json()
     return {i: found[of] for i, of in first.items()}, told
 

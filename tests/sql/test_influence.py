@@ -10,7 +10,7 @@ from added_up import SECRET, component, connect, every, pairs, select, together
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpnotebook.sql.aggregates.bounds import magnitude_edges
+from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, magnitude_edges
 from dpnotebook.sql.aggregates.norms import norm_edges
 from dpnotebook.sql.analysis.analyse import analyse
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, magnitudes, totals
@@ -251,15 +251,15 @@ def test_magnitudes_are_those_of_what_units_would_add(single):
     for aggregate in asked:
         counts = np.bincount([reference_bin(x) for x in expected[aggregate.kind]], minlength=magnitude_edges().size - 1)
         assert found[aggregate].tolist() == counts.tolist()
-    counts = norms(select(kind="l2", single=single), [(one, None) for one in asked[:2]], connect(table(rows)))
-    for found, numbers in zip(counts, (expected["count"], expected["sum"]), strict=True):
+    exact = norms(select(kind="l2", single=single), [(one, None) for one in asked[:2]], connect(table(rows)))
+    for found, numbers in zip((one.counts for one in exact), (expected["count"], expected["sum"]), strict=True):
         sizes = [reference_bin(abs(x), norm_edges()) for x in numbers if abs(x) > 2.0**-46]  # smaller ones are zero
         assert found.tolist() == np.bincount(sizes, minlength=norm_edges().size - 1).tolist()
 
 
 def test_norms_are_those_of_whole_vectors():
     rows = [("a", "x", 3.0), ("a", "y", -4.0), ("b", "x", 1e150), ("b", "y", 1e-20), ("c", "x", None), ("d", "x", 0.0)]
-    of_sums, of_averages, of_groups = norms(
+    exact = norms(
         select(kind="l2"),
         [
             (Aggregate("sum", "s", 0), None),
@@ -268,6 +268,7 @@ def test_norms_are_those_of_whole_vectors():
         ],
         connect(table(rows)),
     )
+    of_sums, of_averages, of_groups = (one.counts for one in exact)
     assert of_sums.sum() == 2  # who adds nothing is nowhere
     assert all(of_sums[reference_bin(norm, norm_edges())] for norm in (5.0, 2.0**63))
     # Clamped to [1, 5], from the middle in half-widths: (1, 0) and (1, -1); (1, 1) and (1, -1); (1, -1).
@@ -291,7 +292,11 @@ def test_one_unit_is_counted_once_in_the_histograms_of_a_profile(size, kind):
         ]
         asked.append((Aggregate("units", "u"), None))
         for with_it, without in zip(*(norms(select(kind="l2"), asked, run) for run in both), strict=True):
-            assert 0 <= (with_it - without).min() <= (with_it - without).sum() <= 1
+            more = with_it.counts - without.counts
+            assert 0 <= more.min() <= more.sum() <= 1
+            for one, other in zip(with_it.sums or (), without.sums or (), strict=True):  # in the same bin, or nowhere
+                assert np.abs(one - other).max() <= STEPS_OF_MEANS
+                assert not (one - other)[more == 0].any()
         for between in (None, (-5.0, 5.0)):
             with_it, without = (units_by_value(select(kind=kind, most=2), 0, 207, between, run, SECRET) for run in both)
             assert 0 <= (with_it - without).min() <= (with_it - without).sum() <= 1

@@ -23,7 +23,7 @@ from dpnotebook.privacy.accountant import UNITS, accountant_for
 from dpnotebook.privacy.budget import Budget
 from dpnotebook.privacy.laws import draw_integers
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS, find_bounds, histogram_scale, magnitude_edges
-from dpnotebook.sql.aggregates.budget_split import PROFILE, shares
+from dpnotebook.sql.aggregates.budget_split import BESIDE, OF_MEANS, PROFILE, shares
 from dpnotebook.sql.aggregates.building import measuring
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import exact, noisy, released
@@ -231,6 +231,23 @@ def test_norms_are_found_in_noisy_numbers():
     assert found[0].scale == GAUSSIAN.scale(given.auto[0], 1)
 
 
+def test_what_units_have_on_average_is_told_with_noise():
+    """Of a unit whose values are all alike, in a bin by itself: noise for all that it may add there, and to others."""
+    chosen = select(aggregate("average", values=(Fraction(0), Fraction(2))), kind="l2")
+    given = shares(chosen, UNITS, GAUSSIAN)
+    run = connect(pd.DataFrame({"u": ["a"], "k0": ["g"], "x0": [1.0]}))
+    chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
+    found = [
+        measured_profile(chosen, {}, given, GAUSSIAN, 1, 1, run, "5f" * 16, draw_integers)[0][0].means
+        for _ in range(100)
+    ]
+    for name, share in zip(("means", "ratios", "squares"), OF_MEANS, strict=True):
+        scale = GAUSSIAN.scale(given.auto[0] // BESIDE * share, 1) * STEPS_OF_MEANS
+        assert scale == (found[0].scale if name == "means" else found[0].rough)
+        sums = np.array([getattr(one, name) for one in found], dtype=float)
+        assert sums.std() == pytest.approx(float(scale), rel=5.5 / math.sqrt(2 * sums.size))
+
+
 @pytest.mark.parametrize("known", [(), (1, 3)])
 def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
     """Every histogram counts a unit once, and every vector is as long as its norm: all of them, by the noise drawn."""
@@ -248,8 +265,9 @@ def test_a_clipped_statement_and_its_profile_cost_what_it_costs(known):
     chosen = replace(chosen, rows='SELECT u, k0, x0 FROM "the table"', tables=("the table",))
     norms, _ = measured_profile(chosen, {}, given, GAUSSIAN, 3, 3, run, "5f" * 16, draw)
     assert set(norms) == set(range(5)) - set(known)
-    means = [one.means.scale for one in norms.values() if one.means is not None]
-    assert len(means) == sum(kinds[i] in ("average", "variance") for i in norms)
+    told = [one.means for one in norms.values() if one.means is not None]
+    means = {scale for one in told for scale in (one.scale, one.rough)}
+    assert len(told) == sum(kinds[i] in ("average", "variance") for i in norms)
     # A unit adds up to as many steps to what those of its norm have on average, and one to other histograms.
     spent = sum((STEPS_OF_MEANS if scale in means else 1) ** 2 / scale**2 for scale in drawn)
     found = {i: clip.bounds for i, clip in clips(chosen, norms, given, GAUSSIAN).items()}

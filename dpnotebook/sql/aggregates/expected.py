@@ -177,7 +177,8 @@ def clipped(measuring: Measuring, index: int, lost: Taken, cut: Taken) -> str:
     if measuring.contribution.kind == "rows":
         return _trimmed(part, cut)
     if function.centres:
-        less = f"units with more than about {norm:,.3g} rows count less in averages than they would"
+        rows = "1 row" if f"{norm:.3g}" == "1" else f"{norm:,.3g} rows"
+        less = f"units with more than about {rows} count less in averages than they would"
         if lost.known:
             moved, answer = function.taken(lost)
             less += f"; {_moving(moved, answer)}"

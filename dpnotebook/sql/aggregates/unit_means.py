@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpnotebook.sql.aggregates.bounds import STEPS_OF_MEANS
 from dpnotebook.sql.aggregates.hidden_tail import Taken
-from dpnotebook.sql.aggregates.norms import norm_counts, norm_edges
+from dpnotebook.sql.aggregates.norms import STEPS, norm_counts, norm_edges
 
 Floats = NDArray[np.float64]
 
-TOLD = 8.0  # times the noise on a bin: so many units tell what their means are, fewer are put with those of next bins
-SPREAD_OF_SQUARES = 0.25  # how far the means of squares of units are spread, in squared half-widths
+TOLD = 4.0  # times the noise on a bin: fewer units are put together with those of the next norms
+STEP_OF_MEANS = 0.25  # how far means of units move where their norm doubles, in how far they are spread
+STEP_OF_RATIOS = 0.05  # the same of ratios
+ANYWHERE = 4.0  # variance of what is not known at all, between -1 and 1
+LEAST_SPREAD = 0.15  # half-widths: noise may hide how far means of units are spread, and they hardly are less
 FARTHEST = 1.0  # half-widths: so far from all others may the means of units be that noise hides
 UNSURE = 2.0  # standard deviations of its noise, by which a mean may move farther than is told
 HISTOGRAMS = ("means", "ratios", "squares")
@@ -45,22 +49,30 @@ class UnitMeans:
     squares
         Of the square of a unit's mean; for variances, of the mean of its squares.
     scale
-        Of the Gaussian noise on each.
+        Of the Gaussian noise on each of the means.
+    rough
+        Of that on the others, of which less is read.
     """
 
     means: tuple[int, ...]
     ratios: tuple[int, ...]
     squares: tuple[int, ...]
     scale: Fraction
+    rough: Fraction
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""
-        return {name: list(getattr(self, name)) for name in HISTOGRAMS} | {"scale": str(self.scale)}
+        return {name: list(getattr(self, name)) for name in HISTOGRAMS} | {
+            "scale": str(self.scale),
+            "rough": str(self.rough),
+        }
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> UnitMeans:
         """Return what `to_json` wrote."""
-        return cls(*(tuple(map(int, told[name])) for name in HISTOGRAMS), Fraction(told["scale"]))
+        return cls(
+            *(tuple(map(int, told[name])) for name in HISTOGRAMS), Fraction(told["scale"]), Fraction(told["rough"])
+        )
 
 
 class MeanClip(NamedTuple):
@@ -113,60 +125,73 @@ def norm_for_means(
     norms, lengths = found.norms[choices], np.maximum(found.lengths, 1.0)
     clipped = lengths - found.excess[choices]
     units = np.where(norm_edges()[1 : lengths.size + 1] >= 1.0, np.maximum(found.likely, 0.0), 0.0)
-    of_bins = _averages(found.noisy, units.size, told, TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
-    ratios = (of_bins.ratios * longest(squares)).clip(1.0 / lengths, longest(squares))
-    means = of_bins.squares.clip(0.0, 1.0) if squares else of_bins.means.clip(-1.0, 1.0)
+    parts = _parts(found.noisy[: units.size], TOLD * max(scale, float(told.scale) / STEPS_OF_MEANS))
+    ratios, _ = _averages(told.ratios, told.rough, parts, STEP_OF_RATIOS)
+    ratios = (ratios * longest(squares)).clip(1.0 / lengths, longest(squares))
     every = max(float((lengths / ratios) @ units), 1e-300)
     each = np.maximum((clipped / ratios) @ units, 1e-300)
-    apart = clipped / each[:, None] - lengths / every
+    weights, apart = lengths / ratios * units / every, clipped / each[:, None] - lengths / every
     moved = apart * units / ratios
-    shift = moved @ means
-    spread = SPREAD_OF_SQUARES if squares else _spread(of_bins, units * lengths / ratios / every)
+    spread, shift, unsure = _shift(told, parts, weights, moved, squares)
     by_chance = spread * np.sqrt(groups * (apart**2 @ units))  # which units a group has
-    best = int(np.argmin(shift**2 + by_chance**2 + (noise * norms * groups / each) ** 2))
-    about = math.hypot(float(shift[best]), float(by_chance[best]))
-    hidden = 1.0 - every / max(float((lengths / ratios) @ found.heavy), every)
-    most = about + UNSURE * of_bins.error(moved[best]) + FARTHEST * hidden
+    best = int(np.argmin(shift**2 + unsure**2 + by_chance**2 + (noise * norms * groups / each) ** 2))
+    about = math.hypot(float(shift[best]), float(unsure[best]), float(by_chance[best]))
+    hidden = 1.0 - every / max(float(found.heavy @ (lengths / ratios)), every)
+    most = about + UNSURE * float(unsure[best]) + FARTHEST * hidden
     return MeanClip(Fraction(float(f"{norms[best]:.4g}")), Taken(about, most), float(each[best]) / every)
 
 
-class _Averages(NamedTuple):
-    """Averages over the units in each bin, shape (bins,) each; `parts` are bins that are looked at together."""
+class _Part(NamedTuple):
+    """Bins that are looked at together, from the first to the one before the end, and how many units they have."""
 
-    means: Floats
-    ratios: Floats
-    squares: Floats
-    parts: tuple[tuple[int, int, float], ...]
-    scale: float
-
-    def error(self, weights: Floats) -> float:
-        """Return the standard error of a weighted sum of the means."""
-        each = (
-            float(weights[first:end].sum()) * self.scale * math.sqrt(end - first) / units
-            for first, end, units in self.parts
-        )
-        return math.hypot(*each)
+    first: int
+    end: int
+    units: float
 
 
-def _averages(noisy: Floats, bins: int, told: UnitMeans, needed: float) -> _Averages:
-    """Return averages over the units in bins, from the longest on so many of these together as have enough units."""
-    parts, end = [], bins
-    for first in range(bins - 1, -1, -1):
+def _parts(noisy: Floats, needed: float) -> list[_Part]:
+    """Return parts of bins, of which each has enough units, but the first one where all have fewer together."""
+    parts, end = [], noisy.size
+    for first in range(noisy.size - 1, -1, -1):
         if (units := float(noisy[first:end].sum())) >= needed:
-            parts.append((first, end, units))
+            parts.append(_Part(first, end, units))
             end = first
-    if not parts:
-        parts, end = [(0, bins, max(float(noisy[:bins].sum()), needed))], 0
-    averages = np.zeros((len(HISTOGRAMS), bins))
-    for place, name in enumerate(HISTOGRAMS):
-        sums = np.array(getattr(told, name), dtype=float) / STEPS_OF_MEANS
-        for first, last, units in parts:
-            averages[place, first:last] = sums[first:last].sum() / units
-        averages[place, :end] = averages[place, end]
-    return _Averages(*averages, tuple(parts), float(told.scale) / STEPS_OF_MEANS)
+    return parts[::-1] or [_Part(0, noisy.size, max(float(noisy.sum()), needed))]
 
 
-def _spread(of_bins: _Averages, weights: Floats) -> float:
-    """Return how far the means of units are spread around what they are on average."""
-    variance = float(of_bins.squares.clip(0.0, 1.0) @ weights) - float(of_bins.means.clip(-1.0, 1.0) @ weights) ** 2
-    return math.sqrt(min(max(variance, 0.0), 1.0))
+def _averages(told: tuple[int, ...], scale: Fraction, parts: list[_Part], step: float) -> tuple[Floats, Floats]:
+    """Return averages over the units in each bin, and the covariance of their errors by part.
+
+    From one norm to the next they change little: they are taken to be a random walk, of so long a step where norms
+    double, whose noise is known.
+    """
+    sums = np.array(told, dtype=float) / STEPS_OF_MEANS
+    units = np.array([part.units for part in parts])
+    found = np.array([sums[part.first : part.end].sum() for part in parts]) / units
+    errors = float(scale) / STEPS_OF_MEANS * np.sqrt([part.end - part.first for part in parts]) / units
+    away = np.cumsum([0.0, *((later.first + later.end - part.first - part.end) / 2 for part, later in pairwise(parts))])
+    walk = ANYWHERE + step**2 / STEPS * np.minimum(away[:, None], away)
+    gain = np.linalg.solve(walk + np.diag(errors**2), walk).T
+    averages = np.repeat(gain @ found, [part.end - part.first for part in parts])
+    return np.concatenate([np.full(parts[0].first, averages[0]), averages]), walk - gain @ walk
+
+
+def _shift(
+    told: UnitMeans, parts: list[_Part], weights: Floats, moved: Floats, squares: bool
+) -> tuple[float, Floats, Floats]:
+    """Return how far the means of units are spread, how far that of all moves for each norm, and the error of that.
+
+    For variances it is about how far values are from the mean of all, squared.
+    """
+    rough, _ = _averages(told.means, told.scale, parts, 1.0)
+    of_squares, _ = _averages(told.squares, told.rough, parts, 1.0)
+    middle, mean_square = float(rough @ weights), float(of_squares @ weights)
+    spread = math.sqrt(min(max(mean_square - middle**2, LEAST_SPREAD**2), 1.0))
+    means, covariance = _averages(told.means, told.scale, parts, STEP_OF_MEANS * spread)
+    shift = moved @ means
+    if squares:
+        middle, spread = float(means @ weights), spread**2
+        of_squares, covariance = _averages(told.squares, told.rough, parts, STEP_OF_MEANS * spread)
+        shift = moved @ (of_squares - 2.0 * middle * means) - shift**2
+    change = np.stack([moved[:, part.first : part.end].sum(axis=1) for part in parts], axis=1)
+    return spread, shift, np.sqrt(np.einsum("np,pq,nq->n", change, covariance, change).clip(0.0))
