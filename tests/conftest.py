@@ -14,6 +14,7 @@ os.environ["DPNOTEBOOK_CACHE"] = "off"  # nothing of the user's is read or writt
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from dpnotebook.domain import Bins, Range
@@ -46,6 +47,10 @@ from dpnotebook.workload import (
     WeightedRows,
     WidthRange,
 )
+
+# Wall clocks say nothing where other processes have the machine.
+settings.register_profile("any clock", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any clock")
 
 
 def _load(name, path):
