@@ -9,6 +9,9 @@ from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the processors: threads of BLAS would wait for each other
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+else:  # workers keep what they free for their next arrays: the system takes longer to hand out pages than to fill them
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(2**30))
+    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(2**30))
 
 os.environ["DPNOTEBOOK_CACHE"] = "off"  # nothing of the user's is read or written; tests of the folder name their own
 
