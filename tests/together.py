@@ -8,7 +8,13 @@ from xdist.scheduler import LoadFileScheduling
 
 BROWSER = "tests/browser/"
 SPARK = "spark"
-LONGEST = (BROWSER, SPARK, "tests/test_tour.py", "tests/test_objective.py", "tests/test_privacy.py")
+LONGEST = (
+    BROWSER,
+    SPARK,
+    *("tests/test_within.py", "tests/test_derived_intervals.py", "tests/test_tour.py", "tests/test_moments.py"),
+    *("tests/test_privacy.py", "tests/test_growing_tables.py", "tests/test_statistics.py", "tests/sql/test_reuse.py"),
+    *("tests/test_quality.py", "tests/golden/test_golden.py", "tests/sql/test_meaning.py", "tests/test_profiles.py"),
+)
 
 
 def scope_of(nodeid):

@@ -125,7 +125,7 @@ def test_what_refines_nothing_is_written_as_before(ledger, path, kit):
     assert found == [(5,)]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(1, 6), max_size=3)), max_size=10))
 def test_what_may_be_refined_is_that_of_brute_force(kit, charges):
     """What any number of charges may refine, by going through all that were made before."""

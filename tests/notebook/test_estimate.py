@@ -282,7 +282,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=3), max_size=14))
 def test_whatever_is_typed_nothing_is_raised_and_nothing_is_run(garbage, pieces):
     for cell in ("".join(pieces), "patients.dp.count(" + "".join(pieces), "%%dpsql\n" + "".join(pieces)):
