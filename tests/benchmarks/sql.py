@@ -209,6 +209,91 @@ def found_bounds(draws: int = 5, units: int = 40_000) -> None:
             print(f"{f'{asked} of {name}':56}{errors[0]:12,.4g}{errors[1]:12,.4g}")
 
 
+def people(units: int = 100_000, groups: int = 50, draws: int = 3) -> None:
+    """Print how wrong plain AVG and STDDEV are at (1, 1e-6) where people have 1 to 126 rows, beside other ways.
+
+    In the last table values go with the number of rows: whoever takes few rows of each answers another question.
+    """
+    random = np.random.default_rng()
+    shares = 1 / np.arange(1, groups + 1)
+    rows = np.clip(np.round(random.lognormal(1.8, 1.0, units)), 1, 126).astype(int)
+    unit = np.repeat(np.arange(units), rows)
+    everywhere = random.choice(groups, unit.size, p=shares / shares.sum())
+    home = np.where(random.random(unit.size) < 0.8, everywhere[np.cumsum(rows) - 1][unit], everywhere)
+    values = random.gamma(4, 20, unit.size)
+    tables = {
+        "groups at random": (everywhere, values),
+        "groups of people": (home, values),
+        "values with rows": (home, rows[unit] ** 0.2 * 40 + random.normal(0, 4, unit.size)),
+    }
+    ways = {"plain": (None, None), "2 rows": (2, "rows"), "8 rows": (8, "rows"), "126 rows": (126, "rows")}
+    title = f"root mean squared error, {units:,} people, {groups} groups, (1, 1e-6)"
+    print(f"\n{title:56}{''.join(f'{name:>12}' for name in ways)}")
+    for name, (group, value) in tables.items():
+        frame = pd.DataFrame({"unit": unit, "g": group, "x": value})
+        for asked, truth in (("AVG", "mean"), ("STDDEV", "std")):
+            exact, errors = frame.groupby("g")["x"].agg(truth), []
+            for most, contribution in ways.values():
+                session = dpn.Session(dpn.Budget(1.0, 1e-6), ":memory:", confirm="never")
+                squares = _errors(session, frame, "unit", most, f"{asked}(x)", exact, contribution, draws)
+                errors.append(np.sqrt(np.median(squares)))
+            print(f"{f'{asked}, {name}':56}{''.join(f'{error:12,.3g}' for error in errors)}")
+
+
+def one_row_each(rows: int = 10_000, draws: int = 5) -> None:
+    """Print how wrong plain statements are at epsilon 0.5 where each row is a person, beside good bounds by hand.
+
+    Without a delta, as the README's first session is, and with one: bounds are found or written.
+    """
+    random = np.random.default_rng()
+    columns = {
+        "years": random.integers(1930, 2021, rows).astype(float),
+        "10^6 +- 10": random.uniform(1e6 - 10, 1e6 + 10, rows),
+        "negative": -random.gamma(3, 20, rows),
+        "lognormal": random.lognormal(4, 1, rows),
+    }
+    budgets = {"epsilon": dpn.Budget(0.5), "delta": dpn.Budget(0.5, 1e-6)}
+    heads = [f"{name}, {how}" for name in budgets for how in ("found", "by hand")]
+    print(f"\n{f'root mean squared error, {rows:,} rows, epsilon 0.5':40}{''.join(f'{name:>18}' for name in heads)}")
+    for name, values in columns.items():
+        frame = pd.DataFrame({"x": values})
+        low, high = np.quantile(values, [0.0005, 0.9995]).round(3)
+        for asked, truth in (("SUM", "sum"), ("AVG", "mean"), ("VAR_POP", "var"), ("MEDIAN", "median")):
+            exact = values.var() if truth == "var" else getattr(frame["x"], truth)()
+            errors = []
+            for budget in budgets.values():
+                per = "group" if asked in ("SUM", "AVG") else "row"
+                for bounds in ("", f", contribution_bounds_per_{per} => ({low}, {high})"):
+                    session = dpn.Session(budget, ":memory:", confirm="never")
+                    found = _errors(session, frame, None, None, f"{asked}(x{bounds})", exact, None, draws, 0.499999)
+                    errors.append(np.sqrt(np.median(found)))
+            print(f"{f'{asked} of {name}':40}{''.join(f'{error:18,.4g}' for error in errors)}")
+
+
+def _errors(
+    session: dpn.Session,
+    frame: pd.DataFrame,
+    unit: str | None,
+    most: int | None,
+    asked: str,
+    exact: pd.Series | float,
+    contribution: str | None,
+    draws: int,
+    epsilon: float = 0.999999,
+) -> list[float]:
+    """Return mean squared errors of a statement, each in a session as the one that is given."""
+    grouped, squares = isinstance(exact, pd.Series), []
+    for _ in range(draws):
+        with closing(dpn.Session(session.budget, ":memory:", confirm="never")) as fresh:
+            fresh.protect(frame, "visits", unit=unit, max_rows=most)
+            text = f"SELECT {'g, ' if grouped else ''}{asked} AS n FROM visits{' GROUP BY g' if grouped else ''}"
+            found = fresh.sql(text, epsilon=epsilon, contribution=contribution).run().frame
+        answers = found.set_index("g")["n"].reindex(exact.index) if grouped else found["n"]
+        squares.append(float(((answers - exact) ** 2).mean()))
+    session.close()
+    return squares
+
+
 def planning() -> None:
     """Print how long it takes to parse, check, rewrite and plan a statement."""
     frame = visits(1_000)
@@ -255,6 +340,8 @@ def main() -> None:
     accuracy()
     plain_and_sampled()
     found_bounds()
+    people()
+    one_row_each()
     if "all" in sys.argv:
         compare(10**7, 2)
 
