@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +17,7 @@ from dpnotebook.ledger import Charge, Record
 from dpnotebook.planner.answers import Estimates
 from dpnotebook.privacy.accountant import Accountant, with_thresholds
 from dpnotebook.privacy.laws import draw_integers
-from dpnotebook.privacy.randomness import Randomness
+from dpnotebook.privacy.randomness import Randomness, Source
 from dpnotebook.progress import Progress
 from dpnotebook.session.answer_frame import column_name, column_of
 from dpnotebook.session.derived_intervals import Derivation, Frames, Outer, WorkedOut
@@ -31,11 +32,15 @@ from dpnotebook.sql.aggregates.expected import clipped
 from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from_json, taken_to_json
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
+from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.sharpening import sharpened, weights
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
+from dpnotebook.sql.reuse.outlines import SHARPER
 from dpnotebook.sql.reuse.rows import relation_key
+from dpnotebook.sql.reuse.sharper import KEPT, OWN, SAMPLES, Sharper
 from dpnotebook.sql.rewrite.bounded_aggregation import all_magnitudes, totals
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Statement
@@ -70,14 +75,16 @@ def statement_plan_to_json(
             "words": plan.title,
             "relations": [key for select in statement.selects if (key := relation_key(select)) is not None],
             "units": plan.units,
-            "alone": plan.units,
-            "actions": [],
+            "alone": plan.units if plan.without_reuse is None else plan.without_reuse.units,
+            "actions": [action.kind for action in plan.actions],
             "confidence": plan.confidence,
             "shares": list(plan.shares),
             "deltas": [str(delta) for delta in plan.deltas],
             "statement": statement_to_json(statement),
+            SAMPLES: KEPT if plan.keeps_sample else OWN,
         }
         | _known_to_json(plan)
+        | _sharper_to_json(plan.sharper)
     )
 
 
@@ -90,6 +97,14 @@ def _known_to_json(plan: StatementPlan) -> dict[str, Any]:
         "values": [{str(i): _bounds_to_json(bounds) for i, bounds in values.items()} for values in plan.values],
         "profiles": list(plan.profiles),
     } | _cuts_to_json(plan.cuts)
+
+
+def _sharper_to_json(one: Sharper | None) -> dict[str, Any]:
+    """Return which release is made sharper, and what noise each of its blocks shall have."""
+    if one is None:
+        return {}
+    scales = [None if scale is None else str(scale) for scale in one.scales]
+    return {SHARPER: {"of": one.known.number, "place": one.known.place, "scales": scales}}
 
 
 def _cuts_to_json(cuts: Sequence[Mapping[int, Taken]]) -> dict[str, Any]:
@@ -123,6 +138,8 @@ def measure_statement(
     *,
     draw: Draw | None = None,
     hide: bool = True,
+    kept: Callable[[PrivateSelect], str] | None = None,
+    earlier: Callable[[int], Record] | None = None,
 ) -> tuple[list[Integers], dict[str, Any]]:
     """Return noisy numbers of the groups that may be shown, one array a private aggregation, and their keys and bounds.
 
@@ -142,13 +159,26 @@ def measure_statement(
         Draws the noise instead of the charge's own randomness: in tests without noise.
     hide
         Whether thresholds hide small groups; not in tests without noise.
+    kept
+        Gives the secret by which rows are sampled whenever the statement is asked; that of the charge alone if None.
+    earlier
+        Finds the release that is made sharper.
     """
     statement = recorded_statement(charge)
     numbers, told = [], []
     for i, select in enumerate(statement.selects):
         report(0.2 + 0.6 * i / len(statement.selects), f"asking {', '.join(select.tables)}")
+        own = kept is None or charge.plan.get(SAMPLES) != KEPT
+        secret = randomness.secret("sample", i) if own or kept is None else kept(select)
+        if SHARPER in charge.plan:
+            assert earlier is not None
+            source, record = randomness.source("noise", i), earlier(int(charge.plan[SHARPER]["of"]))
+            answer, about = _sharpened(select, charge, record, execute, draw, source, secret)
+            numbers.append(answer)
+            told.append(about)
+            continue
         units, delta = int(charge.plan["shares"][i]), Fraction(charge.plan["deltas"][i])
-        source, secret = randomness.source("noise", i), randomness.secret("sample", i)
+        source = randomness.source("noise", i)
         law = draw or partial(draw_integers, source=source)
         known = _bounds_from_json(charge.plan, "clips", i), _bounds_from_json(charge.plan, "values", i)
         cuts = _cuts_from_json(charge.plan, i)
@@ -215,6 +245,46 @@ def _measured(
     if cut:
         about |= taken_to_json("cut", cut)
     return drawn[shown], about
+
+
+def _sharpened(
+    select: PrivateSelect,
+    charge: Charge,
+    record: Record,
+    execute: Execute,
+    draw: Draw | None,
+    source: Source,
+    secret: str,
+) -> tuple[Integers, dict[str, Any]]:
+    """Return the numbers of a release with less noise, of the groups that it shows, and what is told of them."""
+
+    def run(query: str) -> dict[str, NDArray[Any]]:
+        return execute(query, (*select.tables, *select.public))
+
+    wanted, place = charge.plan[SHARPER], int(charge.plan[SHARPER]["place"])
+    before = record.details["selects"][place]
+    measured = Measuring.from_json(before["measuring"])
+    scales = [None if scale is None else Fraction(scale) for scale in wanted["scales"]]
+    known = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, measured.measured)
+    found = totals(select, measured.components, run, secret)
+    places = {json.dumps(key): number for number, key in enumerate(keys_to_json(found.keys))}
+    rows = [places.get(json.dumps(key), -1) for key in before["keys"]]
+    exact = np.concatenate([exact_numbers(measured, found), np.zeros((1, measured.measured), dtype=np.int64)])[rows]
+    numbers = sharpened(measured, known, exact, scales, draw, source)
+    after = [
+        block if scale is None else replace(block, scale=scale)
+        for block, scale in zip(measured.blocks, scales, strict=True)
+    ]
+    law = measured.law
+    each = [
+        list(weights(law, block.scale, scale)) for block, scale in zip(measured.blocks, scales, strict=True)
+    ]
+    kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost"))}
+    return numbers, kept | {
+        "keys": before["keys"],
+        "measuring": replace(measured, blocks=tuple(after)).to_json(),
+        "combined": {"of": [record.number, charge.number], "weights": each},
+    }
 
 
 def _showing(planned: Measuring, hide: bool) -> Measuring:

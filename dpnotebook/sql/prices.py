@@ -61,6 +61,10 @@ class StatementBooks(LedgerView, Protocol):
     """The ledger, as planning a statement sees it."""
 
     @property
+    def refining(self) -> frozenset[tuple[int, int]]:
+        """The releases, with places in them, that charges make sharper whose answers were not recorded."""
+
+    @property
     def threshold_delta(self) -> Fraction:
         """The part of the budget's delta that is kept for thresholds."""
 
@@ -285,7 +289,7 @@ def units_for(
         return worst
 
     grows = any(known) or any(map(certain_clips, statement.selects))
-    units = _least(reached, aim, books.accountant, from_below=grows)
+    units = least(reached, aim, books.accountant, from_below=grows)
     if units > books.accountant.total and _are_rough(statement, units, known, books.accountant):
         raise AccuracyError(
             f"{accuracy.text} cannot be planned: how much one unit adds is known too roughly for that. A statement "
@@ -361,7 +365,7 @@ def split(selects: Sequence[PrivateSelect], units: int, accountant: Accountant) 
     return tuple(units * weight // sum(weights) for weight in weights)
 
 
-def _least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
+def least(reached: Callable[[int], float], aim: float, accountant: Accountant, *, from_below: bool) -> int:
     """Return the least units, rounded up to four figures, whose error is at most `aim`; errors fall as units rise.
 
     With norms that grow with the price they fall more slowly, and can rise where the norm does: then no price above the

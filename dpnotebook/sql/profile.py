@@ -37,7 +37,7 @@ from dpnotebook.sql.aggregates.builder import Bounds
 from dpnotebook.sql.aggregates.catalogue import function_of
 from dpnotebook.sql.aggregates.hidden_tail import Taken
 from dpnotebook.sql.aggregates.noising import Draw
-from dpnotebook.sql.aggregates.norms import described, norm_edges, norm_to_clip_at
+from dpnotebook.sql.aggregates.norms import described, nearly_best, norm_edges, norm_to_clip_at
 from dpnotebook.sql.aggregates.value_range import (
     FINE,
     ROUNDS,
@@ -371,6 +371,27 @@ def is_enough(select: PrivateSelect, index: int, norms: Norms, wanted: int) -> b
     return norms.units * (HIDDEN if _is_hidden(select, index, norms) else COARSER) >= wanted
 
 
+def still_suits(
+    select: PrivateSelect, index: int, norms: Norms, bounds: Bounds, cost: int, accountant: Accountant
+) -> bool:
+    """Return whether vectors that were clipped for one price may stay so for another one.
+
+    Parameters
+    ----------
+    select, index
+        The aggregate.
+    norms, bounds
+        What is known of its norms, and to what vectors were clipped.
+    cost, accountant
+        What the aggregate may cost, which decides about its noise.
+    """
+    told = _to_choose_by(select, index, norms, cost, accountant)
+    most = _most_groups(select) if function_of(select.aggregates[index].kind).of == "units" else None
+    if told is None or (most is not None and bounds[-1] >= most * NEARLY):
+        return True
+    return nearly_best(float(bounds[-1]), *told)
+
+
 def _is_hidden(select: PrivateSelect, index: int, norms: Norms) -> bool:
     """Return whether noise hides what the vectors of an aggregate are to be clipped to."""
     aggregate = select.aggregates[index]
@@ -390,20 +411,36 @@ def _most_groups(select: PrivateSelect) -> Fraction | None:
 def _clip(select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant) -> Clip:
     aggregate = select.aggregates[index]
     function, values = function_of(aggregate.kind), aggregate.values or norms.values
-    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
-    away = AWAY if function.centres else 1.0
-    found, most = None, select.contribution.most
-    usual = function.usual_norm(values, most) if most > 1 else None
-    if values is not None or not function.centres:
-        whole, known = function.of in ("values", "units"), math.inf if usual is None else float(usual[-1])
-        found = norm_to_clip_at(norms.counts, float(norms.scale), noise / away, norms.groups, whole, known)
+    told = _to_choose_by(select, index, norms, cost, accountant)
+    found = None if told is None else norm_to_clip_at(*told)
     if found is not None:
         norm, lost = found
         if function.of == "units" and (at_most := _most_groups(select)) is not None and norm >= at_most * NEARLY:
             norm, lost = at_most, Taken(0.0, 0.0)
         bounds = (*values, max(norm, Fraction(1))) if function.centres and values else (Fraction(0), norm)
         return Clip(bounds, lost, norms.cut)
-    return Clip(usual, cut=norms.cut)
+    return Clip(_usual(select, index, norms), cut=norms.cut)
+
+
+def _usual(select: PrivateSelect, index: int, norms: Norms) -> Bounds | None:
+    """Return what vectors are clipped to whose norms noise hides; None where nothing is meant to be usual."""
+    aggregate, most = select.aggregates[index], select.contribution.most
+    values = aggregate.values or norms.values
+    return function_of(aggregate.kind).usual_norm(values, most) if most > 1 else None
+
+
+def _to_choose_by(
+    select: PrivateSelect, index: int, norms: Norms, cost: int, accountant: Accountant
+) -> tuple[tuple[int, ...], float, float, int, bool, float] | None:
+    """Return what `norm_to_clip_at` takes; None where it is not known what vectors are centred by."""
+    aggregate = select.aggregates[index]
+    function = function_of(aggregate.kind)
+    if function.centres and aggregate.values is None and norms.values is None:
+        return None
+    noise = math.sqrt(accountant.law.variance(accountant.scale(cost, 1)))
+    away, usual = AWAY if function.centres else 1.0, _usual(select, index, norms)
+    whole, known = function.of in ("values", "units"), math.inf if usual is None else float(usual[-1])
+    return norms.counts, float(norms.scale), noise / away, norms.groups, whole, known
 
 
 def measured_profile(

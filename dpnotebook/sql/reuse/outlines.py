@@ -13,6 +13,7 @@ from dpnotebook.sql.reuse.rows import read_rows
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement_json import statement_from_json
 
+SHARPER = "sharper"  # in plans: which release is made sharper, and how
 Columns = frozenset[int]  # hashes of what is grouped by, and of the columns that aggregates are of
 
 
@@ -32,6 +33,8 @@ class Outline:
         The scales of all noise, and thresholds: equally many for releases that are alike.
     columns
         Of each private aggregation, what it has; None where its rows cannot be read.
+    sharpens
+        Number of the release that it made sharper; None where it was measured by itself.
     """
 
     number: int
@@ -40,6 +43,7 @@ class Outline:
     shown: bytes
     noise: tuple[Fraction, ...]
     columns: tuple[Columns | None, ...]
+    sharpens: int | None = None
 
     def has_no_more_noise_than(self, other: Outline) -> bool:
         """Return whether nothing is noisier than in a release that is alike."""
@@ -71,6 +75,7 @@ def outline(record: RecordedStatement) -> Outline:
         alike + _digest(keys),
         tuple(noise),
         tuple(columns_of(select) for select in selects),
+        record.plan.get(SHARPER, {}).get("of"),
     )
 
 
