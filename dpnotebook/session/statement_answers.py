@@ -33,7 +33,7 @@ from dpnotebook.sql.aggregates.hidden_tail import BESIDE_MOST, Taken, taken_from
 from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
-from dpnotebook.sql.aggregates.redraws import redraw
+from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
 from dpnotebook.sql.aggregates.sharpening import sharpened, weights
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
@@ -55,6 +55,7 @@ TOO_MANY = "the answers are too many to be redrawn so often: ask for fewer group
 Integers = NDArray[np.int64]
 Execute = Callable[[str, Sequence[str]], dict[str, NDArray[Any]]]
 Run = Callable[[str], dict[str, NDArray[Any]]]
+Earlier = Callable[[int], Record]
 
 
 def statement_plan_to_json(
@@ -139,7 +140,7 @@ def measure_statement(
     draw: Draw | None = None,
     hide: bool = True,
     kept: Callable[[PrivateSelect], str] | None = None,
-    earlier: Callable[[int], Record] | None = None,
+    earlier: Earlier | None = None,
 ) -> tuple[list[Integers], dict[str, Any]]:
     """Return noisy numbers of the groups that may be shown, one array a private aggregation, and their keys and bounds.
 
@@ -314,6 +315,7 @@ def reveal_statement(
     public: Callable[[], Frames],
     outer: Outer,
     notes: tuple[str, ...] = (),
+    earlier: Earlier | None = None,
 ) -> Release:
     """Return what a record answers to a statement, as if this had cost nothing.
 
@@ -329,10 +331,12 @@ def reveal_statement(
         Reads the public tables that the statement names; works out SQL over these and what was released.
     notes
         What is to be said of the groups that are left out of the record.
+    earlier
+        Finds the releases that it made sharper.
     """
     frames = [select_frame(record, i, select, confidence) for i, select in enumerate(statement.selects)]
     ordered = tuple(_ordered(key.kind) for key in statement.selects[0].keys)
-    redraw = partial(_redrawn, record, statement, frames)
+    redraw = partial(_redrawn, record, statement, frames, earlier)
     found = WorkedOut(frames[0])
     samples: Callable[[int], Mapping[str, NDArray[Any]]] = partial(_samples, redraw)
     if statement.outer is not None:
@@ -351,22 +355,47 @@ def reveal_statement(
         confidence=confidence,
         unit="",
         ordered=ordered,
-        sources=(record.number,),
+        sources=_sources(record, earlier),
         notes=(*notes, *_notes(record, statement), *_hidden(record, statement, frames), *found.notes),
         worked_out=found.measures,
         redraws=samples,
-        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes),
+        again=lambda other: reveal_statement(record, statement, other, accountant, public, outer, notes, earlier),
     )
 
 
-def _redrawn(record: Record, statement: Statement, frames: Sequence[pd.DataFrame], draws: int) -> list[Redrawn]:
+def _sources(record: Record, earlier: Earlier | None) -> tuple[int, ...]:
+    """Return the releases that an answer is combined of: its own, behind those that it made sharper."""
+    if SHARPER not in record.plan or earlier is None:
+        return (record.number,)
+    return (*_sources(earlier(int(record.plan[SHARPER]["of"])), earlier), record.number)
+
+
+def _noise(record: Record, place: int, planned: Measuring, earlier: Earlier | None, draws: int) -> Integers:
+    """Return the noise of a release drawn again, shape (draws, groups, measured); what releases share is the same."""
+    told = record.details["selects"][place]
+    salt = f"{record.number}.{place}".encode()
+    numbers = np.asarray(record.answers[place], dtype=np.int64).reshape(-1, planned.measured)
+    if earlier is None or "combined" not in told:
+        return redrawn(planned, numbers, draws, salt)
+    wanted = record.plan[SHARPER]
+    first, at = earlier(int(wanted["of"])), int(wanted["place"])
+    before = Measuring.from_json(first.details["selects"][at]["measuring"])
+    places = {json.dumps(key): number for number, key in enumerate(first.details["selects"][at]["keys"])}
+    rows = [places[json.dumps(key)] for key in told["keys"]]
+    noise = _noise(first, at, before, earlier, draws)[:, rows]
+    return redrawn_sharper(before, noise, planned, salt + b"/" + np.ascontiguousarray(numbers).tobytes())
+
+
+def _redrawn(
+    record: Record, statement: Statement, frames: Sequence[pd.DataFrame], earlier: Earlier | None, draws: int
+) -> list[Redrawn]:
     """Return what the releases of a statement may have been."""
     found = []
     for i, (select, frame) in enumerate(zip(statement.selects, frames, strict=True)):
         planned = Measuring.from_json(record.details["selects"][i]["measuring"])
         if draws * len(frame) * planned.measured > MOST_REDRAWN:
             raise WorkloadError(TOO_MANY)
-        drawn = redraw(planned, record.answers[i], draws, f"{record.number}.{i}".encode())
+        drawn = redraw(planned, record.answers[i], draws, noise=_noise(record, i, planned, earlier, draws))
         values = {part.name: one for part, one in zip(select.aggregates, drawn.values, strict=True)}
         found.append(Redrawn(frame, values, drawn.noise, drawn.scales, planned.noise))
     return found

@@ -299,7 +299,8 @@ class Statements:
         if self.minimum is not None:
             record, notes = record_without_small_groups(record, statement, self.minimum)
         public, outer = partial(self._public, record.number, statement), partial(self._outer, record.number)
-        return reveal_statement(record, statement, confidence, self.ledger.accountant, public, outer, notes)
+        earlier, accountant = self.ledger.get, self.ledger.accountant
+        return reveal_statement(record, statement, confidence, accountant, public, outer, notes, earlier)
 
     def asked_in(self, charge: Charge) -> Statement:
         """Return the statement that was charged for."""

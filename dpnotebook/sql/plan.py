@@ -28,6 +28,7 @@ from dpnotebook.sql.reuse.sharper import Sharper, sharper
 from dpnotebook.sql.select import PrivateSelect
 from dpnotebook.sql.statement import Relation, Statement
 
+LITTLE = 1000  # what is missing of a price, where it is less than one part of so many, is not offered
 FACTORS = (0.5, 2.0, 5.0)  # prices beside the chosen one that a plan shows
 
 
@@ -308,7 +309,7 @@ def _sharper_plan(
         for factor in FACTORS:
             epsilon = float(f"{accountant.epsilon(one.units) * factor:.3g}")
             other = sharper(statement, Accuracy(epsilon=epsilon, confidence=accuracy.confidence), books, groups)
-            if other is not None:
+            if other is not None and other.missing * LITTLE > other.units:
                 pays = books.price(cost_of(statement, other.missing, books))
                 error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)
                 found.append(Alternative.at(accountant, books.spent, pays, error, other.units, False))

@@ -162,7 +162,12 @@ def _units_for(
 
     def reached(units: int) -> float:
         one = _at(statement, released, measured, units, accuracy.confidence, books, groups)
-        errors = expected(released.measuring, accuracy.confidence, groups) if one is None else one.errors
+        if one is None:  # what is planned has more noise than the release: the price is one of those that rise to it
+            if (found := alone(statement.selects[0], released.measuring, units, books)) is None:
+                raise AccuracyError("no noise that can be drawn")
+            errors: Sequence[Expectation] = expected(found[0], accuracy.confidence, groups)
+        else:
+            errors = one.errors
         worst = max(error.half_width if accuracy.error is not None else error.std_error for error in errors)
         if not math.isfinite(worst):
             raise AccuracyError("the error is not known beforehand")
