@@ -34,7 +34,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.aggregates.noising import Draw, noisy, released
 from dpnotebook.sql.aggregates.noising import exact as exact_numbers
 from dpnotebook.sql.aggregates.redraws import redraw, redrawn, redrawn_sharper
-from dpnotebook.sql.aggregates.sharpening import sharpened, weights
+from dpnotebook.sql.aggregates.sharpening import sharpened, weights, with_scales
 from dpnotebook.sql.plan import StatementPlan
 from dpnotebook.sql.profile import Clip, measured_profile, measured_ranges
 from dpnotebook.sql.profile import clips as clips_of
@@ -272,18 +272,13 @@ def _sharpened(
     rows = [places.get(json.dumps(key), -1) for key in before["keys"]]
     exact = np.concatenate([exact_numbers(measured, found), np.zeros((1, measured.measured), dtype=np.int64)])[rows]
     numbers = sharpened(measured, known, exact, scales, draw, source)
-    after = [
-        block if scale is None else replace(block, scale=scale)
-        for block, scale in zip(measured.blocks, scales, strict=True)
-    ]
-    law = measured.law
     each = [
-        list(weights(law, block.scale, scale)) for block, scale in zip(measured.blocks, scales, strict=True)
+        list(weights(measured.law, block.scale, scale)) for block, scale in zip(measured.blocks, scales, strict=True)
     ]
     kept = {part: told for part, told in before.items() if part.startswith(("cut", "lost"))}
     return numbers, kept | {
         "keys": before["keys"],
-        "measuring": replace(measured, blocks=tuple(after)).to_json(),
+        "measuring": with_scales(measured, scales).to_json(),
         "combined": {"of": [record.number, charge.number], "weights": each},
     }
 

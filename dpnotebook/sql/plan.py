@@ -346,7 +346,7 @@ def _sharper_plan(
 def _sharper_steps(one: Sharper) -> tuple[str, ...]:
     number, law = one.known.number, one.after.law
     how = (
-        f"refine the noise on its numbers: both answers together cost what the sharper one alone would"
+        "refine the noise on its numbers: both answers together cost what the sharper one alone would"
         if law.refines
         else f"measure them once more with {law.drawn} noise, and weigh both by how precise they are"
     )

@@ -77,7 +77,13 @@ def norm_to_clip_at(
 
 
 def nearly_best(
-    norm: float, counts: ArrayLike, scale: float, noise: float, groups: int, whole: bool = False, usual: float = math.inf
+    norm: float,
+    counts: ArrayLike,
+    scale: float,
+    noise: float,
+    groups: int,
+    whole: bool = False,
+    usual: float = math.inf,
 ) -> bool:
     """Return whether a norm that vectors were clipped to gives nearly the least error with other noise too.
 

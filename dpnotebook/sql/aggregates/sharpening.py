@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -35,8 +36,10 @@ def missing(law: Law, before: Fraction, after: Fraction) -> Fraction:
     law, before, after
         Of the noise: its law, the scale that it has, and the one that it shall have.
     """
+    if after >= before:
+        return Fraction(0)
     known = before**law.power + (0 if law.refines else ROUNDED)
-    return max(1 - after**law.power / known, Fraction(0))
+    return 1 - after**law.power / known
 
 
 def measured_scale(law: Law, before: Fraction, after: Fraction) -> Fraction:
@@ -52,6 +55,15 @@ def weights(law: Law, before: Fraction, after: Fraction | None) -> tuple[float, 
         return 1.0, 0.0
     new = 1.0 if law.refines else float(missing(law, before, after))
     return 1.0 - new, new
+
+
+def with_scales(measuring: Measuring, scales: Scales) -> Measuring:
+    """Return what was measured, had it been with this noise."""
+    blocks = [
+        block if scale is None else replace(block, scale=scale)
+        for block, scale in zip(measuring.blocks, scales, strict=True)
+    ]
+    return replace(measuring, blocks=tuple(blocks))
 
 
 def sharpened(

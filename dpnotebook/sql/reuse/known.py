@@ -270,7 +270,7 @@ def _is_as_good_as(
 def alone(
     select: PrivateSelect, released: Measuring, units: int, books: StatementBooks
 ) -> tuple[Measuring, Shares] | None:
-    """Return what would be measured for a price, bounded like a release, and its shares; None where nothing could be."""
+    """Return what a price alone would measure, bounded like a release, and its shares; None where nothing could be."""
     (units,) = split((select,), units, books.accountant)
     sought = [i for i in range(len(select.aggregates)) if needs_bounds(select, i)]
     bounds = {i: released.parts[i].bounds for i in sought}

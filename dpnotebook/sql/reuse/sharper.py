@@ -18,10 +18,11 @@ from dpnotebook.dialect.text import DIALECT
 from dpnotebook.domain.parts import PART
 from dpnotebook.errors import AccuracyError
 from dpnotebook.query.question import Accuracy
+from dpnotebook.sql.aggregates.budget_split import Shares
 from dpnotebook.sql.aggregates.expected import expected
 from dpnotebook.sql.aggregates.function import Expectation, KnownGroups
 from dpnotebook.sql.aggregates.measuring import AggregateInput, Measuring, NoisyNumbers
-from dpnotebook.sql.aggregates.sharpening import missing
+from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
 from dpnotebook.sql.profile import known_norms, still_suits
@@ -186,33 +187,50 @@ def _at(
     groups: Sequence[KnownGroups | None],
 ) -> Sharper | None:
     """Return how a release becomes as accurate as a price by itself would make it; None where it cannot, or is."""
-    select, law = statement.selects[0], books.accountant.law
+    select = statement.selects[0]
     if (found := alone(select, released.measuring, units, books)) is None:
         return None
     planned, costs = found
-    blocks, lacking = list(released.measuring.blocks), 0
-    scales: list[Fraction | None] = [None] * len(blocks)
-    for i, (mine, theirs) in enumerate(zip(planned.parts, released.measuring.parts, strict=True)):
-        pairs = _alike(planned, mine, released.measuring, theirs)
-        if pairs is None:
-            return None
-        part = Fraction(0)
-        for own, other in pairs:
-            scale, before = planned.blocks[own].scale, released.measuring.blocks[other].scale
-            if (lacks := missing(law, before, scale)) > 0:
-                part = max(part, lacks)
-                scales[other] = scale = min(scale, blocks[other].scale)
-                blocks[other] = replace(blocks[other], scale=scale)
-        lacking += math.ceil(costs.main[i] * part)
-    if not lacking:
+    lacks = lacking(planned, costs, released.measuring)
+    if lacks is None or not lacks[1]:
         return None
+    scales, units_missing = lacks
     for i, norms in known_norms(select, books).items():
         bounds = released.measuring.parts[i].bounds
         if bounds and not still_suits(select, i, norms, bounds, costs.main[i], books.accountant):
             return None
-    after = replace(released.measuring, blocks=tuple(blocks))
+    after = with_scales(released.measuring, scales)
     errors = tuple(expected(after, confidence, groups))
-    return Sharper(released, measured, tuple(scales), after, errors, units, lacking)
+    return Sharper(released, measured, scales, after, errors, units, units_missing)
+
+
+def lacking(planned: Measuring, costs: Shares, released: Measuring) -> tuple[tuple[Fraction | None, ...], int] | None:
+    """Return the noise that blocks of a release shall have, None where it is little enough, and what that costs.
+
+    None at all where the totals are not the identical ones.
+
+    Parameters
+    ----------
+    planned, costs
+        What would be measured anew, and what each aggregate would cost then.
+    released
+        What was measured.
+    """
+    found: list[Fraction | None] = [None] * len(released.blocks)
+    units = 0
+    for i, (mine, theirs) in enumerate(zip(planned.parts, released.parts, strict=True)):
+        pairs = _alike(planned, mine, released, theirs)
+        if pairs is None:
+            return None
+        part = Fraction(0)
+        for own, other in pairs:
+            scale = planned.blocks[own].scale
+            if (lacks := missing(planned.law, released.blocks[other].scale, scale)) > 0:
+                part = max(part, lacks)
+                known = found[other]
+                found[other] = scale if known is None else min(scale, known)
+        units += math.ceil(costs.main[i] * part)
+    return tuple(found), units
 
 
 def _alike(
