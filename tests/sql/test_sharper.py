@@ -162,7 +162,7 @@ def test_an_error_is_kept_for_the_least_price_and_then_free(delta, rows, same_no
     with session_of(delta, rows) as session:
         session.sql(statement, epsilon=0.5, contribution="rows").run()
         spent = session.ledger.spent
-        for error in (10, 3):
+        for error in (5, 2):
             whole = price(session, statement, error=error, contribution="rows")
             query = session.sql(statement, error=error, contribution="rows")
             asked = query.plan
