@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from dpnotebook.sql.aggregates.measuring import Measuring
 from dpnotebook.sql.prices import Priced, SelectGroups, StatementBooks, cost_of, price, split, units_for
 from dpnotebook.sql.profile import Clip, Norms, known_norms, known_values, profile_keys
 from dpnotebook.sql.reuse.groups import assumed, known_groups
-from dpnotebook.sql.reuse.known import AnsweredSelect, answered, best_known, planned_measures
+from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, answered, answers, best_known, planned_measures
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.sharper import Sharper, sharper
 from dpnotebook.sql.select import PrivateSelect
@@ -125,15 +126,16 @@ def make_statement_plan(
     """
     accountant = books.accountant
     groups = _groups(statement, relations, books, rows)
+    among = cache(lambda: tuple(answers(statement, books)))
     # An epsilon pays for finding its own; an error has to be known before.
     known = [known_norms(select, books, wider=accuracy.epsilon is None) for select in statement.selects]
     try:
         units = units_for(statement, accuracy, books, groups, known)
     except AccuracyError:
-        other = None if fresh else best_known(statement, accuracy, books, groups)
-        better = None if fresh or other is not None else sharper(statement, accuracy, books, groups)
+        other = None if fresh else best_known(statement, accuracy, books, groups, among)
+        better = None if fresh or other is not None else sharper(statement, accuracy, books, groups, among)
         if better is not None:
-            return _sharper_plan(statement, accuracy, books, better, groups)
+            return _sharper_plan(statement, accuracy, books, better, groups, among)
         if other is None:
             raise
         return _answered_plan(statement, accuracy, books, other, lambda: None)
@@ -142,16 +144,16 @@ def make_statement_plan(
     # With norms that the price decides on, only what was delivered tells whether a release keeps an error.
     if not fresh and not (accuracy.epsilon is None and len(statement.selects) == 1 and any(known)):
         past = _recorded(statement, sum(split(statement.selects, enough, accountant)), books)
-    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups)) is not None:
+    if past is None and not fresh and (other := best_known(statement, accuracy, books, groups, among)) is not None:
 
         def afresh() -> Plan:
             return make_statement_plan(statement, accuracy, relations, books, fresh=True, rows=rows)
 
         return _answered_plan(statement, accuracy, books, other, afresh)
-    if past is None and not fresh and (better := sharper(statement, accuracy, books, groups)) is not None:
+    if past is None and not fresh and (better := sharper(statement, accuracy, books, groups, among)) is not None:
         whole = sum(split(statement.selects, units, accountant))
         if better.missing < whole:
-            return _sharper_plan(statement, accuracy, books, better, groups, whole)
+            return _sharper_plan(statement, accuracy, books, better, groups, among, whole)
     if past is not None:
         number, units = past
     priced = price(statement, units, books, accuracy.confidence, groups, known, renew=accuracy.epsilon is not None)
@@ -283,6 +285,7 @@ def _sharper_plan(
     books: StatementBooks,
     one: Sharper,
     groups: SelectGroups,
+    among: Answers,
     whole: int | None = None,
 ) -> StatementPlan:
     """Return the plan of making a release sharper; `whole` is the price of measuring anew, that of the same else."""
@@ -308,7 +311,7 @@ def _sharper_plan(
         found = [Alternative.at(accountant, books.spent, paid, first.half_width, one.units, True)]
         for factor in FACTORS:
             epsilon = float(f"{accountant.epsilon(one.units) * factor:.3g}")
-            other = sharper(statement, Accuracy(epsilon=epsilon, confidence=accuracy.confidence), books, groups)
+            other = sharper(statement, Accuracy(epsilon=epsilon, confidence=accuracy.confidence), books, groups, among)
             if other is not None and other.missing * LITTLE > other.units:
                 pays = books.price(cost_of(statement, other.missing, books))
                 error = next((e.half_width for e in other.errors if math.isfinite(e.half_width)), math.nan)

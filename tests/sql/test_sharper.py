@@ -229,6 +229,68 @@ def test_groups_are_those_that_were_released():
             assert session.sql(again, epsilon=5.0).plan.free
 
 
+# What was asked first, what is asked then, and what that must cost: nothing, the rest of its price, or all of it.
+FIRST = "SELECT g, floor, COUNT(*) AS n, SUM(x) AS s FROM t WHERE town <> 'x' GROUP BY g, floor"
+COUNTS, SUMS = FIRST.replace(", SUM(x) AS s", ""), FIRST.replace("COUNT(*) AS n, ", "")
+SAMPLED = {"rows": "anew", "l2": "rest"}  # of a sample of rows, those in some groups are fewer
+MORE = {"epsilon": 1.5}
+ASKED_AGAIN = [
+    (FIRST, MORE, "rest"),
+    (FIRST, {"epsilon": 0.5}, "free"),
+    (FIRST, {"epsilon": 0.1}, "free"),
+    (FIRST.lower().replace(" as n", " as many").replace("n'", "N'"), MORE, "rest"),
+    (FIRST + " HAVING COUNT(*) > 10 ORDER BY n DESC LIMIT 3", MORE, "rest"),
+    (FIRST.replace("g, floor", "floor, g"), MORE, "rest"),
+    (FIRST.replace("COUNT(*) AS n, SUM(x) AS s", "SUM(x) AS s, COUNT(*) AS n"), MORE, "rest"),
+    (COUNTS, MORE, "rest"),
+    (COUNTS, {"error": 1.0}, "rest"),
+    (COUNTS, {"error": 500.0}, "free"),
+    (COUNTS, {"variance": 1.0}, "rest"),
+    (SUMS, MORE, "rest"),
+    (FIRST.replace("SUM(x) AS s", "SUM(x) / COUNT(*) AS m"), MORE, "rest"),
+    (f"SELECT MAX(n) AS most FROM ({FIRST}) AS counted", MORE, "rest"),
+    (FIRST.replace("<> 'x'", "<> 'x' AND floor = 1"), MORE, SAMPLED),
+    ("SELECT floor, COUNT(*) AS n FROM t WHERE town <> 'x' AND g = 'a' GROUP BY floor", MORE, SAMPLED),
+    (FIRST.replace("g, floor", "g"), MORE, "anew"),  # the noise of several groups adds up
+    (FIRST.replace("<> 'x'", "= 'y'"), MORE, "anew"),
+    (FIRST.replace("COUNT(*)", "COUNT(y)"), MORE, "anew"),
+    (FIRST.replace("SUM(x)", "SUM(floor)"), MORE, "anew"),
+    (FIRST, {**MORE, "fresh": True}, "anew"),
+    (FIRST, {"epsilon": 0.4, "fresh": True}, "anew"),
+]
+TABLES = [(1e-6, 1, "rows"), (1e-6, 4, "rows"), (0.0, 1, "rows"), (0.0, 4, "rows"), (1e-6, 4, "l2")]
+
+
+@pytest.mark.parametrize("number", range(len(ASKED_AGAIN)))
+@pytest.mark.parametrize(("delta", "rows", "contribution"), TABLES)
+def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise):
+    then, given, cost = ASKED_AGAIN[number]
+    cost = cost if isinstance(cost, str) else cost[contribution]
+    frame = people(rows)
+    frame["floor"], frame["y"] = np.random.default_rng(2).integers(0, 2, (2, len(frame)))
+    domain = {"g": list("abc"), "floor": dpn.Range(0, 1), "x": dpn.Bins(0, 200, width=10)}
+    with dpn.Session(dpn.Budget(400.0, delta), confirm="never") as session:
+        session.protect(frame, "t", unit="who", max_rows=rows, domain=domain)
+        session.sql(FIRST, epsilon=0.5, contribution=contribution).run()
+        spent = session.ledger.spent
+        query = session.sql(then, contribution=contribution, **given)
+        asked = query.plan
+        whole = session.sql(then, contribution=contribution, **(given | {"fresh": True})).plan.cost.units
+        query.run()
+        assert session.ledger.spent - spent == asked.cost.units
+        assert (asked.sharper is not None) == (cost == "rest")
+        if cost != "rest":
+            assert asked.cost.units == (0 if cost == "free" else whole)
+            return
+        # What was paid for what is asked counts, but for what found the lengths of vectors: that is known now.
+        mine = spent / (2 if then in (COUNTS, SUMS) or "g = 'a'" in then else 1)
+        if contribution == "rows":
+            assert asked.cost.units == pytest.approx(whole - mine, rel=0.01)
+        else:
+            assert whole - mine - 0.1 * whole <= asked.cost.units <= whole - 0.8 * mine
+        assert session.sql(then, contribution=contribution, **given).plan.free
+
+
 # What goes wrong in between.
 class Stopped(Exception):
     pass

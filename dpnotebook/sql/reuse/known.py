@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -86,6 +86,9 @@ class AnsweredSelect:
         return {**self.told, "keys": keys_to_json(self.keys), "measuring": self.measuring.to_json()}
 
 
+Answers = Callable[[], Sequence[AnsweredSelect]]  # gives the releases that answer a statement
+
+
 def answered(statement: Statement, record: RecordedStatement) -> AnsweredSelect | None:
     """Return a statement as a release answers it that was asked otherwise; None where it does not.
 
@@ -149,7 +152,11 @@ def _beside(told: Mapping[str, Any], found: Cover, measured: Measuring) -> dict[
 
 
 def best_known(
-    statement: Statement, accuracy: Accuracy, books: StatementBooks, groups: SelectGroups = ()
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: SelectGroups = (),
+    among: Answers | None = None,
 ) -> AnsweredSelect | None:
     """Return the release that answers a statement best for nothing, if it does as well as asked.
 
@@ -161,11 +168,13 @@ def best_known(
         The ledger.
     groups
         What is known of the groups of aggregates, where there is such a thing.
+    among
+        Gives the releases that answer it, where these were looked for before.
     """
     found = []
     known = groups[0] if groups else ()
     measured: Alone = {}
-    for one in answers(statement, books):
+    for one in among() if among is not None else answers(statement, books):
         if accuracy.epsilon is None or _is_as_good_as(statement.selects[0], one, accuracy, books, known, measured):
             widths = half_widths(one, accuracy.confidence)
             if all(map(math.isfinite, widths)) and (accuracy.epsilon is not None or _keeps(one, accuracy, widths)):

@@ -41,7 +41,7 @@ class Outline:
     units: int
     alike: bytes
     shown: bytes
-    noise: tuple[Fraction, ...]
+    noise: tuple[float, ...]
     columns: tuple[Columns | None, ...]
     sharpens: int | None = None
 
@@ -61,8 +61,8 @@ def outline(record: RecordedStatement) -> Outline:
     for select, told in zip(selects, record.details.get("selects", ()), strict=True):
         measured = told["measuring"]
         counted, tau, *rest = measured["threshold"]
-        noise += [Fraction(block["scale"]) for block in measured["blocks"]]
-        noise.append(Fraction(tau or 0))
+        noise += [float(Fraction(block["scale"])) for block in measured["blocks"]]
+        noise.append(float(tau or 0))
         blocks = [{**block, "scale": None} for block in measured["blocks"]]
         shape = {**measured, "blocks": blocks, "threshold": [counted, tau is None, *rest]}
         shapes.append([select.canonical, list(select.tables), select.single, shape])

@@ -26,7 +26,7 @@ from dpnotebook.sql.aggregates.sharpening import missing, with_scales
 from dpnotebook.sql.bounded_sums import Component
 from dpnotebook.sql.prices import RecordedStatement, SelectGroups, StatementBooks, least
 from dpnotebook.sql.profile import known_norms, still_suits
-from dpnotebook.sql.reuse.known import AnsweredSelect, alone, answers
+from dpnotebook.sql.reuse.known import AnsweredSelect, Answers, alone, answers
 from dpnotebook.sql.reuse.outlines import outline
 from dpnotebook.sql.reuse.rows import relation_key
 from dpnotebook.sql.select import PrivateSelect
@@ -68,7 +68,11 @@ class Sharper:
 
 
 def sharper(
-    statement: Statement, accuracy: Accuracy, books: StatementBooks, groups: SelectGroups = ()
+    statement: Statement,
+    accuracy: Accuracy,
+    books: StatementBooks,
+    groups: SelectGroups = (),
+    among: Answers | None = None,
 ) -> Sharper | None:
     """Return the release that becomes as accurate as asked for least; None where there is none.
 
@@ -80,13 +84,15 @@ def sharper(
         The ledger.
     groups
         What is known of the groups of aggregates, where there is such a thing.
+    among
+        Gives the releases that answer it, where these were looked for before.
     """
     if len(statement.selects) != 1 or statement.parts is not None or PART in books.spend.sizes:
         return None
     known = groups[0] if groups else ()
     found = [
         one
-        for released in answers(statement, books)
+        for released in (among() if among is not None else answers(statement, books))
         if (measured := _measured(statement, released, books)) is not None
         and (one := _at_accuracy(statement, released, measured, accuracy, books, known)) is not None
     ]
