@@ -243,7 +243,7 @@ ASKED_AGAIN = [
     (FIRST.replace("g, floor", "floor, g"), MORE, "rest"),
     (FIRST.replace("COUNT(*) AS n, SUM(x) AS s", "SUM(x) AS s, COUNT(*) AS n"), MORE, "rest"),
     (COUNTS, MORE, "rest"),
-    (COUNTS, {"error": 1.0}, "rest"),
+    (COUNTS, {"error": 2.0}, "rest"),
     (COUNTS, {"error": 500.0}, "free"),
     (COUNTS, {"variance": 1.0}, "rest"),
     (SUMS, MORE, "rest"),
@@ -266,12 +266,16 @@ TABLES = [(1e-6, 1, "rows"), (1e-6, 4, "rows"), (0.0, 1, "rows"), (0.0, 4, "rows
 def test_what_is_asked_again_costs(number, delta, rows, contribution, same_noise):
     then, given, cost = ASKED_AGAIN[number]
     cost = cost if isinstance(cost, str) else cost[contribution]
+    # So little noise that lengths of vectors are told well: otherwise later statements clip to other ones.
+    times = 40 if contribution == "l2" else 1
+    if times > 1 and "epsilon" in given:
+        given = given | {"epsilon": times * min(given["epsilon"], 0.75)}
     frame = people(rows)
     frame["floor"], frame["y"] = np.random.default_rng(2).integers(0, 2, (2, len(frame)))
     domain = {"g": list("abc"), "floor": dpn.Range(0, 1), "x": dpn.Bins(0, 200, width=10)}
     with dpn.Session(dpn.Budget(400.0, delta), confirm="never") as session:
         session.protect(frame, "t", unit="who", max_rows=rows, domain=domain)
-        session.sql(FIRST, epsilon=0.5, contribution=contribution).run()
+        session.sql(FIRST, epsilon=0.5 * times, contribution=contribution).run()
         spent = session.ledger.spent
         query = session.sql(then, contribution=contribution, **given)
         asked = query.plan
